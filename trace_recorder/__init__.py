@@ -1,0 +1,1 @@
+"""Records what an AI agent does."""

@@ -1,148 +1,309 @@
 """The values of a trajectory: what one run of an agent did.
 
-Everything here is plain, immutable data: no file is opened, no SDK is known, nothing is derived that the journal
-does not say. Readers (`providers/`) make `RequestReading` and `LLMResponse` from a provider's raw JSON; the fold
-(`document.py`) makes a `Trajectory` from a journal.
-
-Unknown is absent: a token count that the provider did not give is None, never 0. What a provider says that has no
-place in these values stays beside it in `extra`, under the provider's own names.
+Plain, immutable data: no file is opened, no SDK is known. A `Trajectory` is made by the fold (`fold.py`) from a
+journal, or from a document alone (`document.py`); each value renders itself for the document with `to_document`,
+in the order of the format that the document follows. Timestamps are ISO 8601 strings with an offset, durations
+are seconds. Unknown is None.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, Protocol
 
-Payload = Any
-"""A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
+from trace_recorder.conversation import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Usage,
+    known,
+)
 
-Role = Literal["system", "developer", "user", "assistant", "tool"]
+__all__ = [
+    "Choice",
+    "JoinedStream",
+    "LLMResponse",
+    "Message",
+    "Payload",
+    "RequestReading",
+    "Tool",
+    "ToolCall",
+    "ToolResult",
+    "Usage",
+]  # temporary
+
+SCHEMA_VERSION = 1
+"""The version of the document's additions; a reader that knows only the format it follows may pass over it."""
+
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
+History = Literal["inline", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A model asks for a tool. `arguments` is the parsed object, or the raw text where it is no JSON object.
+class ErrorInfo:
+    """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
-    `call_id` is empty only inside a reader; where the provider gives none, one is made up and
-    `call_id_made_up` says so.
+    type: str
+    message: str
+    status: int | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"type": self.type, "message": self.message} | known(status=self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One HTTP exchange of an interaction. `inferred` is whether that it belongs here was inferred, not stated."""
+
+    number: int
+    timestamp: str
+    status: int | None = None
+    error: ErrorInfo | None = None
+    duration_seconds: float | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    inferred: bool = False
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"number": self.number, "timestamp": self.timestamp} | known(
+            status=self.status,
+            error=self.error and self.error.to_document(),
+            duration_seconds=self.duration_seconds,
+            headers=self.headers or None,
+            inferred=self.inferred or None,
+        )
+
+
+class InteractionSource(Protocol):
+    """Where an interaction's large parts come from when they are asked for. All of it is in memory already."""
+
+    def request(self) -> RequestReading:
+        """The request as its dialect's reader understands it."""
+
+    def raw_request(self) -> Payload:
+        """The JSON that was sent; None where it is not known."""
+
+    def raw_response(self) -> Payload:
+        """The JSON that came; of a stream, assembled; None where it is not known."""
+
+    def raw_stream(self) -> str | None:
+        """The text of the stream that came; None where there was none, or it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LLMInteraction:
+    """One request to a model with its response.
+
+    `api` is the wire dialect ("openai-chat", …), None for one that was recorded by hand. `complete` is False while
+    it is in flight, when the process died, and for a stream that ended early; `ended_by` then says why, if known.
+    What is not stored as a field is expanded on each access: keep it where it is used more than once.
     """
 
-    call_id: str
-    name: str
-    arguments: Payload
-    call_id_made_up: bool = False
-    extra: dict[str, Payload] = field(default_factory=dict)
+    interaction_id: str
+    timestamp: str
+    provider: str | None
+    model: str | None
+    source: InteractionSource = field(repr=False, compare=False)
+    api: str | None = None
+    step_number: int | None = None
+    agent: str | None = None
+    response: LLMResponse | None = None
+    error: ErrorInfo | None = None
+    attempts: tuple[Attempt, ...] = ()
+    duration_seconds: float | None = None
+    time_to_first_token_seconds: float | None = None
+    stream: bool = False
+    complete: bool = True
+    ended_by: str | None = None
+
+    @property
+    def input_messages(self) -> list[Message]:
+        """Everything that the model saw, in order."""
+        return self.source.request().messages
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools that were offered to the model."""
+        return self.source.request().tools
+
+    @property
+    def parameters(self) -> dict[str, Payload]:
+        """Every member of the request that is neither messages nor tools."""
+        return self.source.request().parameters
+
+    @property
+    def raw_request(self) -> Payload:
+        """The JSON that was sent; None without a journal. Its parts may be shared with others: do not change it."""
+        return self.source.raw_request()
+
+    @property
+    def raw_response(self) -> Payload:
+        """The JSON that came; of a stream, assembled; None without a journal."""
+        return self.source.raw_response()
+
+    @property
+    def raw_stream(self) -> str | None:
+        """The text of the stream that came; None where there was none, and without a journal."""
+        return self.source.raw_stream()
+
+    def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
+        """Render for the document; `messages` stands in for `input_messages` where the history is a delta."""
+        reading = self.source.request()
+        inline = {"input_messages": [message.to_document() for message in reading.messages]}
+        return {
+            "timestamp": self.timestamp,
+            "provider": self.provider,
+            "model": self.model,
+            **(inline if messages is None else messages),
+            "response": self.response.to_document() if self.response else {},
+            "tools_available": [tool.name for tool in reading.tools] or None,
+            "interaction_id": self.interaction_id,
+            "step_number": self.step_number,
+            "agent": self.agent,
+            "api": self.api,
+            "request": known(parameters=reading.parameters or None, tools=[tool.raw for tool in reading.tools] or None),
+            "attempts": [attempt.to_document() for attempt in self.attempts],
+            "duration_seconds": self.duration_seconds,
+            "time_to_first_token_seconds": self.time_to_first_token_seconds,
+            "stream": self.stream,
+            "complete": self.complete,
+            "ended_by": self.ended_by,
+            "error": self.error and self.error.to_document(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
-    """What came back from a tool: `result` as the Python object's JSON, or `error` as text."""
+class AgentStep:
+    """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none."""
 
-    call_id: str
-    name: str | None = None
-    success: bool | None = None
-    result: Payload = None
+    step_number: int
+    timestamp: str
+    state: str
+    messages: tuple[Message, ...] | None = None
+    llm_response: LLMResponse | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+    reflection: str | None = None
     error: str | None = None
+    agent: str | None = None
+    interaction: LLMInteraction | None = field(default=None, repr=False, compare=False)
+    derived: bool = False
     extra: dict[str, Payload] = field(default_factory=dict)
+
+    @property
+    def llm_messages(self) -> list[Message] | None:
+        """The messages of this step: those that the agent gave, or those of the interaction that it derives from."""
+        if self.messages is not None:
+            return list(self.messages)
+        return self.interaction.input_messages if self.interaction else None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document. A derived step does not repeat the messages: its `interaction_id` leads to them."""
+        return {
+            "step_number": self.step_number,
+            "timestamp": self.timestamp,
+            "state": self.state,
+            "llm_messages": None if self.messages is None else [message.to_document() for message in self.messages],
+            "llm_response": self.llm_response and self.llm_response.to_document(),
+            "tool_calls": [call.to_document() for call in self.tool_calls] or None,
+            "tool_results": [result.to_document() for result in self.tool_results] or None,
+            "reflection": self.reflection,
+            "error": self.error,
+            **self.extra,
+            "agent": self.agent,
+            "derived": self.derived,
+            **known(interaction_id=self.interaction and self.interaction.interaction_id),
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a conversation, in the one form that all providers share.
-
-    `content` is a str where the message is one text; otherwise the list of its parts, in order: text as
-    {"type": "text", "text": …}, every other part as the provider has it. `reasoning` is the model's thinking where
-    it was sent back. A tool message has the `call_id` that it answers.
-    """
-
-    role: str
-    content: str | list[Payload] | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    call_id: str | None = None
-    name: str | None = None
-    reasoning: str | None = None
-    extra: dict[str, Payload] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool that was offered to the model. `raw` is its declaration as it was sent."""
+class Reward:
+    """A reward of the whole run, or of one step."""
 
     name: str
-    description: str | None = None
-    parameters: Payload = None
-    raw: Payload = None
+    value: float
+    weight: float = 1.0
+    step_number: int | None = None
+    explanation: str | None = None
+    timestamp: str | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"name": self.name, "value": self.value, "weight": self.weight} | known(
+            step_number=self.step_number, explanation=self.explanation, timestamp=self.timestamp
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens as the provider counts them; None is unknown.
+class Gap:
+    """Something that could not be recorded, or can no longer be read: what, and why."""
 
-    Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
-    number stands as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
-    `extra` is every other member of the provider's usage object.
-    """
+    timestamp: str | None
+    what: str
+    why: str
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost: float | None = None
-    extra: dict[str, Payload] = field(default_factory=dict)
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"timestamp": self.timestamp, "what": self.what, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
+class Trajectory:
+    """One run of one agent. `execution_time` is in seconds; `history` is how the document was written, if it was."""
 
-    index: int
-    content: str | None = None
-    reasoning: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: str | None = None
-    extra: dict[str, Payload] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class LLMResponse:
-    """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
-
-    `finish_reason` is the provider's own word. `extra` holds every member of the provider's answer that has no
-    place here (`system_fingerprint`, `service_tier`, …).
-    """
-
-    content: str | None = None
-    reasoning: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: str | None = None
-    usage: Usage | None = None
+    trajectory_id: str | None = None
+    task: str | None = None
+    status: Status = "unknown"
+    success: bool | None = None
+    final_result: Payload = None
+    error: ErrorInfo | None = None
+    provider: str | None = None
     model: str | None = None
-    id: str | None = None
-    choices: tuple[Choice, ...] = ()
-    extra: dict[str, Payload] = field(default_factory=dict)
+    max_steps: int | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+    execution_time: float | None = None
+    metadata: dict[str, Payload] = field(default_factory=dict)
+    annotations: dict[str, Payload] = field(default_factory=dict)
+    rewards: tuple[Reward, ...] = ()
+    metrics: dict[str, Payload] = field(default_factory=dict)
+    llm_interactions: Sequence[LLMInteraction] = ()
+    agent_steps: Sequence[AgentStep] = ()
+    gaps: tuple[Gap, ...] = ()
 
+    def head(self) -> dict[str, Payload]:
+        """The document's members before `llm_interactions`."""
+        return {
+            "task": self.task,
+            "start_time": self.start_time,
+            "end_time": self.end_time,
+            "provider": self.provider,
+            "model": self.model,
+            "max_steps": self.max_steps,
+        }
 
-@dataclass(frozen=True, slots=True)
-class RequestReading:
-    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools."""
-
-    messages: list[Message] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
-    parameters: dict[str, Payload] = field(default_factory=dict)
-    model: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedStream:
-    """A stream put together: `body` has the shape of the provider's answer without streaming.
-
-    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason).
-    `events` counts the events. `error` is the provider's error object, where the stream carried one.
-    """
-
-    body: Payload
-    ended: bool
-    events: int
-    error: Payload = None
+    def tail(self, history: History) -> dict[str, Payload]:
+        """The document's members after `agent_steps`."""
+        return {
+            "success": self.success,
+            "final_result": self.final_result,
+            "execution_time": self.execution_time,
+            "schema_version": SCHEMA_VERSION,
+            "trajectory_id": self.trajectory_id,
+            "status": self.status,
+            "error": self.error and self.error.to_document(),
+            "metadata": self.metadata,
+            "annotations": self.annotations,
+            "metrics": self.metrics,
+            "rewards": [reward.to_document() for reward in self.rewards],
+            "gaps": [gap.to_document() for gap in self.gaps],
+            "history": history,
+        }

@@ -1,0 +1,43 @@
+"""Readers: a provider's raw JSON → values; one file a wire dialect, pure, on plain dicts; no SDK is imported.
+
+`reader_of(api)` gives a dialect's reader, a module with `read_request`, `read_response` and `join_stream`. A body
+that its reader does not understand is still on file, raw; readers never raise for what a provider says.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading
+
+_MODULE_OF_API = {
+    "openai-chat": "openai_chat",
+    "openai-responses": "openai_responses",
+    "openai-completions": "openai_completions",
+    "embeddings": "embeddings",
+    "anthropic-messages": "anthropic_messages",
+    "google-generate": "google_generate",
+    "google-interactions": "google_interactions",
+    "ollama-chat": "ollama_chat",
+    "ollama-generate": "ollama_generate",
+}
+
+
+class Reader(Protocol):
+    """What a dialect's module offers."""
+
+    def read_request(self, body: Payload) -> RequestReading:
+        """Read the JSON that was sent."""
+
+    def read_response(self, body: Payload, made_up_calls: int = 0) -> LLMResponse:
+        """Read the JSON that came; `made_up_calls` is how many tool calls of the request got made-up ids."""
+
+    def join_stream(self, text: str) -> JoinedStream:
+        """Put the text of a stream together, wherever it was cut off."""
+
+
+def reader_of(api: str | None) -> Reader | None:
+    """The reader of a wire dialect, None for one that is not known."""
+    name = _MODULE_OF_API.get(api or "")
+    return cast(Reader, import_module(f"trace_recorder.providers.{name}")) if name else None

@@ -1,0 +1,367 @@
+"""Items: what is sent again and again is stored once.
+
+An LLM call repeats the whole conversation. `ItemEncoder` takes a request's JSON apart: each element of a list that
+recurs (messages, contents, tools, …), each large member, and each large string inside an element is an `item`
+record, written once and numbered; what is left of the request names numbers. `ItemTable` expands it again to the
+JSON that was sent. Equality is that of the serialised text, never of Python values. Which member means what is not
+known here: the same rule serves every provider.
+
+    item         {"n": 7, "value": …}                                     an element or a large member
+                 {"n": 8, "value": {… "@string:3" …}, "strings": {"@string:3": 3}}
+                 {"s": 3, "value": "…"}                                   a large string inside an element
+    in a record  "body": the request with null in place of what is in `items`
+                 "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
+                 "check": {"messages": "9f3a01bc", …}                     CRC-32 over the CRCs of those item records
+
+Where the numbers of a list are scattered, ranges may name positions of an earlier list that stands in full:
+{"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}, 171 being the `seq` of the record that holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import chain, groupby
+from math import isqrt
+from typing import NoReturn
+from zlib import crc32
+
+from trace_recorder.conversation import Payload
+
+LARGE_MEMBER = 256
+"""A member of the request that is no list of objects is an item from this many characters on."""
+LARGE_STRING = 4096
+"""A string inside an element is an item of its own from this many characters on."""
+KNOWN_ITEMS = 32_768
+"""How many items are remembered; one that was forgotten is written again when it comes back."""
+SCATTERED = 12
+"""A list of more ranges than this is written against an earlier full one."""
+
+Write = Callable[[str, str], tuple[int, int]]
+"""Appends a record of a kind with its data as JSON text; returns its (seq, crc)."""
+
+
+class NotJsonError(ValueError):
+    """The text is no JSON object, or not one that can be taken apart and put together exactly."""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise NotJsonError(f"{constant} is not JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse)
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_COLON = re.compile(r"[ \t\n\r]*:")
+_LINE_BREAK = re.compile(r"[\r\n]")
+_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse(text: str) -> Payload:
+    """Read JSON strictly: no NaN, nothing beyond what every reader takes. Raises NotJsonError."""
+    try:
+        value = _decoder.decode(text)
+        if _LONE_SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from None
+    return value
+
+
+def one_line(text: str) -> str:
+    """JSON text without line breaks, which stand only between its tokens."""
+    return _LINE_BREAK.sub(" ", text) if _LINE_BREAK.search(text) else text
+
+
+@dataclass(slots=True)
+class _List:
+    """A list of the last request: the numbers of its elements, their ranges, and the running check value."""
+
+    numbers: array[int] = field(default_factory=lambda: array("L"))
+    ranges: list[list[int]] = field(default_factory=list)
+    check: int = 0
+
+    def add(self, number: int, crc: int) -> None:
+        self.numbers.append(number)
+        if self.ranges and self.ranges[-1][1] == number - 1:
+            self.ranges[-1][1] = number
+        else:
+            self.ranges.append([number, number])
+        self.check = crc32(b"%08x" % crc, self.check)
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member of a request: its name's JSON text, and its value's text or, of a list of objects, its elements."""
+
+    name: str
+    value: str
+    elements: list[tuple[int, int]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A request taken apart: JSON texts of `body`, `items` and `check`. `written(seq)` is told where it stands."""
+
+    body: str
+    items: str
+    check: str
+    written: Callable[[int], None]
+
+    def members(self) -> str:
+        """The three as members of a record's data."""
+        return f'"body":{self.body},"items":{self.items},"check":{self.check}'
+
+
+class ItemEncoder:
+    """Takes requests apart for one journal. Not thread-safe: the run's lock is held around it."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._known: dict[bytes, tuple[int, int]] = {}
+        self._next = {"n": 0, "s": 0}
+        self._bases: dict[str, tuple[int, array[int]]] = {}
+
+    def encode(self, text: str) -> Encoded:
+        """Write what is new of a request as item records, and return what is left of it.
+
+        `text` is a JSON object. Raises NotJsonError where it is not; what `write` raises passes.
+        """
+        members = _members(text)
+        body: list[str] = []
+        items: dict[str, int | _List] = {}
+        for member in members:
+            part = self._member(text, member)
+            body.append(f"{member.name}:{one_line(member.value) if part is None else 'null'}")
+            if part is not None:
+                items[json.loads(member.name)] = part
+        return self._encoded("{" + ",".join(body) + "}", items)
+
+    def _member(self, text: str, member: _Member) -> int | _List | None:
+        if member.elements is not None:
+            numbers = _List()
+            for start, end in member.elements:
+                numbers.add(*self._item(text[start:end]))
+            return numbers
+        if len(member.value) < LARGE_MEMBER:
+            return None
+        return self._item(member.value)[0]
+
+    def _encoded(self, body: str, items: Mapping[str, int | _List]) -> Encoded:
+        written: dict[str, int | Payload] = {}
+        checks: dict[str, str] = {}
+        full: dict[str, array[int]] = {}
+        for name, part in items.items():
+            if isinstance(part, int):
+                written[name] = part
+                continue
+            checks[name] = f"{part.check:08x}"
+            written[name] = self._against_base(name, part)
+            if written[name] is part.ranges and len(part.ranges) > SCATTERED:
+                full[name] = part.numbers
+
+        def remember(seq: int) -> None:
+            self._bases.update((name, (seq, numbers)) for name, numbers in full.items())
+
+        return Encoded(body, _dump(written), _dump(checks), remember)
+
+    def _against_base(self, name: str, part: _List) -> Payload:
+        base = self._bases.get(name)
+        if base is None or len(part.ranges) <= SCATTERED:
+            return part.ranges
+        ranges = _against(base[1], part.numbers)
+        if len(ranges) > max(SCATTERED, isqrt(len(part.numbers))):
+            return part.ranges
+        return {"base": base[0], "ranges": ranges}
+
+    def _item(self, text: str) -> tuple[int, int]:
+        """Return the number and the record's CRC of an element; write it if it is new."""
+        known = self._known.get(key := _digest("n", text))
+        if known is not None:
+            return known
+        strings: dict[str, int] = {}
+        shorter = _STRING.sub(lambda found: self._string(found, text, strings), text) if _is_large(text) else text
+        beside = f',"strings":{_dump(strings)}' if strings else ""
+        return self._new(key, "n", one_line(shorter) + beside)
+
+    def _string(self, found: re.Match[str], text: str, strings: dict[str, int]) -> str:
+        if found.end() - found.start() < LARGE_STRING or _COLON.match(text, found.end()):
+            return found[0]
+        key = _digest("s", found[0])
+        number, _ = self._known.get(key) or self._new(key, "s", found[0])
+        placeholder = f"@string:{number}"
+        if placeholder in text:
+            return found[0]
+        strings[placeholder] = number
+        return f'"{placeholder}"'
+
+    def _new(self, key: bytes, name: str, value: str) -> tuple[int, int]:
+        number = self._next[name]
+        _, crc = self._write("item", f'{{"{name}":{number},"value":{value}}}')
+        self._next[name] = number + 1
+        self._known[key] = number, crc
+        if len(self._known) > KNOWN_ITEMS:
+            del self._known[next(iter(self._known))]
+        return number, crc
+
+
+def _is_large(text: str) -> bool:
+    return len(text) > LARGE_STRING
+
+
+def _digest(name: str, text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, person=name.encode()).digest()
+
+
+def _dump(value: Payload) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _members(text: str) -> list[_Member]:
+    """Split a JSON object's text into its members; a list of objects also into its elements."""
+    at = _skip(text, 0, "{")
+    members: list[_Member] = []
+    while text[at : at + 1] != "}":
+        if members:
+            at = _skip(text, at, ",")
+        start, (_, at) = at, _value(text, at, str)
+        name, at = text[start:at], _skip(text, _skip(text, at), ":")
+        begin, elements = at, None
+        if text[at : at + 1] == "[":
+            elements, at = _elements(text, at)
+        else:
+            _, at = _value(text, at)
+        members.append(_Member(name, text[begin:at], elements))
+        at = _skip(text, at)
+    if _skip(text, at + 1) != len(text):
+        raise NotJsonError("more text after the JSON object")
+    return members
+
+
+def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
+    """The spans of a list's elements, or None for a list without objects; and where the list ends."""
+    spans: list[tuple[int, int]] = []
+    objects = False
+    at = _skip(text, at, "[")
+    while text[at : at + 1] != "]":
+        if spans:
+            at = _skip(text, at, ",")
+        value, end = _value(text, at)
+        objects = objects or isinstance(value, dict | list)
+        spans.append((at, end))
+        at = _skip(text, end)
+    return spans if objects else None, at + 1
+
+
+def _value(text: str, at: int, kind: type = object) -> tuple[Payload, int]:
+    try:
+        value, end = _decoder.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from None
+    if not isinstance(value, kind):
+        raise NotJsonError(f"a name is expected at character {at}")
+    return value, end
+
+
+def _skip(text: str, at: int, token: str = "") -> int:
+    """Pass white space, then `token`, then white space. Raises NotJsonError where another token stands."""
+    found = _SPACE.match(text, at)
+    at = found.end() if found else at
+    if not token:
+        return at
+    if text[at : at + 1] != token:
+        raise NotJsonError(f"{token!r} is expected at character {at}")
+    return _skip(text, at + 1)
+
+
+def _against(base: array[int], numbers: array[int]) -> list[Payload]:
+    """Write `numbers` as ranges of positions at which `base` has the same, and ranges of numbers between them."""
+    ranges: list[Payload] = []
+    for same, group in groupby(enumerate(numbers), lambda pair: pair[0] < len(base) and base[pair[0]] == pair[1]):
+        pairs = list(group)
+        if same:
+            ranges.append({"base": [pairs[0][0], pairs[-1][0]]})
+        else:
+            part = _List()
+            for _, number in pairs:
+                part.add(number, 0)
+            ranges.extend(part.ranges)
+    return ranges
+
+
+class ItemTable:
+    """Expands what `ItemEncoder` wrote. `add` takes item records, and requests whose lists may serve as a base.
+
+    A number that is not there (its line was damaged) makes `expand` raise KeyError, for the calls that use it only.
+    """
+
+    def __init__(self) -> None:
+        self._items: dict[int, tuple[Payload, int]] = {}
+        self._strings: dict[int, str] = {}
+        self._bases: dict[int, dict[str, list[int]]] = {}
+
+    def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
+        """Take an item record's data and the CRC of its line."""
+        if "s" in data:
+            self._strings[data["s"]] = data["value"]
+        else:
+            strings = {mark: self._strings.get(number) for mark, number in data.get("strings", {}).items()}
+            if None not in strings.values():
+                self._items[data["n"]] = _fill(data["value"], strings) if strings else data["value"], crc
+
+    def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
+        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
+        full = {name: list(_numbers(part, [])) for name, part in items.items() if _is_full(part)}
+        if full:
+            self._bases[seq] = full
+
+    def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
+        """Return the JSON that was sent, from a record with `body` and `items`. Parts may be shared: do not change."""
+        body: dict[str, Payload] = dict(data["body"])
+        for name, part in data["items"].items():
+            if isinstance(part, int):
+                body[name] = self._items[part][0]
+            else:
+                body[name] = [self._items[number][0] for number in self.numbers(name, part)]
+        return body
+
+    def numbers(self, name: str, part: Payload) -> list[int]:
+        """The item numbers of a list, in order. Raises KeyError where the base that it names is not there."""
+        if isinstance(part, list):
+            return list(_numbers(part, []))
+        return list(_numbers(part["ranges"], self._bases[part["base"]][name]))
+
+    def check(self, data: Mapping[str, Payload]) -> bool:
+        """Whether the ranges of a record lead to the very item records that its writer meant."""
+        for name, expected in data["check"].items():
+            found = 0
+            for number in self.numbers(name, data["items"][name]):
+                found = crc32(b"%08x" % self._items[number][1], found)
+            if f"{found:08x}" != expected:
+                return False
+        return True
+
+
+def _is_full(part: Payload) -> bool:
+    return isinstance(part, list) and len(part) > SCATTERED
+
+
+def _numbers(ranges: list[Payload], base: list[int]) -> Iterator[int]:
+    return chain.from_iterable(
+        base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
+        for entry in ranges
+    )
+
+
+def _fill(value: Payload, strings: Mapping[str, str | None]) -> Payload:
+    if isinstance(value, str):
+        return strings.get(value, value)
+    if isinstance(value, list):
+        return [_fill(element, strings) for element in value]
+    if isinstance(value, dict):
+        return {name: _fill(element, strings) for name, element in value.items()}
+    return value

@@ -1,0 +1,226 @@
+"""The journal: an append-only file of records, one JSON object a line, one `write` a record.
+
+    {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
+
+`crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: a record is on the file whole before `append`
+returns; nothing that was written is ever rewritten; a reader makes something of every byte sequence, passes over
+what it cannot read, and counts it. What the records mean is not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from zlib import crc32
+
+from trace_recorder.conversation import Payload
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows has no advisory locks of this kind
+    fcntl = None  # type: ignore[assignment]
+
+SCHEMA = "trace-recorder/journal"
+VERSION = 1
+_CRC_TAIL = len(',"crc":"00000000"}')
+_LINE_START = b'{"seq":'
+_CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
+
+
+def now() -> str:
+    """The time as records state it: ISO 8601, UTC, to the microsecond."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a journal. `offset` and `length` say where it stands in the file, in bytes, without the newline."""
+
+    seq: int
+    time: str
+    kind: str
+    data: dict[str, Payload]
+    crc: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """Bytes that are no record: where they stand, how many, why, and whether they are a torn end of the file."""
+
+    offset: int
+    length: int
+    why: str
+    torn: bool
+
+
+class Journal:
+    """The writer of one journal file, which it holds locked for its lifetime."""
+
+    def __init__(self, fd: int, path: Path, *, sync: bool = False) -> None:
+        self.path = path
+        self.next_seq = 1
+        self._fd = fd
+        self._sync = sync
+        self._end = os.fstat(fd).st_size
+        self._torn = False
+
+    @classmethod
+    def create(cls, path: Path, *, sync: bool = False) -> Journal:
+        """Create `path` exclusively, locked from the moment at which it can be seen.
+
+        Raises FileExistsError where the name is taken. With `sync`, the directory entry is on disk on return.
+        """
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        try:
+            if fcntl is not None:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _link_exclusively(temporary, path)
+        except BaseException:
+            os.close(fd)
+            raise
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                temporary.unlink()
+        if sync:
+            sync_directory(path.parent)
+        return cls(fd, path, sync=sync)
+
+    def append(self, kind: str, data: str, time: str) -> tuple[int, int]:
+        """Write one record and return its (seq, crc); `data` is its JSON text, on one line.
+
+        On return the record has left the process: it survives `kill -9`; with `sync`, power loss. Raises OSError
+        where the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
+        """
+        seq = self.next_seq
+        head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{data}'.encode()
+        crc = crc32(head)
+        self._write(b'%s,"crc":"%08x"}\n' % (head, crc))
+        self.next_seq = seq + 1
+        return seq, crc
+
+    def _write(self, line: bytes) -> None:
+        if self._torn:
+            line = b"\n" + line
+        try:
+            written = os.write(self._fd, line)
+            if written == len(line) and self._sync:
+                os.fsync(self._fd)
+        except OSError:
+            self._repair()
+            raise
+        if written != len(line):
+            self._repair()
+            raise OSError(f"only {written} of {len(line)} bytes of a record could be written to {self.path}")
+        self._end += len(line)
+        self._torn = False
+
+    def _repair(self) -> None:
+        try:
+            os.ftruncate(self._fd, self._end)
+        except OSError:
+            self._torn = True
+
+    @property
+    def size(self) -> int:
+        """The bytes that have been written."""
+        return self._end
+
+    def close(self) -> None:
+        """Close the file and give up its lock. Closing twice is harmless."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+def _link_exclusively(temporary: Path, path: Path) -> None:
+    """Give `temporary` its name, unless that is taken (FileExistsError); a hard link decides who is first."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: exclusive creation decides, and the name moves over it
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        temporary.replace(path)
+
+
+def sync_directory(directory: Path) -> None:
+    """Have the directory's entries on disk, so that a new or renamed file survives power loss."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read(data: bytes, start: int = 0) -> Iterator[Record | BadLine]:
+    """Yield every record of a journal's bytes from `start` on, and what stands between them as `BadLine`."""
+    while start < len(data):
+        end = data.find(b"\n", start)
+        torn = end < 0
+        line = data[start:] if torn else data[start:end]
+        if line:
+            yield from _read_line(line, start, torn=torn)
+        start += len(line) + 1
+
+
+def _read_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
+    record = _parse(line, offset)
+    if record is not None:
+        yield record
+        return
+    at = line.rfind(_LINE_START, 1)
+    while at > 0:  # a record welded onto a torn one, or onto a block of NULs, is whole in itself
+        record = _parse(line[at:], offset + at)
+        if record is not None:
+            yield from _read_line(line[:at], offset, torn=False)
+            yield record
+            return
+        at = line.rfind(_LINE_START, 1, at)
+    why = "the file ends in the middle of a record" if torn else "not a record, or its CRC does not match"
+    yield BadLine(offset, len(line), why, torn)
+
+
+def _parse(line: bytes, offset: int) -> Record | None:
+    """Read one line, or return None where it is no record or its CRC does not match."""
+    tail = _CRC.search(line, max(0, len(line) - _CRC_TAIL))
+    if tail is None or not line.startswith(_LINE_START):
+        return None
+    crc = int(tail[1], 16)
+    if crc32(memoryview(line)[: tail.start()]) != crc:
+        return None
+    try:
+        fields = json.loads(line)
+        seq, time, kind, data = fields["seq"], fields["time"], fields["kind"], fields["data"]
+    except (ValueError, KeyError, RecursionError):
+        return None
+    return Record(seq, time, kind, data, crc, offset, len(line)) if isinstance(data, dict) else None
+
+
+def writer_is_alive(path: Path, host: str | None) -> bool | None:
+    """Whether a journal's writer still runs: by its lock, on its own host; None where that cannot be known."""
+    if fcntl is None or host != socket.gethostname():
+        return None
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    else:
+        return False
+    finally:
+        os.close(fd)

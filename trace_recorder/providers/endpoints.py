@@ -1,0 +1,93 @@
+"""Which requests are LLM calls, in which dialect, and who serves them: two tables, one row a fact.
+
+An address is recognised by its path's end, so that proxies, gateways and servers on one's own machine are too. What
+is not in the table is other traffic and is not recorded. The body is not looked at here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (api, re.compile(pattern))
+    for api, pattern in (
+        ("openai-chat", r"/chat/completions/?$"),
+        ("openai-responses", r"/responses/?$"),
+        ("openai-completions", r"/completions/?$"),
+        ("embeddings", r"/(?:embeddings|embed)/?$"),
+        ("anthropic-messages", r"/v1/messages/?$|/publishers/anthropic/models/[^/:]+:(?:streamR|r)awPredict$"),
+        ("google-generate", r"/models/[^/]+:(?:streamG|g)enerateContent$"),
+        ("google-interactions", r"/interactions/?$"),
+        ("ollama-chat", r"/api/chat/?$"),
+        ("ollama-generate", r"/api/generate/?$"),
+    )
+)
+
+PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (provider, re.compile(rf"(?:^|\.)(?:{pattern})$"))
+    for provider, pattern in (
+        ("openai", r"api\.openai\.com"),
+        ("azure", r"openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com|models\.ai\.azure\.com"),
+        ("doubao", r"volces\.com|volcengineapi\.com|bytepluses\.com"),
+        ("openrouter", r"openrouter\.ai"),
+        ("anthropic", r"anthropic\.com"),
+        ("google", r"googleapis\.com"),
+        ("ollama", r"ollama\.com"),
+        ("groq", r"groq\.com"),
+        ("mistral", r"mistral\.ai"),
+        ("deepseek", r"deepseek\.com"),
+        ("together", r"together\.(?:xyz|ai)"),
+        ("fireworks", r"fireworks\.ai"),
+        ("xai", r"x\.ai"),
+        ("perplexity", r"perplexity\.ai"),
+        ("cerebras", r"cerebras\.ai"),
+        ("moonshot", r"moonshot\.(?:cn|ai)"),
+        ("qwen", r"dashscope(?:-intl)?\.aliyuncs\.com"),
+        ("zhipu", r"bigmodel\.cn|z\.ai"),
+        ("siliconflow", r"siliconflow\.(?:cn|com)"),
+        ("nvidia", r"integrate\.api\.nvidia\.com"),
+        ("cohere", r"cohere\.(?:com|ai)"),
+        ("voyage", r"voyageai\.com"),
+        ("writer", r"writer\.com"),
+        ("portkey", r"portkey\.ai"),
+        ("huggingface", r"huggingface\.co"),
+        ("github", r"models\.(?:github\.ai|inference\.ai\.azure\.com)"),
+    )
+)
+
+_MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)")
+_STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An LLM call by its address: the dialect, who serves it (None: unknown), and what the path says of it.
+
+    `model` is the model or, at Azure, the deployment. `streams` is whether the path asks for a stream.
+    """
+
+    api: str
+    provider: str | None
+    model: str | None
+    streams: bool
+
+
+def endpoint_of(method: str, host: str, path: str) -> Endpoint | None:
+    """Recognise an LLM call, or return None for other traffic."""
+    if method != "POST":
+        return None
+    for api, pattern in API_OF_PATH:
+        if pattern.search(path):
+            model = _MODEL_IN_PATH.search(path)
+            streams = _STREAMING_PATH.search(path) is not None
+            return Endpoint(api, provider_of(host, api), model[1] if model else None, streams)
+    return None
+
+
+def provider_of(host: str, api: str) -> str | None:
+    """Who serves a host: by its name, or Ollama by its dialect, which nobody else speaks."""
+    for provider, pattern in PROVIDER_OF_HOST:
+        if pattern.search(host):
+            return provider
+    return "ollama" if api.startswith("ollama-") else None

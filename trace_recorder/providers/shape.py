@@ -1,0 +1,188 @@
+"""Reading JSON whose shape cannot be trusted: the one tolerant way in, shared by all dialects.
+
+Nothing here raises. `as_*` give a value of the type that was asked for, or the empty one of that type. `Members`
+takes the members out of an object one by one: a value of the right type is taken, a value of any other type stays
+where it is and comes out with the rest, so that nothing is lost on its way into `extra`. Nulls say no more than
+absence and are left out of the rest. Below it stand the rules that all dialects share for arguments, content, roles
+and made-up call ids.
+
+What a member means is for the dialects to say; how events are cut out of a stream is for `sse.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trace_recorder.trajectory import Message, Payload, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ROLES = {"model": "assistant", "function": "tool"}
+
+
+def as_dict(value: Payload) -> dict[str, Payload]:
+    """Give the value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Payload) -> list[Payload]:
+    """Give the value if it is an array, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Payload) -> str | None:
+    """Give the value if it is a string, else None."""
+    return value if isinstance(value, str) else None
+
+
+def as_int(value: Payload) -> int | None:
+    """Give the value if it is a whole number (12 and 12.0, never true), else None."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_number(value: Payload) -> float | None:
+    """Give the value if it is a number (never true), else None."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def json_value(text: str) -> Payload:
+    """Parse a JSON text; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+class Members:
+    """The members of a JSON object, to be taken out one by one.
+
+    Each method takes one member: it gives the value and removes it where the type is right, and otherwise gives
+    None, [] or {} and leaves the member to `rest`. A value that is no object has no members. The object that was
+    given is never changed.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, value: Payload) -> None:
+        self._left: dict[str, Payload] = dict(as_dict(value))
+
+    def take(self, key: str) -> Payload:
+        """Take the member, whatever it is."""
+        return self._left.pop(key, None)
+
+    def text(self, key: str) -> str | None:
+        """Take the member if it is a string."""
+        return self.take(key) if as_text(self._left.get(key)) is not None else None
+
+    def integer(self, key: str) -> int | None:
+        """Take the member if it is a whole number."""
+        return as_int(self.take(key)) if as_int(self._left.get(key)) is not None else None
+
+    def number(self, key: str) -> float | None:
+        """Take the member if it is a number."""
+        return self.take(key) if as_number(self._left.get(key)) is not None else None
+
+    def array(self, key: str) -> list[Payload]:
+        """Take the member if it is an array."""
+        return as_list(self.take(key)) if isinstance(self._left.get(key), list) else []
+
+    def object(self, key: str) -> dict[str, Payload]:
+        """Take the member if it is an object."""
+        return as_dict(self.take(key)) if isinstance(self._left.get(key), dict) else {}
+
+    def rest(self) -> dict[str, Payload]:
+        """Give what was not taken, without the nulls."""
+        return {key: value for key, value in self._left.items() if value is not None}
+
+    def all(self) -> dict[str, Payload]:
+        """Give what was not taken, nulls too: of a request's parameters these were sent on purpose."""
+        return self._left
+
+
+def role_of(value: Payload, default: str = "user") -> str:
+    """Give the role in the words that all dialects share ('model' is assistant, 'function' is tool)."""
+    role = as_text(value) or default
+    return _ROLES.get(role, role)
+
+
+def arguments_of(raw: Payload) -> Payload:
+    """Read a tool call's arguments: the parsed object, {} for none, else what came, as it came."""
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
+        return {}
+    parsed = json_value(raw) if isinstance(raw, str) else raw
+    return parsed if isinstance(parsed, dict) else raw
+
+
+def text_part(text: str, extra: dict[str, Payload] | None = None) -> dict[str, Payload]:
+    """Make the one form of a text part: type and text, then what else the provider's part has."""
+    return {"type": "text", "text": text, **(extra or {})}
+
+
+def content_of(parts: Payload) -> str | list[Payload] | None:
+    """Give a message's content: a string stays one, one plain text part is its text, no part is None.
+
+    Text parts have the form of `text_part` already; every other part passes as it is. A value that is no list
+    stands as the only part.
+    """
+    if parts is None or isinstance(parts, str):
+        return parts
+    listed = parts if isinstance(parts, list) else [parts]
+    if len(listed) == 1:
+        only = as_dict(listed[0])
+        if only.keys() == {"type", "text"} and only["type"] == "text" and isinstance(only["text"], str):
+            return only["text"]
+    return listed or None
+
+
+def join_texts(texts: Iterable[str | None], between: str = "") -> str | None:
+    """Join what there is of texts; None if there is none at all."""
+    there = [text for text in texts if text is not None]
+    return between.join(there) if there else None
+
+
+def number_calls(calls: Iterable[ToolCall], made_up_calls: int = 0) -> tuple[ToolCall, ...]:
+    """Make up the ids that are missing: call_0, call_1 …, counted on from `made_up_calls`."""
+    numbered: list[ToolCall] = []
+    for call in calls:
+        if call.call_id:
+            numbered.append(call)
+            continue
+        numbered.append(replace(call, call_id=f"call_{made_up_calls}", call_id_made_up=True))
+        made_up_calls += 1
+    return tuple(numbered)
+
+
+def number_messages(messages: Iterable[Message]) -> list[Message]:
+    """Make up the missing ids of a whole conversation, in order, and pair the results that have none.
+
+    A result without an id answers the first open call that has no id of its own either: of the result's name, where
+    it has one. A result for which there is no such call keeps None.
+    """
+    numbered: list[Message] = []
+    waiting: list[ToolCall] = []
+    made_up_calls = 0
+    for message in messages:
+        calls = number_calls(message.tool_calls, made_up_calls)
+        fresh = [call for call in calls if call.call_id_made_up]
+        made_up_calls += len(fresh)
+        waiting += fresh
+        if fresh:
+            numbered.append(replace(message, tool_calls=calls))
+        elif message.role == "tool" and not message.call_id:
+            numbered.append(replace(message, call_id=_answered(waiting, message.name)))
+        else:
+            numbered.append(message)
+    return numbered
+
+
+def _answered(waiting: list[ToolCall], name: str | None) -> str | None:
+    """Take the call that a result of this name answers off the list, and give its id."""
+    for position, call in enumerate(waiting):
+        if not name or call.name == name:
+            return waiting.pop(position).call_id
+    return None

@@ -1,0 +1,59 @@
+"""The frames of a stream: server-sent events and JSON lines, cut out of the whole text.
+
+Events follow the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
+as far as the SDKs do: lines end with LF, CR or CRLF, comments are passed over, the data lines of an event are joined
+with LF, one space after the colon is no part of the value, an event without a data line is none. Unlike a browser,
+the text's last event counts even where the connection ended before its empty line, since that is how some servers
+end. Nothing here raises, wherever the text was cut off.
+
+What an event's data means is for the dialects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trace_recorder.providers.shape import as_dict, json_value
+from trace_recorder.trajectory import JoinedStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def events(text: str) -> Iterator[tuple[str | None, str]]:
+    """Give each event of a stream: its name, None where it has none, and its data."""
+    name: str | None = None
+    data: list[str] = []
+    for line in _lines(text.removeprefix("\ufeff")):
+        if line.startswith("data:"):
+            data.append(line[6:] if line.startswith(" ", 5) else line[5:])
+        elif line.startswith("event:"):
+            name = line[6:].removeprefix(" ") or None
+        elif line == "data":
+            data.append("")
+        elif not line:
+            if data:
+                yield name, data[0] if len(data) == 1 else "\n".join(data)
+            name, data = None, []
+    if data:
+        yield name, "\n".join(data)
+
+
+def json_lines(text: str) -> Iterator[str]:
+    """Give each line of a stream of JSON lines (NDJSON) that is not blank."""
+    return (line for line in _lines(text.removeprefix("\ufeff")) if line.strip())
+
+
+def unstreamed(text: str) -> JoinedStream:
+    """Read a text that was to be a stream but is one JSON body, as an error answer is, or nothing at all."""
+    body = json_value(text)
+    if body is None:
+        return JoinedStream(body={}, ended=False, events=0)
+    return JoinedStream(body=body, ended=True, events=0, error=as_dict(body).get("error"))
+
+
+def _lines(text: str) -> list[str]:
+    """Cut at LF, CR and CRLF only: `str.splitlines` would also cut at U+2028 inside a JSON string."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.split("\n")
