@@ -1,1 +1,42 @@
-"""Records what an AI agent does."""
+"""Records what an AI agent does: every LLM call, tool call, step and failure, as JSON files that survive `kill -9`.
+
+with TrajectoryRecorder(task="fix the failing test") as recorder:
+    client = recorder.wrap(OpenAI())
+    run_my_agent(client)
+"""
+
+from trace_recorder.current import async_http_client, current_recorder, http_client, unwrap, wrap
+from trace_recorder.errors import (
+    AlreadyFinalizedError,
+    BoundClientError,
+    RecorderStateError,
+    TraceRecorderError,
+    TrajectoryFormatError,
+    TrajectoryPathError,
+    UnsupportedClientError,
+)
+from trace_recorder.load import load
+from trace_recorder.recorder import TrajectoryRecorder
+from trace_recorder.redact import default_redactor
+from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
+
+__all__ = [
+    "AgentStep",
+    "AlreadyFinalizedError",
+    "BoundClientError",
+    "LLMInteraction",
+    "RecorderStateError",
+    "TraceRecorderError",
+    "Trajectory",
+    "TrajectoryFormatError",
+    "TrajectoryPathError",
+    "TrajectoryRecorder",
+    "UnsupportedClientError",
+    "async_http_client",
+    "current_recorder",
+    "default_redactor",
+    "http_client",
+    "load",
+    "unwrap",
+    "wrap",
+]

@@ -2,7 +2,8 @@
 
 Plain, immutable data: no file is opened, no SDK is known. Unknown is absent: a token count that the provider did
 not give is None, never 0. What a provider says that has no place in these values stays beside it in `extra`, under
-the provider's own names. Each value renders itself for the document with `to_document`.
+the provider's own names. Each value renders itself for the document with `to_document`;
+one that was handed over by the user, as he gave it (`given`).
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ class ToolCall:
     arguments: Payload
     call_id_made_up: bool = False
     extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: `call_id`, `name`, `arguments`, and what else is known."""
+        if self.given is not None:
+            return self.given
         document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
         return document | known(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
 
@@ -49,9 +53,12 @@ class ToolResult:
     result: Payload = None
     error: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
+        if self.given is not None:
+            return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
         return document | known(name=self.name, extra=self.extra or None)
 
@@ -72,9 +79,12 @@ class Message:
     name: str | None = None
     reasoning: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: `role` and `content`, and what else is known."""
+        if self.given is not None:
+            return self.given
         return {"role": self.role, "content": self.content} | known(
             tool_calls=[call.to_document() for call in self.tool_calls] or None,
             call_id=self.call_id,
@@ -162,9 +172,12 @@ class LLMResponse:
     id: str | None = None
     choices: tuple[Choice, ...] = ()
     extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: the seed's keys first; `choices` only where there are several, or one has more."""
+        if self.given is not None:
+            return self.given
         document: dict[str, Payload] = {"content": self.content, "model": self.model}
         document["finish_reason"] = self.finish_reason
         if self.usage is not None:

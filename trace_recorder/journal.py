@@ -17,15 +17,18 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
 
+fcntl: ModuleType | None
 try:
-    import fcntl
+    fcntl = import_module("fcntl")
 except ImportError:  # pragma: no cover - Windows has no advisory locks of this kind
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
@@ -69,7 +72,7 @@ class Journal:
         self.path = path
         self.next_seq = 1
         self._fd = fd
-        self._sync = sync
+        self.sync = sync
         self._end = os.fstat(fd).st_size
         self._torn = False
 
@@ -113,7 +116,7 @@ class Journal:
             line = b"\n" + line
         try:
             written = os.write(self._fd, line)
-            if written == len(line) and self._sync:
+            if written == len(line) and self.sync:
                 os.fsync(self._fd)
         except OSError:
             self._repair()
@@ -134,6 +137,13 @@ class Journal:
     def size(self) -> int:
         """The bytes that have been written."""
         return self._end
+
+    def discard_if_empty(self) -> None:
+        """Remove the file, if nothing was ever written to it and it is still open."""
+        if self._fd >= 0 and self._end == 0:
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+            self.close()
 
     def close(self) -> None:
         """Close the file and give up its lock. Closing twice is harmless."""
@@ -208,7 +218,12 @@ def _parse(line: bytes, offset: int) -> Record | None:
 
 def writer_is_alive(path: Path, host: str | None) -> bool | None:
     """Whether a journal's writer still runs: by its lock, on its own host; None where that cannot be known."""
-    if fcntl is None or host != socket.gethostname():
+    return writer_holds(path) if host == socket.gethostname() else None
+
+
+def writer_holds(path: Path) -> bool | None:
+    """Whether a process of this host holds the lock of a journal; None where that cannot be known."""
+    if fcntl is None:
         return None
     try:
         fd = os.open(path, os.O_RDONLY)

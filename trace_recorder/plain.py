@@ -13,10 +13,11 @@ import enum
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol, TypeGuard
 
-from trace_recorder.guard import attempt
 from trace_recorder.conversation import Payload
+from trace_recorder.guard import attempt
 
 _DEPTH = 200
 """Deeper nesting is not walked: Python's own json refuses to read back a little under 1,000 levels."""
@@ -44,25 +45,23 @@ def marked(value: object) -> dict[str, str]:
 
 
 def _plain(value: object, depth: int, above: tuple[int, ...]) -> Payload:
-    if value is None or value is True or value is False:
-        return value
-    if isinstance(value, str | int | float):
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, depth, above)
+    if value is None or isinstance(value, str | int | float):
         return _scalar(value)
     if depth >= _DEPTH or id(value) in above:
         return marked(value)
     inside = (*above, id(value))
-    if isinstance(value, Mapping):
-        return _mapping(value, depth + 1, inside)
     if isinstance(value, list | tuple):
         elements = attempt(lambda: list(value), lambda _: [marked(value)])
         return [_plain(element, depth + 1, inside) for element in elements]
-    fields = fields_of(value)
+    fields = value if isinstance(value, Mapping) else fields_of(value)
     return marked(value) if fields is None else _mapping(fields, depth + 1, inside)
 
 
-def _scalar(value: str | float) -> Payload:
-    if isinstance(value, enum.Enum):
-        return _plain(value.value, 0, ())
+def _scalar(value: str | float | None) -> Payload:
+    if value is None or isinstance(value, bool):
+        return value
     if isinstance(value, str):
         text = str.__str__(value)
         return text if _encodes(text) else marked(text)
@@ -92,7 +91,7 @@ def _key(key: object, taken: Mapping[str, object]) -> str:
 
 
 class _Model(Protocol):
-    def model_dump(self) -> dict[str, object]: ...
+    def model_dump(self, *, warnings: bool) -> dict[str, object]: ...
 
 
 def _is_model(value: object) -> TypeGuard[_Model]:
@@ -106,10 +105,42 @@ def fields_of(value: object) -> dict[str, object] | None:
 
 def _fields_of(value: object) -> dict[str, object] | None:
     if _is_model(value):
-        return dict(value.model_dump())
+        return dict(value.model_dump(warnings=False))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return None
+
+
+_NAMES = (
+    *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
+    *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
+    *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
+)
+_OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
+
+
+def handed_over(value: object) -> Payload:
+    """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
+
+    Beside what `plain` takes, an object counts by its attributes, of which those are read that such values have.
+    """
+    if value is None or isinstance(value, str | int | float | bytes | type):
+        return plain(value)
+    if isinstance(value, list | tuple):
+        return [handed_over(element) for element in value]
+    fields = value if isinstance(value, Mapping) else fields_of(value) or _attributes(value)
+    if not fields:
+        return plain(value)
+    opened = {name: handed_over(fields[name]) for name in _OPENED if name in fields}
+    copied = plain({name: None if name in opened else element for name, element in fields.items()})
+    return {**copied, **opened} if isinstance(copied, dict) else copied
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """What an object has of the attributes of such values; methods of these names are none of them."""
+    absent = object()
+    found = ((name, attempt(partial(getattr, value, name, absent), lambda _: absent)) for name in _NAMES)
+    return {name: element for name, element in found if element is not absent and not callable(element)}
 
 
 def _encodes(text: str) -> bool:

@@ -88,6 +88,10 @@ class InteractionSource(Protocol):
     def request(self) -> RequestReading:
         """The request as its dialect's reader understands it."""
 
+    @property
+    def new_results(self) -> list[ToolResult]:
+        """What the request brings back from tools since the model last spoke."""
+
     def raw_request(self) -> Payload:
         """The JSON that was sent; None where it is not known."""
 

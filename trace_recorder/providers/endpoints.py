@@ -62,13 +62,13 @@ _STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An LLM call by its address: the dialect, who serves it (None: unknown), and what the path says of it.
+    """An LLM call by its address: the dialect, who serves it, and what the path says of it.
 
     `model` is the model or, at Azure, the deployment. `streams` is whether the path asks for a stream.
     """
 
     api: str
-    provider: str | None
+    provider: str
     model: str | None
     streams: bool
 
@@ -81,13 +81,24 @@ def endpoint_of(method: str, host: str, path: str) -> Endpoint | None:
         if pattern.search(path):
             model = _MODEL_IN_PATH.search(path)
             streams = _STREAMING_PATH.search(path) is not None
-            return Endpoint(api, provider_of(host, api), model[1] if model else None, streams)
+            return Endpoint(api, provider_of(host, path, api), model[1] if model else None, streams)
     return None
 
 
-def provider_of(host: str, api: str) -> str | None:
-    """Who serves a host: by its name, or Ollama by its dialect, which nobody else speaks."""
+def provider_of(host: str, path: str, api: str) -> str:
+    """Who serves a host: by its name; where that is not known, by the dialect, whose first speaker gives the name."""
     for provider, pattern in PROVIDER_OF_HOST:
         if pattern.search(host):
             return provider
-    return "ollama" if api.startswith("ollama-") else None
+    if "/openai/deployments/" in path:
+        return "azure"
+    return "openai" if api == "embeddings" and not path.startswith("/api/") else _FIRST_SPEAKER[api.partition("-")[0]]
+
+
+_FIRST_SPEAKER = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "google": "google",
+    "ollama": "ollama",
+    "embeddings": "ollama",
+}

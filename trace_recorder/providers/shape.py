@@ -3,23 +3,21 @@
 Nothing here raises. `as_*` give a value of the type that was asked for, or the empty one of that type. `Members`
 takes the members out of an object one by one: a value of the right type is taken, a value of any other type stays
 where it is and comes out with the rest, so that nothing is lost on its way into `extra`. Nulls say no more than
-absence and are left out of the rest. Below it stand the rules that all dialects share for arguments, content, roles
-and made-up call ids.
+absence and are left out of the rest. Below it stand the rules that all dialects share for arguments, content and
+roles.
 
-What a member means is for the dialects to say; how events are cut out of a stream is for `sse.py`.
+What a member means is for the dialects to say; how events are cut out of a stream is for `sse.py`, ids that have to
+be made up are for `call_ids.py`.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from trace_recorder.trajectory import Message, Payload, ToolCall
+from trace_recorder.conversation import Payload
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+_DECODER = json.JSONDecoder()
 _ROLES = {"model": "assistant", "function": "tool"}
 
 
@@ -53,7 +51,7 @@ def as_number(value: Payload) -> float | None:
 def json_value(text: str) -> Payload:
     """Parse a JSON text; None where it is none."""
     try:
-        return json.loads(text)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
 
@@ -95,13 +93,21 @@ class Members:
         """Take the member if it is an object."""
         return as_dict(self.take(key)) if isinstance(self._left.get(key), dict) else {}
 
+    def inside(self, key: str) -> Members:
+        """Open the member if it is an object: what is not taken from inside it stays part of the rest."""
+        opened = Members(self._left.get(key))
+        if isinstance(self._left.get(key), dict):
+            self._left[key] = opened
+        return opened
+
     def rest(self) -> dict[str, Payload]:
-        """Give what was not taken, without the nulls."""
-        return {key: value for key, value in self._left.items() if value is not None}
+        """Give what was not taken, without the nulls and the opened members that were emptied."""
+        left = {key: value.rest() or None if isinstance(value, Members) else value for key, value in self._left.items()}
+        return {key: value for key, value in left.items() if value is not None}
 
     def all(self) -> dict[str, Payload]:
         """Give what was not taken, nulls too: of a request's parameters these were sent on purpose."""
-        return self._left
+        return {key: value.all() if isinstance(value, Members) else value for key, value in self._left.items()}
 
 
 def role_of(value: Payload, default: str = "user") -> str:
@@ -143,46 +149,3 @@ def join_texts(texts: Iterable[str | None], between: str = "") -> str | None:
     """Join what there is of texts; None if there is none at all."""
     there = [text for text in texts if text is not None]
     return between.join(there) if there else None
-
-
-def number_calls(calls: Iterable[ToolCall], made_up_calls: int = 0) -> tuple[ToolCall, ...]:
-    """Make up the ids that are missing: call_0, call_1 …, counted on from `made_up_calls`."""
-    numbered: list[ToolCall] = []
-    for call in calls:
-        if call.call_id:
-            numbered.append(call)
-            continue
-        numbered.append(replace(call, call_id=f"call_{made_up_calls}", call_id_made_up=True))
-        made_up_calls += 1
-    return tuple(numbered)
-
-
-def number_messages(messages: Iterable[Message]) -> list[Message]:
-    """Make up the missing ids of a whole conversation, in order, and pair the results that have none.
-
-    A result without an id answers the first open call that has no id of its own either: of the result's name, where
-    it has one. A result for which there is no such call keeps None.
-    """
-    numbered: list[Message] = []
-    waiting: list[ToolCall] = []
-    made_up_calls = 0
-    for message in messages:
-        calls = number_calls(message.tool_calls, made_up_calls)
-        fresh = [call for call in calls if call.call_id_made_up]
-        made_up_calls += len(fresh)
-        waiting += fresh
-        if fresh:
-            numbered.append(replace(message, tool_calls=calls))
-        elif message.role == "tool" and not message.call_id:
-            numbered.append(replace(message, call_id=_answered(waiting, message.name)))
-        else:
-            numbered.append(message)
-    return numbered
-
-
-def _answered(waiting: list[ToolCall], name: str | None) -> str | None:
-    """Take the call that a result of this name answers off the list, and give its id."""
-    for position, call in enumerate(waiting):
-        if not name or call.name == name:
-            return waiting.pop(position).call_id
-    return None

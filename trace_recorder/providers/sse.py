@@ -11,13 +11,10 @@ What an event's data means is for the dialects.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from trace_recorder.conversation import JoinedStream
 from trace_recorder.providers.shape import as_dict, json_value
-from trace_recorder.trajectory import JoinedStream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def events(text: str) -> Iterator[tuple[str | None, str]]:

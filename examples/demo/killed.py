@@ -1,0 +1,69 @@
+"""A recorded run that is killed with SIGKILL half way, to see what is left of it.
+
+The parent (`run_and_kill`) has the local provider stall in the middle of a streamed answer and then kills the child;
+the child is this module run as a program. What the child finished, and the call it was in, must be on file.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from examples.demo.recorded import record
+from examples.demo.runs import Job
+
+if TYPE_CHECKING:
+    from examples.demo.local_provider import LocalProvider
+
+FINISHED_CALLS = 4
+START_SECONDS = 60.0
+LINGER_SECONDS = 1.5
+"""How long the child is left waiting for the rest of its answer: the recorder puts a stream on file every second."""
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class ChildError(Exception):
+    """The child did not get as far as it was to be killed at."""
+
+
+def run_and_kill(provider: LocalProvider, directory: Path) -> Path:
+    """Start a run in a child process, kill it in the call after the last finished one, and return its file."""
+    path = directory / "killed.json"
+    provider.stall_at(provider.hits + FINISHED_CALLS + 1)
+    with tempfile.TemporaryDirectory(prefix="killed-") as scratch:
+        command = [sys.executable, "-m", "examples.demo.killed", provider.url, str(path.resolve())]
+        places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), scratch)
+        child = subprocess.Popen(command, cwd=REPOSITORY, env=os.environ | places)
+        try:
+            _wait(provider, child)
+        finally:
+            child.kill()
+            child.wait()
+            provider.release()
+    return path
+
+
+def _wait(provider: LocalProvider, child: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not provider.wait_until_stalled(0.1):
+        if child.poll() is not None:
+            raise ChildError(f"the run to be killed ended by itself, with exit code {child.returncode}")
+        if time.monotonic() > deadline:
+            raise ChildError(f"the run to be killed had not come to call {FINISHED_CALLS + 1} in {START_SECONDS} s")
+    time.sleep(LINGER_SECONDS)
+
+
+def main(endpoint: str, path: Path) -> None:
+    """The child: a run like any other, which does not know what is coming."""
+    job = Job("anthropic", "streaming", "local-model", endpoint, key="local-key", thinking=True)
+    record(job, path.parent, path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,1 @@
+"""The agent's conversation through each SDK, one file each."""

@@ -1,0 +1,1 @@
+"""Recorded traffic of real providers, sent again through the real SDKs, with and without a recorder."""

@@ -1,0 +1,56 @@
+"""The corpus: real exchanges with real LLM APIs, recorded by others, read where they lie.
+
+`load()` gives every exchange in a fixed order; an exchange's number is its place in it and names it on the wire. The
+corpus is no part of the project: where it is absent, `load()` is empty and the tests that need it skip, and say so.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Payload = Any
+
+DIRECTORY = Path(os.environ.get("TRACE_RECORDER_WIRE", Path(__file__).parents[3] / "shared" / "wire"))
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request with the response that a provider gave; `stream` is whether `response_text` is one."""
+
+    number: int
+    source: str
+    dialect: str
+    host: str
+    path: str
+    query: str
+    request: dict[str, Payload]
+    status: int
+    content_type: str | None
+    response_text: str
+    stream: bool
+
+    @property
+    def media_type(self) -> str:
+        """The response's content type; what its provider sends, where the recording has lost the header."""
+        if self.content_type:
+            return self.content_type
+        if not self.stream:
+            return "application/json"
+        return "application/x-ndjson" if self.dialect.startswith("ollama") else "text/event-stream; charset=utf-8"
+
+
+@cache
+def load() -> tuple[Exchange, ...]:
+    """Read the corpus, in the order of its files and lines; empty where there is none."""
+    rows: list[dict[str, Payload]] = []
+    for path in sorted(DIRECTORY.glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            rows += map(json.loads, lines)
+    known = [field.name for field in fields(Exchange) if field.name != "number"]
+    return tuple(Exchange(number, **{name: row[name] for name in known}) for number, row in enumerate(rows))

@@ -1,0 +1,32 @@
+"""Where the corpus and the record differ, each with its reason; anything else that differs is a fault.
+
+An entry says of which exchanges and which columns it speaks, and it must be true of all of them: one that has been
+mended, or that stops at some, fails the test as a new difference does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.wire.corpus import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Columns that differ for every exchange that `applies` picks, and why they do."""
+
+    columns: tuple[str, ...]
+    applies: Callable[[Exchange], bool]
+    reason: str
+
+
+DIFFERENCES: tuple[Difference, ...] = ()
+
+
+def explain(exchange: Exchange, column: str) -> str | None:
+    """Give the reason why a column differs for an exchange; None where it should not."""
+    for difference in DIFFERENCES:
+        if column in difference.columns and difference.applies(exchange):
+            return difference.reason
+    return None

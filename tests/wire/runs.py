@@ -1,0 +1,134 @@
+"""Running exchanges through the SDKs, with and without a recorder, sync and async.
+
+A run tells of each exchange what the caller got, what the server received and, where a recorder was bound, which
+interactions are on file: the server names the exchange in a request id, so that none can be taken for another,
+whatever their order. Judging is left to `judgement.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.wire.calls import Driver, Outcome, make, make_async
+from tests.wire.corpus import Exchange
+from tests.wire.drivers_anthropic import AnthropicDriver
+from tests.wire.drivers_google import GoogleDriver
+from tests.wire.drivers_ollama import OllamaDriver
+from tests.wire.drivers_openai import OpenAIDriver
+from tests.wire.replay_server import REQUEST_ID, Received, ReplayServer, serve
+
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How the calls are made, and how the server delivers: `seed` cuts bodies at random, `compress` sends gzip."""
+
+    asynchronous: bool = False
+    seed: int | None = None
+    compress: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of each exchange, by its number; `interactions` is empty for a run without a recorder."""
+
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    received: dict[int, list[Received]] = field(default_factory=dict)
+    interactions: dict[int, list[Any]] = field(default_factory=dict)
+
+
+class Drivers:
+    """One driver an SDK, made when first needed; every client that they open passes through `bind`."""
+
+    def __init__(self, bind: Callable[[Any], Any], asynchronous: bool) -> None:
+        self._made = (bind, asynchronous)
+        self._drivers: dict[Callable[..., Driver], Driver] = {}
+
+    def of(self, exchange: Exchange) -> Driver:
+        """Give the driver of the SDK that speaks the exchange's dialect."""
+        kind = kind_of(exchange)
+        if kind not in self._drivers:
+            self._drivers[kind] = kind(*self._made)
+        return self._drivers[kind]
+
+    def clients(self) -> list[Any]:
+        """Give every HTTP client that was opened, to be closed."""
+        return [driver.http(client) for driver in self._drivers.values() for client in driver.clients()]
+
+
+def kind_of(exchange: Exchange) -> Callable[..., Driver]:
+    """Say which SDK speaks an exchange's dialect."""
+    if exchange.dialect.startswith("ollama") or exchange.path == "/api/embeddings":
+        return OllamaDriver
+    return {"anthropic": AnthropicDriver, "google": GoogleDriver}.get(exchange.dialect.partition("-")[0], OpenAIDriver)
+
+
+def unwrapped(exchanges: Sequence[Exchange], mode: Mode) -> Run:
+    """Send the exchanges through clients that nobody records."""
+    return _run(exchanges, mode, lambda client: client)
+
+
+def wrapped(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Run:
+    """Send the exchanges through wrapped clients, and read back what is on file."""
+    from trace_recorder import TrajectoryRecorder, load
+
+    with TrajectoryRecorder(path, task="the wire corpus") as recorder:
+        run = _run(exchanges, mode, recorder.wrap)
+        recorder.finalize(True)
+    for interaction in load(path).llm_interactions:
+        number = int(interaction.attempts[-1].headers.get(REQUEST_ID, -1))
+        run.interactions.setdefault(number, []).append(interaction)
+    return run
+
+
+def _run(exchanges: Sequence[Exchange], mode: Mode, bind: Callable[[Any], Any]) -> Run:
+    run = Run()
+    with serve(exchanges, mode.seed, mode.compress) as server, _quiet():
+        drivers = Drivers(bind, mode.asynchronous)
+        if mode.asynchronous:
+            asyncio.run(_make_all_async(exchanges, server, drivers, run))
+        else:
+            _make_all(exchanges, server, drivers, run)
+        run.received = server.received
+    return run
+
+
+def _make_all(exchanges: Sequence[Exchange], server: ReplayServer, drivers: Drivers, run: Run) -> None:
+    def one(exchange: Exchange) -> None:
+        run.outcomes[exchange.number] = make(drivers.of(exchange), exchange, server.url(exchange))
+
+    for exchange in exchanges:
+        # In a context of its own, as a task has it: a call after an equal one that failed is no second attempt.
+        copy_context().run(one, exchange)
+    for client in drivers.clients():
+        client.close()
+
+
+async def _make_all_async(exchanges: Sequence[Exchange], server: ReplayServer, drivers: Drivers, run: Run) -> None:
+    turn = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(exchange: Exchange) -> None:
+        async with turn:
+            run.outcomes[exchange.number] = await make_async(drivers.of(exchange), exchange, server.url(exchange))
+
+    async with asyncio.TaskGroup() as tasks:
+        for exchange in exchanges:
+            tasks.create_task(one(exchange))
+    for client in drivers.clients():
+        await client.aclose()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let the SDKs warn of models that have been retired since: the recordings are as old as they are."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"tests\.wire|asyncio|anthropic")
+        yield

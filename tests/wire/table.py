@@ -1,0 +1,89 @@
+"""The table of the wire corpus: `python -m tests.wire.table [seed]`, one a mode, and every difference below it.
+
+Each number is of how many exchanges an aspect is as it should be, of those to which it applies (n/m where not all).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.wire.calls import Raw
+from tests.wire.corpus import DIRECTORY, Exchange, load
+from tests.wire.differences import explain
+from tests.wire.judgement import COLUMNS, Verdicts, judge
+from tests.wire.runs import Drivers, Mode, unwrapped, wrapped
+
+
+def main() -> None:
+    """Run the corpus in each mode and print its table."""
+    exchanges, seed = load(), int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    if not exchanges:
+        sys.exit(f"there is no corpus in {DIRECTORY}: set TRACE_RECORDER_WIRE")
+    streams = [exchange for exchange in exchanges if exchange.stream]
+    for title, chosen, mode in (
+        ("sync", exchanges, Mode()),
+        ("async", exchanges, Mode(asynchronous=True)),
+        ("sync, streams cut at random", streams, Mode(seed=seed)),
+        ("async, streams compressed and cut at random", streams, Mode(asynchronous=True, seed=seed, compress=True)),
+    ):
+        began = time.perf_counter()
+        verdicts = judge_all(chosen, mode)
+        print(f"\n{title}: {time.perf_counter() - began:.1f} s")
+        print("\n".join(_rows(chosen, verdicts)))
+        print("\n".join(_differences(chosen, verdicts)) or "no differences")
+
+
+def judge_all(exchanges: Sequence[Exchange], mode: Mode) -> dict[int, Verdicts]:
+    """Make every call twice, without and with a recorder, and judge each exchange by its number."""
+    plain = unwrapped(exchanges, mode)
+    with tempfile.TemporaryDirectory() as directory:
+        recorded = wrapped(exchanges, mode, Path(directory) / "trajectory.json")
+        return {exchange.number: judge(exchange, plain, recorded) for exchange in exchanges}
+
+
+def raw_reasons(exchanges: Sequence[Exchange]) -> dict[int, str]:
+    """Say which exchanges no method of an SDK sends, by number, and why."""
+    drivers = Drivers(lambda client: client, asynchronous=False)
+    calls = {exchange.number: drivers.of(exchange).call(exchange, "http://localhost") for exchange in exchanges}
+    for client in drivers.clients():
+        client.close()
+    return {number: call.reason for number, call in calls.items() if isinstance(call, Raw)}
+
+
+def _rows(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts]) -> list[str]:
+    raw = raw_reasons(exchanges)
+    rows = [["", "sent", "SDK", "raw", *COLUMNS]]
+    for dialect in [*dict.fromkeys(exchange.dialect for exchange in exchanges), "all"]:
+        numbers = [exchange.number for exchange in exchanges if dialect in (exchange.dialect, "all")]
+        by_hand = sum(number in raw for number in numbers)
+        counts = [str(len(numbers)), str(len(numbers) - by_hand), str(by_hand)]
+        rows.append(
+            [dialect, *counts, *(_cell([verdicts[number][column] for number in numbers]) for column in COLUMNS)]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _cell(verdicts: list[bool | None]) -> str:
+    applies, holds = sum(verdict is not None for verdict in verdicts), sum(verdict is True for verdict in verdicts)
+    return str(holds) if holds == applies else f"{holds}/{applies}"
+
+
+def _differences(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts]) -> list[str]:
+    found: Counter[str] = Counter()
+    lines: dict[str, str] = {}
+    for exchange in exchanges:
+        for column in (name for name, verdict in verdicts[exchange.number].items() if verdict is False):
+            reason = f"{exchange.dialect}, {column}: {explain(exchange, column) or 'NOT NAMED'}"
+            found[reason] += 1
+            lines.setdefault(reason, f"#{exchange.number} {exchange.source}")
+    return [f"{count} x {reason}\n    first: {lines[reason]}" for reason, count in found.items()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The wire corpus through the real SDKs: what is recorded is what was sent, what came, and what the SDK understood.
+
+The corpus is no part of the project: where it is absent these tests skip. `python -m tests.wire.table` shows the same
+judgement as a table, over more than there is time for here.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from tests.wire.corpus import DIRECTORY, load
+from tests.wire.differences import DIFFERENCES
+from tests.wire.judgement import COLUMNS
+from tests.wire.replay_server import pieces
+from tests.wire.runs import Mode, unwrapped
+from tests.wire.sdk_changes import SDK_CHANGES, changes
+from tests.wire.table import judge_all, raw_reasons
+
+EXCHANGES = load()
+STREAMS = tuple(exchange for exchange in EXCHANGES if exchange.stream)
+SAMPLE = tuple(exchange for exchange in EXCHANGES if random.Random(exchange.number).random() < 0.2)
+
+with_corpus = pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+
+
+@with_corpus
+@pytest.mark.parametrize(
+    ("exchanges", "mode"),
+    [
+        pytest.param(EXCHANGES, Mode(), id="sync"),
+        pytest.param(SAMPLE, Mode(asynchronous=True), id="async"),
+        pytest.param(STREAMS, Mode(seed=1), id="sync-cut"),
+        pytest.param(STREAMS, Mode(asynchronous=True, seed=2, compress=True), id="async-compressed-cut"),
+    ],
+)
+def test_the_record_differs_from_the_wire_and_the_sdk_only_where_it_is_named(exchanges, mode):
+    """Every exchange is recorded once, unchanged, and reads as the SDK reads it, but for the named differences."""
+    verdicts = judge_all(exchanges, mode)
+
+    named = {
+        (exchange.source, column)
+        for exchange in exchanges
+        for difference in DIFFERENCES
+        if difference.applies(exchange)
+        for column in difference.columns
+    }
+    differing = {
+        (exchange.source, column)
+        for exchange in exchanges
+        for column in COLUMNS
+        if verdicts[exchange.number][column] is False
+    }
+    assert differing == named
+
+
+@with_corpus
+def test_the_sdks_send_what_was_recorded():
+    """What goes out departs from the recorded request only in the ways that are named."""
+    received = unwrapped(EXCHANGES, Mode()).received
+
+    departures = [changes(exchange, json.loads(received[exchange.number][0].body)) for exchange in EXCHANGES]
+    assert set().union(*departures) == SDK_CHANGES.keys()
+
+
+@with_corpus
+def test_few_exchanges_are_no_longer_calls_that_an_sdk_makes():
+    """All but eighteen exchanges go through a method of the SDK."""
+    reasons = raw_reasons(EXCHANGES)
+
+    assert Counter(reasons.values()) == {
+        "an older Google library's call, which asks for enums as numbers": 16,
+        "a gateway's stored prompt: no model and no prompt in the request": 2,
+    }
+
+
+def test_pieces_are_the_whole_body_cut_within_code_points():
+    """The pieces of a body join to it, and some end within a code point."""
+    body = "data: ünïcödé ✓\n\n".encode() * 3
+
+    parts = pieces(body, random.Random(1))
+
+    assert b"".join(parts) == body
+    assert any(part[0] & 0xC0 == 0x80 for part in parts)

@@ -1,0 +1,168 @@
+"""Finding the HTTP transports inside each SDK's client, and putting a recording one around them.
+
+The client stays the user's own object, of its own type. A client whose inside has an unfamiliar shape is refused,
+never half wrapped: all of its places are found before the first is changed. `unwrap` restores what was there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import ref
+
+from trace_recorder.capture.transport import AsyncRecording, Binding, SyncRecording, Target, recording_class
+from trace_recorder.errors import BoundClientError, UnsupportedClientError
+
+Client = TypeVar("Client")
+_LIBRARIES = ("httpx", "httpx2")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place that holds a transport: how to read it, how to put another there, and for which library."""
+
+    library: str
+    asynchronous: bool
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+
+
+def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
+    """Have a client's LLM calls told to `target`; return the same client.
+
+    Raises UnsupportedClientError for a client in which no HTTP client is found, and BoundClientError where its HTTP
+    client is bound, through another client, to another recorder that still runs.
+    """
+    http_clients = list(_http_clients(client))
+    places = [place for http_client in http_clients for place in _places(http_client)]
+    bound = [binding for place in places if (binding := _binding(place.get())) is not None]
+    for binding in bound:
+        _may_move(binding, client, target)
+    fresh = Binding(target, provider, ref(client))
+    for place in places:
+        _put(place, fresh)
+    for http_client in http_clients:
+        _follow_loops(http_client, fresh)
+    return client
+
+
+def unwrap(client: Client) -> Client:
+    """Give a client back the transports that it had; return the same client. One that is not wrapped stays as it is."""
+    for http_client in _http_clients(client):
+        vars(http_client).pop("_inner_client_cls", None)
+        for place in _places(http_client):
+            transport = place.get()
+            if isinstance(transport, SyncRecording | AsyncRecording):
+                place.put(transport.inner)
+    return client
+
+
+def _binding(transport: object) -> Binding | None:
+    return transport.binding if isinstance(transport, SyncRecording | AsyncRecording) else None
+
+
+def _may_move(binding: Binding, client: object, target: Target) -> None:
+    """Let a binding move to another target, unless a second client's calls would silently move with it."""
+    if binding.target is target or not binding.target.is_running():
+        return
+    owner = binding.client() if binding.client else None
+    if owner is not None and owner is not client:
+        raise BoundClientError(
+            f"This {type(client).__name__} shares its HTTP client with another {type(owner).__name__}, which is bound "
+            "to another recorder that still runs. Give each its own HTTP client, or let both follow the context: "
+            "trace_recorder.wrap(client) records each call to the recorder that is active where it is made."
+        )
+    warn_of_move(client)
+
+
+def warn_of_move(client: object) -> None:
+    """Say that a client's calls go to another recorder from now on."""
+    warnings.warn(
+        f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
+        "recorded by the new one. trace_recorder.wrap(client) follows the context instead.",
+        stacklevel=5,
+    )
+
+
+def _put(place: Place, binding: Binding) -> None:
+    transport = place.get()
+    if isinstance(transport, SyncRecording | AsyncRecording):
+        transport.binding = binding
+    else:
+        place.put(recording_class(place.library, asynchronous=place.asynchronous)(transport, binding))
+
+
+def library_of(http_client: object) -> str | None:
+    """Of which HTTP library an object is a client: "httpx", "httpx2", or None."""
+    for kind in type(http_client).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if library in _LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):
+            return library
+    return None
+
+
+def _http_clients(client: object) -> Iterator[Any]:
+    """The HTTP clients inside an SDK's client, or the client itself where it is one."""
+    found = [candidate for candidate in _candidates(client) if library_of(candidate)]
+    if not found:
+        raise UnsupportedClientError(
+            f"wrap() finds no HTTP client that it knows in this {type(client).__module__}.{type(client).__qualname__}. "
+            "Give it a client of openai, anthropic, google-genai or ollama, or an httpx or httpx2 client; or build the "
+            "client with http_client=trace_recorder.http_client()."
+        )
+    yield from found
+
+
+def _candidates(client: object) -> Iterator[object]:
+    yield client
+    inside = _attribute(client, "_client")  # openai, anthropic, ollama
+    yield inside
+    google = _attribute(client, "_api_client")  # google-genai, and its `.aio`
+    yield _attribute(google, "_httpx_client")
+    yield _attribute(google, "_async_httpx_client")
+
+
+def _attribute(owner: object, name: str) -> object:
+    return getattr(owner, name, None) if owner is not None else None
+
+
+def _places(http_client: Any) -> Iterator[Place]:
+    """Everywhere that an HTTP client keeps a transport: its own, its proxies', and those of its inner clients."""
+    library = library_of(http_client)
+    if library is None or not hasattr(http_client, "_transport") or not isinstance(http_client._mounts, dict):
+        raise UnsupportedClientError(
+            f"this {type(http_client).__qualname__} keeps its transport where this version of trace_recorder does not "
+            "look for it. Build the client with http_client=trace_recorder.http_client() instead."
+        )
+    asynchronous = hasattr(http_client, "aclose")
+    yield Place(library, asynchronous, *_attribute_access(http_client, "_transport"))
+    for pattern, transport in http_client._mounts.items():
+        if transport is not None:
+            yield Place(library, asynchronous, *_item_access(http_client._mounts, pattern))
+    for inner in list(getattr(http_client, "_loop_clients", {}).values()):
+        yield from _places(inner)
+
+
+def _attribute_access(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
+
+
+def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: owner[key], lambda value: owner.__setitem__(key, value)
+
+
+def _follow_loops(http_client: Any, binding: Binding) -> None:
+    """Wrap the inner clients that google-genai makes later, one for each event loop."""
+    make = type(http_client).__dict__.get("_inner_client_cls")
+    if make is None:
+        return
+
+    def recording_client(**arguments: Any) -> Any:
+        inner = make(**arguments)
+        for place in _places(inner):
+            _put(place, binding)
+        return inner
+
+    http_client._inner_client_cls = recording_client

@@ -1,0 +1,83 @@
+"""Content encodings, undone chunk by chunk: gzip, deflate, br and zstd, as far as their libraries are installed.
+
+An HTTP library offers an encoding to the server only where it can undo it itself, with these same libraries.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+
+Decoder = Callable[[bytes], bytes]
+"""Takes the next bytes as they came, returns what they decode to so far."""
+
+
+def decoder_of(content_encoding: str) -> Decoder | None:
+    """A decoder for a Content-Encoding header; None where one of its encodings cannot be undone here."""
+    decoders: list[Decoder] = []
+    for name in reversed([part.strip().lower() for part in content_encoding.split(",") if part.strip()]):
+        if name == "identity":
+            continue
+        make = _DECODERS.get(name)
+        decoder = make() if make else None
+        if decoder is None:
+            return None
+        decoders.append(decoder)
+    return _chain(decoders)
+
+
+def _chain(decoders: list[Decoder]) -> Decoder:
+    def decode(data: bytes) -> bytes:
+        for decoder in decoders:
+            data = decoder(data)
+        return data
+
+    return decode
+
+
+def _gzip() -> Decoder:
+    return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress
+
+
+def _deflate() -> Decoder:
+    decompressors: list[Decoder] = []
+
+    def decode(data: bytes) -> bytes:
+        if not decompressors and data:
+            has_header = data[0] & 0x0F == 8  # some servers leave the zlib header out
+            decompressors.append(zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS).decompress)
+        return decompressors[0](data) if data else b""
+
+    return decode
+
+
+def _brotli() -> Decoder | None:
+    for name in ("brotli", "brotlicffi"):
+        try:
+            decompressor = import_module(name).Decompressor()
+        except ImportError:
+            continue
+        decode: Decoder = getattr(decompressor, "process", None) or decompressor.decompress
+        return decode
+    return None
+
+
+def _zstd() -> Decoder | None:
+    try:
+        decode: Decoder = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
+    except ImportError:
+        try:
+            decode = import_module("compression.zstd").ZstdDecompressor().decompress
+        except ImportError:
+            return None
+    return decode
+
+
+_DECODERS: dict[str, Callable[[], Decoder | None]] = {
+    "gzip": _gzip,
+    "x-gzip": _gzip,
+    "deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}

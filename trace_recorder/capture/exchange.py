@@ -1,0 +1,254 @@
+"""One HTTP exchange with a model, from the request to the last byte, as the journal gets to know it.
+
+The transports call it and know nothing of the journal; it knows nothing of httpx. The request is on file before it
+is sent, the response before the caller has its last byte. Every method is guarded by the run's guard: whatever
+happens here, the call goes on as it would without us.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from trace_recorder.capture import headers, pulse
+from trace_recorder.capture.decoding import Decoder, decoder_of
+from trace_recorder.conversation import Payload, known
+from trace_recorder.items import NotJsonError, one_line, parse
+from trace_recorder.plain import to_json
+from trace_recorder.providers import reader_of
+from trace_recorder.providers.endpoints import Endpoint
+from trace_recorder.redact import clean_url
+from trace_recorder.run import Run
+
+STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
+FLUSH_BYTES = 64 * 1024
+FLUSH_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it is about to be sent."""
+
+    endpoint: Endpoint
+    method: str
+    url: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """The last exchange in this context, which failed: the next equal request is another attempt of the same."""
+
+    run: Run
+    interaction_id: str
+    attempt: int
+    body: bytes
+
+
+_failed: ContextVar[_Failed | None] = ContextVar("trace_recorder_failed_attempt", default=None)
+
+
+class Exchange:
+    """The recording of one exchange. Call `answered` or `failed`; then `chunk`s; then `ended` or `closed`."""
+
+    def __init__(self, run: Run, sent: Sent) -> None:
+        self.run = run
+        self._sent = sent
+        self._began = time.perf_counter()
+        self._lock = threading.RLock()
+        self._done = False
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._decode: Decoder | None = None
+        self._streams = False
+        self._buffer: list[bytes] = []
+        self._text: list[str] = []
+        self._buffered = 0
+        self._flushed = self._began
+        self._chunks = 0
+        self._first: float | None = None
+        self._last: float | None = None
+        self.interaction_id, self._attempt, self._inferred = self._identity()
+
+    def _identity(self) -> tuple[str, int, bool]:
+        """A new interaction; or another attempt of the one that failed last here, if that sent the same."""
+        last = _failed.get()
+        if last is not None:
+            _failed.set(None)
+            if last.run is self.run and last.body == self._sent.body:
+                stated = dict(self._sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
+                return last.interaction_id, last.attempt + 1, not stated
+        return self.run.next_id(), 0, False
+
+    def begin(self, context: Mapping[str, Payload]) -> None:
+        """Write the request; `context` says of which agent and step it is."""
+        sent = self._sent
+        self.run.learn(headers.secrets(sent.headers))
+        about = self._about() | known(
+            api=sent.endpoint.api,
+            provider=sent.endpoint.provider,
+            model=sent.endpoint.model,
+            method=sent.method,
+            url=clean_url(sent.url),
+            headers=headers.kept(sent.headers),
+            stream=sent.endpoint.streams or None,
+            inferred=self._inferred or None,
+            **context,
+        )
+        members = to_json(about)[1:-1]
+        try:
+            self.run.append_body("llm_request", members, sent.body.decode())
+        except (NotJsonError, UnicodeDecodeError):
+            self.run.append("llm_request", f"{{{members},{_as_text(sent.body)}}}")
+
+    def _about(self) -> dict[str, Payload]:
+        return {"interaction_id": self.interaction_id, "attempt": self._attempt}
+
+    def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
+        """Hear the status and the headers of the response."""
+        with self.run.guard("record a response's headers"):
+            self._status = status
+            self._headers = headers.kept(raw)
+            if status >= 400:
+                self._remember_failure()
+            self._decode = decoder_of(self._headers.get("content-encoding", ""))
+            media = self._headers.get("content-type", "").split(";")[0].strip().lower()
+            asked = self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
+            self._streams = media in STREAM_TYPES or (status < 400 and asked and media != "application/json")
+
+    def _remember_failure(self) -> None:
+        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent.body))
+
+    def failed(self, error: BaseException) -> None:
+        """Hear that there is no response: the connection failed, timed out, or was cancelled."""
+        with self.run.guard("record a failed call"):
+            if self._finish():
+                self._remember_failure()
+                ended = _error_of(error) | {"duration_seconds": self._seconds()}
+                self.run.append("llm_error", to_json(self._about() | ended))
+
+    def chunk(self, data: bytes) -> None:
+        """Take the next bytes of the response, as they came over the wire."""
+        with self.run.guard("record a part of a response"), self._lock:
+            now = time.perf_counter()
+            self._last = now
+            if self._first is None:
+                self._first = now
+            self._chunks += 1
+            decoded = self._decode(data) if self._decode else data
+            self._buffer.append(decoded)
+            self._buffered += len(decoded)
+            if self._streams:
+                if self._buffered >= FLUSH_BYTES or now - self._flushed >= FLUSH_SECONDS:
+                    self.flush()
+                else:
+                    pulse.watch(self)
+
+    def beat(self) -> None:
+        """Write what has waited for a second."""
+        with self.run.guard("record a part of a response"):
+            self.flush()
+
+    def flush(self, *, last: bool = False) -> None:
+        """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
+        with self._lock:
+            self._flushed = time.perf_counter()
+            data = b"".join(self._buffer)
+            end = len(data) if last or len(data) >= 2 * FLUSH_BYTES else data.rfind(b"\n") + 1
+            self._buffer = [data[end:]] if end < len(data) else []
+            self._buffered = len(data) - end
+            if end:
+                self._write_stream(data[:end])
+
+    def _write_stream(self, data: bytes) -> None:
+        text = self.run.mask(data.decode("utf-8", "surrogateescape"))
+        self._text.append(text)
+        packed = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogateescape"), 6)).decode()
+        self.run.append("llm_stream", to_json(self._about() | {"bytes": len(data), "zlib": packed}))
+
+    def ended(self) -> None:
+        """Hear that the response came whole."""
+        self._end("record a response", None, None)
+
+    def closed(self, why: str) -> None:
+        """Hear that the caller let go of the response before its end."""
+        self._end("record a response that was let go of", why, None)
+
+    def broken(self, error: BaseException) -> None:
+        """Hear that the response broke off."""
+        if not isinstance(error, GeneratorExit):
+            self._end("record a broken response", f"{type(error).__name__}: {error}", error)
+        else:
+            self.closed("the caller closed it")
+
+    def _end(self, what: str, why: str | None, error: BaseException | None) -> None:
+        with self.run.guard(what), self._lock:
+            if self._finish():
+                written = self._stream_members(why) if self._streams else self._plain_members(why)
+                about = self._about() | known(
+                    status=self._status,
+                    headers=self._headers,
+                    duration_seconds=self._seconds(),
+                    error=_error_of(error) if error and written[0].get("complete") is False else None,
+                    **written[0],
+                )
+                self.run.append("llm_response", f"{{{to_json(about)[1:-1]},{written[1]}}}")
+
+    def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        self.flush(last=True)
+        reader = reader_of(self._sent.endpoint.api)
+        joined = reader.join_stream("".join(self._text)) if reader else None
+        complete = why is None or (joined is not None and joined.ended)
+        about = known(
+            stream=True,
+            complete=complete,
+            ended_by=None if complete else why,
+            chunks=self._chunks,
+            events=joined.events if joined else None,
+            time_to_first_token_seconds=self._seconds(self._first),
+            time_to_last_token_seconds=self._seconds(self._last),
+        )
+        return about, f'"assembled":{to_json(joined.body if joined else None)}'
+
+    def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        about = known(complete=why is None, ended_by=why)
+        return about, _as_body(b"".join(self._buffer))
+
+    def _finish(self) -> bool:
+        """Whether this is the first end that is heard of."""
+        first, self._done = not self._done, True
+        pulse.forget(self)
+        return first
+
+    def _seconds(self, at: float | None = -1.0) -> float | None:
+        if at is None:
+            return None
+        return round((time.perf_counter() if at < 0 else at) - self._began, 6)
+
+
+def _error_of(error: BaseException) -> dict[str, str]:
+    return {"type": type(error).__name__, "message": str(error)}
+
+
+def _as_body(data: bytes) -> str:
+    """A plain response as a member of a record: its JSON as it came, else its text, else its bytes."""
+    try:
+        text = data.decode()
+        parse(text)
+    except (UnicodeDecodeError, NotJsonError):
+        return _as_text(data)
+    return f'"body":{one_line(text)}'
+
+
+def _as_text(data: bytes) -> str:
+    try:
+        return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
+    except UnicodeDecodeError:
+        return f'"base64":"{base64.b64encode(data).decode()}"'

@@ -1,0 +1,110 @@
+"""The current recorder: clients that follow the context, so that one at module level serves many runs.
+
+`TrajectoryRecorder.wrap` binds a client to one recorder; what is here asks, at each call, which one is active where
+the call is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal, TypeVar
+
+from trace_recorder.capture import clients
+from trace_recorder.conversation import Payload
+from trace_recorder.guard import logger
+from trace_recorder.recorder import TrajectoryRecorder, current, running
+from trace_recorder.run import Run
+
+Client = TypeVar("Client")
+Library = Literal["httpx", "httpx2"]
+
+
+class FollowingTarget:
+    """Tells whichever recorder is active where a call is made."""
+
+    def open_run(self) -> Run | None:
+        """The current recorder's run; in a thread that carries no context, that of the only one running."""
+        recorder = current.get()
+        if recorder is not None:
+            return recorder.open_run()
+        candidates = [candidate for candidate in list(running) if candidate.is_running()]
+        if len(candidates) == 1:
+            return candidates[0].open_run()
+        if candidates:
+            _leave_marks(candidates)
+        return None
+
+    def is_running(self) -> bool:
+        """Never bound to one run."""
+        return False
+
+    def context(self) -> dict[str, Payload]:
+        """Of which agent and step a call made now is."""
+        recorder = current.get()
+        return recorder.context() if recorder else {}
+
+
+following = FollowingTarget()
+
+
+def wrap(client: Client, provider: str | None = None) -> Client:
+    """Have every LLM call of a client recorded by the recorder that is active where it is made; return the client.
+
+    Raises UnsupportedClientError and BoundClientError.
+    """
+    return clients.wrap(client, following, provider)
+
+
+def current_recorder() -> TrajectoryRecorder | None:
+    """The recorder that is active in this context, None where there is none."""
+    return current.get()
+
+
+def _leave_marks(recorders: Sequence[TrajectoryRecorder]) -> None:
+    why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
+    logger.warning("an LLM call goes unrecorded: %s. Copy the context into the thread, or bind the client", why)
+    for recorder in recorders:
+        recorder.note_gap("record an LLM call", why)
+
+
+def unwrap(client: Client) -> Client:
+    """Give a client back what it had before `wrap`; return the same client. One that is not wrapped stays as it is."""
+    return clients.unwrap(client)
+
+
+def http_client(
+    *,
+    recorder: TrajectoryRecorder | None = None,
+    provider: str | None = None,
+    library: Library | None = None,
+    **arguments: Any,
+) -> Any:
+    """Make an HTTP client that records, for an SDK or a framework that takes one: `OpenAI(http_client=…)`.
+
+    Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
+    anthropic ≥ 2 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
+    """
+    made = import_module(library or _library()).Client(**{"follow_redirects": True, **arguments})
+    return clients.wrap(made, recorder or following, provider)
+
+
+def async_http_client(
+    *,
+    recorder: TrajectoryRecorder | None = None,
+    provider: str | None = None,
+    library: Library | None = None,
+    **arguments: Any,
+) -> Any:
+    """Make an async HTTP client that records; see `http_client`."""
+    made = import_module(library or _library()).AsyncClient(**{"follow_redirects": True, **arguments})
+    return clients.wrap(made, recorder or following, provider)
+
+
+def _library() -> Library:
+    if find_spec("httpx2"):
+        return "httpx2"
+    if find_spec("httpx"):
+        return "httpx"
+    raise ImportError("An HTTP client needs httpx2 or httpx: pip install httpx2")

@@ -1,0 +1,236 @@
+"""The document: a trajectory as one JSON object, in the keys and the order of the format that it follows.
+
+`to_document` renders, `from_document` reads back what a document alone can tell. Of a captured interaction,
+`input_messages` is the complete list of what the model saw, or it is absent and this stands in its place:
+
+    "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
+
+the first 12 messages of `llm_3`'s complete list (of none, where `since` is null), then these. Never is a part of
+the list under the other name. `history` at the root says which form was chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import cast, get_args
+
+from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.providers import by_hand
+from trace_recorder.trajectory import (
+    SCHEMA_VERSION,
+    AgentStep,
+    Attempt,
+    ErrorInfo,
+    Gap,
+    History,
+    LLMInteraction,
+    Reward,
+    Status,
+    Trajectory,
+)
+
+DELTA_CANDIDATES = 8
+"""How many earlier interactions a delta may be written against; sub-agents that take turns need more than one."""
+
+
+def to_document(trajectory: Trajectory, history: History = "inline") -> dict[str, Payload]:
+    """Render the whole document."""
+    deltas = Deltas()
+    return {
+        **trajectory.head(),
+        "llm_interactions": [
+            one.to_document(deltas.of(one) if history == "delta" else None) for one in trajectory.llm_interactions
+        ],
+        "agent_steps": [step.to_document() for step in trajectory.agent_steps],
+        **trajectory.tail(history),
+    }
+
+
+@dataclass(slots=True)
+class Deltas:
+    """Writes each interaction's messages against the earlier one with which it shares the longest beginning.
+
+    What an interaction was written against first stays: two that each stand on the other could not be read.
+    """
+
+    _seen: deque[tuple[str, list[str]]] = field(default_factory=lambda: deque(maxlen=DELTA_CANDIDATES))
+    _chosen: dict[str, tuple[str | None, int]] = field(default_factory=dict)
+
+    def of(self, one: LLMInteraction) -> dict[str, Payload] | None:
+        """Return the members that stand in for `input_messages`; None for one recorded by hand, which stays whole."""
+        if one.api is None:
+            return None
+        messages = [message.to_document() for message in one.input_messages]
+        if one.interaction_id not in self._chosen:
+            self._choose(one.interaction_id, [json.dumps(message, sort_keys=True) for message in messages])
+        since, kept = self._chosen[one.interaction_id]
+        return {"input_messages_delta": {"since": since, "kept": kept, "messages": messages[kept:]}}
+
+    def _choose(self, identity: str, texts: list[str]) -> None:
+        candidates = [(_common(texts, earlier), earlier_identity) for earlier_identity, earlier in self._seen]
+        kept, since = max(candidates, key=itemgetter(0), default=(0, ""))
+        self._seen.append((identity, texts))
+        self._chosen[identity] = (since, kept) if kept else (None, 0)
+
+
+def _common(texts: list[str], earlier: list[str]) -> int:
+    for position, (text, before) in enumerate(zip(texts, earlier, strict=False)):
+        if text != before:
+            return position
+    return min(len(texts), len(earlier))
+
+
+def from_document(document: Payload, name: str) -> Trajectory:
+    """Make a trajectory of a document alone; `name` is for messages. Raises TrajectoryFormatError where it is none."""
+    if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
+        raise TrajectoryFormatError(
+            f"{name} is no trajectory: a JSON object with a list `llm_interactions` is expected. "
+            "Give load() a file that a TrajectoryRecorder wrote, its .json or its .jsonl."
+        )
+    if _version(document) > SCHEMA_VERSION:
+        raise TrajectoryFormatError(
+            f"{name} has schema_version {document['schema_version']}, and this trace_recorder reads up to "
+            f"{SCHEMA_VERSION}. Install a newer trace_recorder to read it."
+        )
+    try:
+        return _trajectory(document)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise TrajectoryFormatError(
+            f"{name} is a damaged trajectory document: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _version(document: Mapping[str, Payload]) -> int:
+    version = document.get("schema_version", 0)
+    return version if isinstance(version, int) else 0
+
+
+def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
+    stated = document.get("status")
+    interactions = list(_interactions(document["llm_interactions"]))
+    by_id = {one.interaction_id: one for one in interactions}
+    status: Status = "completed" if document.get("end_time") else "unknown"
+    if isinstance(stated, str) and stated in get_args(Status):
+        status = cast(Status, stated)
+    return Trajectory(
+        **{name: document.get(name) for name in ("trajectory_id", "task", "success", "final_result", "provider")},
+        **{name: document.get(name) for name in ("model", "max_steps", "start_time", "end_time", "execution_time")},
+        status=status,
+        error=_error(document.get("error")),
+        metadata=document.get("metadata") or {},
+        annotations=document.get("annotations") or {},
+        rewards=tuple(Reward(**reward) for reward in document.get("rewards") or ()),
+        metrics=document.get("metrics") or {},
+        llm_interactions=interactions,
+        agent_steps=[_step(step, by_id) for step in document.get("agent_steps") or ()],
+        gaps=tuple(Gap(**gap) for gap in document.get("gaps") or ()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _DocumentSource:
+    """What a document tells of an interaction: nothing raw."""
+
+    reading: RequestReading
+    new_results: list[ToolResult] = field(default_factory=list)
+
+    def request(self) -> RequestReading:
+        return self.reading
+
+    def raw_request(self) -> Payload:
+        return None
+
+    def raw_response(self) -> Payload:
+        return None
+
+    def raw_stream(self) -> str | None:
+        return None
+
+
+def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
+    lists: dict[str, list[Message]] = {}
+    for number, document in enumerate(documents):
+        identity = document.get("interaction_id") or f"llm_{number}"
+        lists[identity] = messages = _messages(document, lists)
+        yield _interaction(identity, document, messages)
+
+
+def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]]) -> list[Message]:
+    delta = document.get("input_messages_delta")
+    if delta is None:
+        return [by_hand.read_message(message) for message in document.get("input_messages") or ()]
+    kept = lists[delta["since"]][: delta["kept"]] if delta["since"] else []
+    return kept + [by_hand.read_message(message) for message in delta["messages"]]
+
+
+def _interaction(identity: str, document: Mapping[str, Payload], messages: list[Message]) -> LLMInteraction:
+    request = document.get("request") or {}
+    names = document.get("tools_available") or []
+    raws = request.get("tools") or names
+    tools = [Tool(name, raw=raw) for name, raw in zip(names, raws, strict=False)]
+    return LLMInteraction(
+        interaction_id=identity,
+        timestamp=document["timestamp"],
+        provider=document.get("provider"),
+        model=document.get("model"),
+        source=_DocumentSource(RequestReading(messages, tools, request.get("parameters") or {}, document.get("model"))),
+        **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
+        response=_response(document.get("response")),
+        error=_error(document.get("error")),
+        attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
+        time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
+        stream=document.get("stream", False),
+        complete=document.get("complete", True),
+    )
+
+
+def _response(document: Payload) -> LLMResponse | None:
+    if not document:
+        return None
+    choices = document.get("choices") or ()
+    return replace(
+        by_hand.read_flat_response(document),
+        choices=tuple(_choice(choice) for choice in choices),
+        extra=document.get("extra") or {},
+        given=document,
+    )
+
+
+def _choice(document: Mapping[str, Payload]) -> Choice:
+    calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
+    return Choice(**{**document, "tool_calls": calls})
+
+
+def _attempt(document: Mapping[str, Payload]) -> Attempt:
+    return Attempt(**{**document, "error": _error(document.get("error"))})
+
+
+def _error(document: Payload) -> ErrorInfo | None:
+    return ErrorInfo(**document) if isinstance(document, dict) else None
+
+
+_STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
+
+
+def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:
+    messages = document.get("llm_messages")
+    return AgentStep(
+        step_number=document["step_number"],
+        timestamp=document["timestamp"],
+        state=document["state"],
+        messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
+        llm_response=_response(document.get("llm_response")),
+        tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
+        tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
+        reflection=document.get("reflection"),
+        error=document.get("error"),
+        agent=document.get("agent"),
+        interaction=interactions.get(document.get("interaction_id", "")),
+        derived=document.get("derived", False),
+        extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
+    )

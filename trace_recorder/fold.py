@@ -1,0 +1,158 @@
+"""The fold: a journal's records → a `Trajectory`. A pure function of the records, whatever is missing of them.
+
+Every prefix of a journal folds. A record that cannot be read costs the interactions that use it, which then say so
+in `gaps`, and no other. What belongs together is known by `interaction_id`; the order is that in which the
+interactions began. Readers give the meaning of what went over the wire; they can be mended, and old runs read better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from trace_recorder.conversation import Payload
+from trace_recorder.interaction import Call
+from trace_recorder.items import ItemTable
+from trace_recorder.journal import BadLine, Record
+from trace_recorder.metrics import metrics_of
+from trace_recorder.providers.by_hand import read_step
+from trace_recorder.stepping import derive_steps
+from trace_recorder.trajectory import AgentStep, ErrorInfo, Gap, LLMInteraction, Reward, Status, Trajectory
+
+
+@dataclass(slots=True)
+class Fold:
+    """Takes records one after another; `trajectory()` gives what they say so far."""
+
+    items: ItemTable = field(default_factory=ItemTable)
+    calls: dict[str, Call] = field(default_factory=dict)
+    start: Record | None = None
+    end: Record | None = None
+    steps: list[AgentStep] = field(default_factory=list)
+    summaries: dict[int, Payload] = field(default_factory=dict)
+    annotations: dict[str, Payload] = field(default_factory=dict)
+    rewards: list[Reward] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    torn: BadLine | None = None
+
+    def add(self, record: Record | BadLine) -> None:
+        """Take one record. A kind that is not known is passed over: it is of a later version."""
+        if isinstance(record, BadLine):
+            self._bad_line(record)
+            return
+        take = _TAKE.get(record.kind)
+        if take is not None:
+            try:
+                take(self, record)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                self._gap(record, f"a {record.kind} record could not be used", error)
+
+    def _bad_line(self, line: BadLine) -> None:
+        if line.torn:
+            self.torn = line
+        else:
+            self.gaps.append(
+                Gap(None, "a damaged line of the journal", f"{line.length} bytes at {line.offset}: {line.why}")
+            )
+
+    def _gap(self, record: Record, what: str, error: Exception) -> None:
+        self.gaps.append(Gap(record.time, what, f"record {record.seq}: {type(error).__name__}: {error}"))
+
+    def _item(self, record: Record) -> None:
+        self.items.add_item(record.data, record.crc)
+
+    def _call(self, record: Record) -> None:
+        identity = record.data["interaction_id"]
+        call = self.calls.get(identity)
+        if call is None:
+            call = self.calls[identity] = Call(identity, self.items)
+        call.add(record)
+        if "items" in record.data:
+            self.items.add_base(record.seq, record.data["items"])
+
+    def _step(self, record: Record) -> None:
+        self.items.add_base(record.seq, record.data["items"])
+        self.steps.append(read_step(self.items.expand(record.data), record.data, record.time))
+
+    def _annotation(self, record: Record) -> None:
+        if "lakeview_step" in record.data:
+            self.summaries[record.data["lakeview_step"]] = record.data["value"]
+        else:
+            self.annotations[record.data["key"]] = record.data["value"]
+
+    def _reward(self, record: Record) -> None:
+        self.rewards.append(Reward(**record.data, timestamp=record.time))
+
+    def _recorded_gap(self, record: Record) -> None:
+        self.gaps.append(Gap(record.data.get("time") or record.time, record.data["what"], record.data["why"]))
+
+    def _start(self, record: Record) -> None:
+        self.start = self.start or record
+
+    def _end(self, record: Record) -> None:
+        self.end = record
+
+    def interactions(self) -> list[LLMInteraction]:
+        """The interactions, in the order in which they began; one recorded by hand that was captured too, once."""
+        made = [call.interaction() for call in self.calls.values()]
+        captured = {one.response.id for one in made if one.api and one.response and one.response.id}
+        return [one for one in made if one.api or one.response is None or one.response.id not in captured]
+
+    def unreadable(self, interactions: Iterable[LLMInteraction]) -> list[Gap]:
+        """Say of which interactions the request cannot be put together again."""
+        return [
+            Gap(one.timestamp, f"the request of {one.interaction_id}", "a record that it needs is damaged or missing")
+            for one in interactions
+            if not self.calls[one.interaction_id].is_whole()
+        ]
+
+    def trajectory(self, status: Status) -> Trajectory:
+        """What the records say; `status` is that of a journal without an end."""
+        interactions = self.interactions()
+        steps = self.steps or derive_steps(interactions)
+        begun: Mapping[str, Payload] = self.start.data if self.start else {}
+        ended: Mapping[str, Payload] = self.end.data if self.end else {}
+        error = ended.get("error")
+        first = interactions[0] if interactions else None
+        return Trajectory(
+            trajectory_id=begun.get("trajectory_id"),
+            task=begun.get("task"),
+            status=ended.get("status", status),
+            success=ended.get("success"),
+            final_result=ended.get("final_result"),
+            error=ErrorInfo(error["type"], error["message"]) if error else None,
+            provider=begun.get("provider") or (first.provider if first else None),
+            model=begun.get("model") or (first.model if first else None),
+            max_steps=begun.get("max_steps"),
+            start_time=self.start.time if self.start else None,
+            end_time=self.end.time if self.end else None,
+            execution_time=ended.get("execution_time"),
+            metadata=begun.get("metadata") or {},
+            annotations=self.annotations,
+            rewards=tuple(self.rewards),
+            metrics=metrics_of(interactions, steps),
+            llm_interactions=interactions,
+            agent_steps=[self._summarised(step) for step in steps],
+            gaps=(*self.gaps, *self.unreadable(interactions)),
+        )
+
+    def _summarised(self, step: AgentStep) -> AgentStep:
+        if step.step_number not in self.summaries:
+            return step
+        return replace(step, extra={**step.extra, "lakeview_summary": self.summaries[step.step_number]})
+
+
+_TAKE: Mapping[str, Callable[[Fold, Record], None]] = {
+    "start": Fold._start,
+    "item": Fold._item,
+    "llm_request": Fold._call,
+    "llm_stream": Fold._call,
+    "llm_response": Fold._call,
+    "llm_error": Fold._call,
+    "llm_interaction": Fold._call,
+    "agent_step": Fold._step,
+    "annotation": Fold._annotation,
+    "reward": Fold._reward,
+    "gap": Fold._recorded_gap,
+    "finalize": Fold._end,
+}

@@ -1,0 +1,260 @@
+"""One LLM interaction, from its records: request, stream, response or error, of each attempt.
+
+`Call` gathers the records; `interaction_of` makes the value of what there is so far, and `Call` itself is the source
+from which the value's large parts are expanded when they are asked for. Nothing here fails for a record that is
+missing: what cannot be told is None, and `is_whole` says whether the request can be put together.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from functools import cached_property
+
+from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.items import ItemTable, NotJsonError, parse
+from trace_recorder.journal import Record
+from trace_recorder.providers import Reader, by_hand, reader_of
+from trace_recorder.providers.error_body import read_error
+from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
+
+ENDINGS = frozenset({"llm_response", "llm_error"})
+
+
+class Call:
+    """The records of one interaction, and what can be expanded from them."""
+
+    def __init__(self, interaction_id: str, items: ItemTable) -> None:
+        self.interaction_id = interaction_id
+        self._items = items
+        self._requests: list[Record] = []
+        self._streams: list[Record] = []
+        self._endings: dict[int, Record] = {}
+        self._made: LLMInteraction | None = None
+
+    def add(self, record: Record) -> None:
+        """Take one more record of this interaction."""
+        self.__dict__.pop("joined", None)
+        self._made = None
+        if record.kind in ENDINGS:
+            self._endings[record.data.get("attempt", 0)] = record
+        elif record.kind == "llm_stream":
+            self._streams.append(record)
+        else:
+            self._requests.append(record)
+
+    @property
+    def first(self) -> Record:
+        """The record with which it begins, or what there is of it where that one is damaged."""
+        return (self._requests or list(self._endings.values()) or self._streams)[0]
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether it was recorded by the agent itself, and not captured."""
+        return self.first.kind == "llm_interaction"
+
+    @property
+    def begin(self) -> Mapping[str, Payload]:
+        """The data of the newest attempt's request; empty where it is damaged."""
+        return self._requests[-1].data if self._requests else {}
+
+    @property
+    def ending(self) -> Record | None:
+        """The record that ends the newest attempt; None while it is in flight."""
+        attempt = self.begin.get("attempt", max(self._endings, default=0))
+        return self._endings.get(attempt)
+
+    def is_whole(self) -> bool:
+        """Whether the request can be put together, and leads to the records that its writer meant."""
+        return bool(self._requests) and (self.by_hand or self.raw_request() is not None or "items" not in self.begin)
+
+    def checks(self) -> bool:
+        """Whether every request's ranges agree with their check values."""
+        try:
+            return all(self._items.check(record.data) for record in self._requests if "check" in record.data)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return False
+
+    def raw_request(self) -> Payload:
+        """The JSON that was sent, or its text where that was no JSON; None where a record that it needs is missing."""
+        if "items" not in self.begin:
+            return raw_body(self.begin)
+        try:
+            return self._items.expand(self.begin)
+        except (KeyError, TypeError, ValueError, IndexError):
+            return None
+
+    def request(self) -> RequestReading:
+        """The request as its dialect's reader understands it."""
+        body = self.raw_request()
+        reader = self._reader()
+        return RequestReading() if reader is None or body is None else reader.read_request(body)
+
+    @cached_property
+    def new_results(self) -> list[ToolResult]:
+        """What the request brings back from tools since the model last spoke."""
+        results: list[ToolResult] = []
+        for message in reversed(self.request().messages):
+            if message.role == "assistant":
+                break
+            if message.role == "tool":
+                results.append(_result(message))
+        return results[::-1]
+
+    def raw_stream(self) -> str | None:
+        """The text of the stream that came to the newest attempt."""
+        raw = self.stream_bytes()
+        return None if raw is None else raw.decode("utf-8", "replace")
+
+    def stream_bytes(self) -> bytes | None:
+        """The decoded bytes of the stream that came to the newest attempt."""
+        attempt = self.begin.get("attempt", 0)
+        parts = [record.data["zlib"] for record in self._streams if record.data.get("attempt", 0) == attempt]
+        return b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) if parts else None
+
+    @cached_property
+    def joined(self) -> JoinedStream | None:
+        """The stream put together by its dialect's reader; None where there is none."""
+        text, reader = self.raw_stream(), self._reader()
+        return None if text is None or reader is None else reader.join_stream(text)
+
+    def raw_response(self) -> Payload:
+        """The JSON that came, or its text; of a stream, as it was assembled then, or else is now."""
+        if self.by_hand:
+            return self.begin.get("response")
+        data = self.ending.data if self.ending else {}
+        if "assembled" in data:
+            return data["assembled"]
+        if self.joined is not None:
+            return self.joined.body
+        return raw_body(data)
+
+    def written_assembly(self) -> Payload:
+        """The assembled response as it stands in the journal; None where there is none."""
+        return self.ending.data.get("assembled") if self.ending else None
+
+    def _reader(self) -> Reader | None:
+        return by_hand if self.by_hand else reader_of(self.begin.get("api"))
+
+    def interaction(self) -> LLMInteraction:
+        """The value of what there is so far."""
+        if self._made is None:
+            self._made = interaction_of(self)
+        return self._made
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Every HTTP exchange of this interaction, in order."""
+        return () if self.by_hand else tuple(_attempt(record, self._endings) for record in self._requests)
+
+    def read_response(self) -> LLMResponse | None:
+        """The response as its dialect's reader understands it; None for an error, and while there is none."""
+        body, reader = self.raw_response(), self._reader()
+        if body is None or reader is None or _status(self.ending) >= 400:
+            return None
+        made_up = sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
+        return reader.read_response(body, made_up)
+
+
+def interaction_of(call: Call) -> LLMInteraction:
+    """Make the value of an interaction from what there is of it."""
+    begin, ending = call.begin, call.ending
+    end: Mapping[str, Payload] = ending.data if ending else {}
+    answered = call.by_hand or (ending is not None and ending.kind == "llm_response")
+    return LLMInteraction(
+        interaction_id=call.interaction_id,
+        timestamp=call.first.time,
+        provider=begin.get("provider"),
+        model=_model(begin),
+        source=call,
+        api=begin.get("api"),
+        step_number=begin.get("step_number"),
+        agent=begin.get("agent"),
+        response=call.read_response(),
+        error=_error(call, end),
+        attempts=call.attempts(),
+        duration_seconds=end.get("duration_seconds"),
+        time_to_first_token_seconds=end.get("time_to_first_token_seconds"),
+        stream=bool(end.get("stream", _asks_for_stream(begin))),
+        complete=answered and end.get("complete", True) is True,
+        ended_by=end.get("ended_by"),
+    )
+
+
+def _model(begin: Mapping[str, Payload]) -> str | None:
+    """The model as it was asked for: in the body, or else in the path."""
+    body = begin.get("body")
+    asked = body.get("model") if isinstance(body, dict) else None
+    model = asked or begin.get("model")
+    return model if isinstance(model, str) else None
+
+
+def _asks_for_stream(begin: Mapping[str, Payload]) -> bool:
+    body = begin.get("body")
+    return begin.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
+
+
+def _result(message: Message) -> ToolResult:
+    """A tool message as a result. Only some dialects say that a tool failed; where none does, that is unknown."""
+    if message.extra.get("is_error") is True:
+        return ToolResult(message.call_id or "", message.name, success=False, error=str(message.content))
+    return ToolResult(message.call_id or "", message.name, success=None, result=message.content)
+
+
+def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
+    if call.by_hand:
+        return _stated(call.begin.get("error"))
+    if call.joined is not None and call.joined.error is not None:
+        kind, message = read_error({"error": call.joined.error})
+        return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
+    return _ending_error(call.ending)
+
+
+def _ending_error(ending: Record | None) -> ErrorInfo | None:
+    if ending is None:
+        return None
+    if ending.kind == "llm_error":
+        return ErrorInfo(ending.data["type"], ending.data["message"])
+    if _status(ending) < 400:
+        return None
+    kind, message = read_error(raw_body(ending.data))
+    return ErrorInfo(kind or "http_error", message or f"HTTP status {_status(ending)}", _status(ending))
+
+
+def _stated(error: Payload) -> ErrorInfo | None:
+    return None if error is None else ErrorInfo(error["type"], error["message"])
+
+
+def _attempt(begin: Record, endings: Mapping[int, Record]) -> Attempt:
+    number = begin.data.get("attempt", 0)
+    ending = endings.get(number)
+    data = ending.data if ending else {}
+    return Attempt(
+        number=number,
+        timestamp=begin.time,
+        status=data.get("status"),
+        error=_ending_error(ending),
+        duration_seconds=data.get("duration_seconds"),
+        headers=data.get("headers") or {},
+        inferred=begin.data.get("inferred", False),
+    )
+
+
+def _status(ending: Record | None) -> int:
+    status = ending.data.get("status", 0) if ending else 0
+    return status if isinstance(status, int) else 0
+
+
+def raw_body(data: Mapping[str, Payload]) -> Payload:
+    """The body of a record that was not taken apart: its JSON; else its text, or what bytes it had."""
+    if "body" in data:
+        return data["body"]
+    text = data.get("text")
+    if text is None and "base64" in data:
+        text = base64.b64decode(data["base64"]).decode("utf-8", "replace")
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except NotJsonError:
+        return text

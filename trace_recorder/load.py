@@ -1,0 +1,72 @@
+"""Reading a trajectory back: `load(path)` gives it from the journal, or from the document where there is no other.
+
+The journal is the truth: a `.json` with its `.jsonl` beside it is read from that. Both may be of a run that still
+goes on, or that was broken off at any byte.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from trace_recorder import journal
+from trace_recorder.document import from_document
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.fold import Fold
+from trace_recorder.paths import journal_of
+from trace_recorder.trajectory import Status, Trajectory
+
+
+def load(path: str | Path) -> Trajectory:
+    """Read the trajectory of a `.json` or a `.jsonl`, finished or not.
+
+    Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
+    """
+    path = Path(path)
+    journal_path = journal_of(path)
+    if journal_path.is_file():
+        return fold_journal(journal_path)[0]
+    if path.is_dir():
+        raise TrajectoryFormatError(f"{path} is a directory. Give load() one of the .json files in it.")
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise TrajectoryFormatError(
+            f"{path} is no trajectory: it is not JSON ({error}). Give load() a .json or .jsonl of a recorder."
+        ) from None
+    return _settled(from_document(document, str(path)))
+
+
+def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
+    """Read a journal; also give its fold, for those who look closer than a trajectory does."""
+    fold = Fold()
+    data = path.read_bytes()
+    for record in journal.read(data):
+        fold.add(record)
+    _refuse_others(fold, data, path)
+    host = fold.start.data.get("host") if fold.start else None
+    alive = journal.writer_is_alive(path, host)
+    status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
+    return fold.trajectory(status), fold
+
+
+def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
+    if fold.start is None:
+        if data.strip(b"\0\n") and not fold.calls and not data.startswith(b'{"seq":'[: len(data)]):
+            raise TrajectoryFormatError(
+                f"{path} is no journal: its first line is not a record of this package. "
+                "Give load() a .json or .jsonl that a TrajectoryRecorder wrote."
+            )
+        return
+    version = fold.start.data.get("version")
+    if isinstance(version, int) and version > journal.VERSION:
+        raise TrajectoryFormatError(
+            f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal.VERSION}. "
+            "Install a newer trace_recorder to read it."
+        )
+
+
+def _settled(trajectory: Trajectory) -> Trajectory:
+    """A document alone cannot tell whether its run still goes on."""
+    return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory

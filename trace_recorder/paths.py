@@ -1,0 +1,93 @@
+"""Where a run's two files go: a name that nobody else has, in a directory that exists.
+
+A journal is created exclusively, so two runs never share a name, in one process or in two. A path that the user
+gives is used as it is: what stands there from an earlier run moves aside under a number, never wiped; what stands
+there of a run that still goes on stays, and the new run takes a number.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from trace_recorder.errors import TrajectoryPathError
+from trace_recorder.journal import Journal, writer_holds
+
+
+def journal_of(document: Path) -> Path:
+    """Where the journal stands that belongs to a document; to a journal, itself."""
+    if document.suffix == ".jsonl":
+        return document
+    return (
+        document.with_suffix(".jsonl") if document.suffix == ".json" else document.with_name(document.name + ".jsonl")
+    )
+
+
+def document_of(path: Path) -> Path:
+    """Where the document stands for a path that the user gave, which may be that of the journal."""
+    return path.with_suffix(".json") if path.suffix == ".jsonl" else path
+
+
+def default_name(at: datetime) -> str:
+    """The name of a run that begins at `at`, local time."""
+    return f"trajectory_{at:%Y%m%d_%H%M%S}.json"
+
+
+def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
+    """Create the journal, and the directory where it is missing; return where the document goes, and the journal.
+
+    With `own`, `document` is a path that the user gave. Raises TrajectoryPathError where nothing can be created.
+    """
+    if document.is_dir():
+        raise TrajectoryPathError(
+            errno.EISDIR,
+            "This path is a directory; give TrajectoryRecorder the path of a file in it, "
+            "or directory= to have the file named by its time",
+            str(document),
+        )
+    try:
+        _make_directory(document.parent)
+        if own:
+            _move_aside(document)
+        for candidate in _numbered(document):
+            if own or not candidate.exists():
+                with suppress(FileExistsError):
+                    return candidate, Journal.create(journal_of(candidate), sync=sync)
+    except OSError as error:
+        raise TrajectoryPathError(
+            error.errno, f"Cannot create the trajectory's files ({error.strerror}); give another path", str(document)
+        ) from error
+    raise AssertionError("unreachable: numbers do not end")
+
+
+def _make_directory(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError), (directory / ".gitignore").open("x", encoding="utf-8") as file:
+        file.write("*\n")
+
+
+def _numbered(document: Path) -> Iterator[Path]:
+    """The path itself, then with numbers: run.json, run.1.json, run.2.json …"""
+    yield document
+    for number in itertools.count(1):
+        yield document.with_name(f"{document.stem}.{number}{document.suffix}")
+
+
+def _move_aside(document: Path) -> None:
+    """Give the files of an earlier run a number, unless its writer still holds them."""
+    journal = journal_of(document)
+    if not (document.exists() or journal.exists()) or writer_holds(journal):
+        return
+    for aside in itertools.islice(_numbered(document), 1, None):
+        if not aside.exists() and not journal_of(aside).exists():
+            with suppress(FileNotFoundError):
+                document.rename(aside)
+            with suppress(FileNotFoundError):
+                journal.rename(journal_of(aside))
+            return

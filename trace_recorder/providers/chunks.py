@@ -1,0 +1,217 @@
+"""Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
+
+One rule merges also what no one has heard of: texts are joined where the dialect streams them in pieces, lists grow,
+objects merge, an id stands as first given, and of anything else the last that says something wins. Only tool calls
+need more, because servers disagree on what names a call (`_Calls`). The chunks come fresh from the parser and are
+taken apart in place.
+
+What the body means is for `openai_chat.py` and `openai_completions.py`; the framing of events is for `sse.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trace_recorder.conversation import JoinedStream, Payload
+from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value, text_part
+from trace_recorder.providers.sse import events, unstreamed
+
+# Strings that come in pieces. Every other string is sent whole.
+_PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
+_PIECEWISE |= {"arguments", "input", "data", "transcript"}
+# Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
+_PADDING = ("obfuscation", "p")
+# Deeper than any dialect goes, and far from the interpreter's limit.
+_DEPTH = 8
+
+
+def join_chunks(text: str, adapt: Callable[[Payload], Payload] = as_dict) -> JoinedStream:
+    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk."""
+    joined = _Joined()
+    for name, data in events(text):
+        joined.events += 1
+        if data.strip() == "[DONE]":
+            joined.done = True
+            continue
+        chunk = as_dict(adapt(json_value(data)))
+        joined.add(chunk, error_of(name, chunk, data))
+    return joined.stream() if joined.events else unstreamed(text)
+
+
+def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
+    """What an event says went wrong, None if it says nothing of the kind."""
+    if name == "error" or chunk.get("object") == "error":
+        return chunk.get("error") or chunk or data
+    return chunk.get("error")
+
+
+class _Joined:
+    """A body as far as its chunks have come."""
+
+    __slots__ = ("_choices", "_members", "done", "error", "events")
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._choices: dict[int, _Choice] = {}
+        self.events = 0
+        self.done = False
+        self.error: Payload = None
+
+    def add(self, chunk: dict[str, Payload], error: Payload) -> None:
+        if error:
+            self.error = error
+            chunk = chunk if "error" in chunk else {"error": error}
+        for choice in map(as_dict, as_list(chunk.pop("choices", None))):
+            index = as_int(choice.get("index")) or 0
+            if index not in self._choices:
+                self._choices[index] = _Choice()
+            self._choices[index].add(choice)
+        for key, value in chunk.items():
+            seen = self._members.get(key)
+            if seen != value and not _stands(key, seen, value):
+                self._members[key] = value
+
+    def stream(self) -> JoinedStream:
+        body = {key: value for key, value in self._members.items() if key not in _PADDING}
+        if isinstance(kind := body.get("object"), str):
+            body["object"] = kind.removesuffix(".chunk")
+        choices = [choice.body(index) for index, choice in sorted(self._choices.items())]
+        if choices:
+            body["choices"] = choices
+        finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
+        return JoinedStream(body, ended=self.done or finished, events=self.events, error=self.error)
+
+
+class _Choice:
+    """One answer as far as its deltas have come."""
+
+    __slots__ = ("_calls", "_members", "_message")
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._message: dict[str, Payload] = {}
+        self._calls = _Calls()
+
+    def add(self, choice: dict[str, Payload]) -> None:
+        delta = as_dict(choice.pop("delta", None))
+        for call in as_list(delta.pop("tool_calls", None)):
+            self._calls.add(as_dict(call))
+        _merge(self._message, delta)
+        _merge(self._members, choice)
+
+    def body(self, index: int) -> dict[str, Payload]:
+        message = self._message
+        if self._calls.calls:
+            message = {**message, "tool_calls": self._calls.calls}
+        if not message and ("text" in self._members or "message" in self._members):
+            return {**self._members, "index": index}
+        return {**self._members, "index": index, "message": message}
+
+
+class _Calls:
+    """Tool calls as far as their deltas have come.
+
+    A delta belongs to the call whose id it carries, else to the latest call of its index, else, where it has no
+    index or nothing but arguments, to the latest call of all. It begins a new one where there is none, and where it
+    names a function although that call cannot be meant any more: it has another id, or its arguments are complete.
+    """
+
+    __slots__ = ("_by_index", "calls")
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Payload]] = []
+        self._by_index: dict[int, dict[str, Payload]] = {}
+
+    def add(self, delta: dict[str, Payload]) -> None:
+        index = as_int(delta.pop("index", None))
+        if not delta:
+            return
+        call = self._call(index, delta)
+        if index is not None:
+            self._by_index[index] = call
+        called, known = _called(delta), _called(call).get("name")
+        name = as_text(called.get("name"))
+        if name and name != known:
+            called["name"] = (as_text(known) or "") + name
+        _merge(call, delta)
+
+    def _call(self, index: int | None, delta: dict[str, Payload]) -> dict[str, Payload]:
+        call_id = delta.get("id")
+        for call in self.calls if call_id else ():
+            if call.get("id") == call_id:
+                return call
+        candidate = None if index is None else self._by_index.get(index)
+        if candidate is None and self.calls and (index is None or not (call_id or _called(delta).get("name"))):
+            candidate = self.calls[-1]
+        if candidate is None or _begins(delta, candidate):
+            candidate = {}
+            self.calls.append(candidate)
+        return candidate
+
+
+def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
+    """Whether a delta that would go to this call begins another."""
+    called, known = _called(delta), _called(candidate)
+    if not called.get("name") or not known.get("name"):
+        return False
+    if delta.get("id") and candidate.get("id"):
+        return True
+    arguments = known.get("arguments")
+    complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
+    return complete and bool(called.get("arguments") or called["name"] != known["name"])
+
+
+def _called(call: dict[str, Payload]) -> dict[str, Payload]:
+    """What a call calls: a function, or a custom tool."""
+    return as_dict(call.get("function")) or as_dict(call.get("custom"))
+
+
+def _merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
+    for key, value in delta.items():
+        if value is None:
+            into.setdefault(key)
+        else:
+            into[key] = _joined(key, into.get(key), value, depth)
+
+
+def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
+    if isinstance(value, str) and isinstance(seen, str) and key in _PIECEWISE:
+        return seen + value
+    if isinstance(value, list) or isinstance(seen, list):
+        return _with_parts(_as_parts(seen), _as_parts(value), depth)
+    if isinstance(value, dict) and isinstance(seen, dict) and depth:
+        _merge(seen, value, depth - 1)
+        return seen
+    return seen if _stands(key, seen, value) else value
+
+
+def _stands(key: str, seen: Payload, value: Payload) -> bool:
+    """Whether what was seen stands: before nothing, and an id as it was first given."""
+    return value is None or bool(seen and (value == "" or key == "id"))
+
+
+def _as_parts(value: Payload) -> list[Payload]:
+    """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
+    if isinstance(value, str):
+        return [text_part(value)] if value else []
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
+    """Add parts to a list; a fragment joins the part before it, where that one is of its type and still open."""
+    for part in more:
+        if parts and depth and _is_fragment(part, parts[-1]):
+            _merge(parts[-1], part, depth - 1)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _is_fragment(part: Payload, before: Payload) -> bool:
+    """Whether a part goes on with the one before it: what is signed is closed, what has its own id is another."""
+    if not isinstance(part, dict) or not isinstance(before, dict) or not part.get("type"):
+        return False
+    if any(part.get(name, before.get(name)) != before.get(name, part.get(name)) for name in ("type", "id", "index")):
+        return False
+    texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
+    return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))

@@ -1,0 +1,360 @@
+"""Google's generateContent dialect (https://ai.google.dev/api/generate-content), the same at Vertex AI.
+
+A content is a list of parts. Text stays content, thoughts become reasoning, `functionCall` a tool call and
+`functionResponse` a tool message of its own; every other part is kept as it is. Parts of an answer that the values
+cannot hold whole (a signature beside a text, executed code, media) stand in `extra["parts"]`. Both spellings are
+read, camelCase and snake_case, since clients send both.
+
+A stream is a series of such answers, as events or as one JSON array: parts follow each other, counts are
+cumulative, so that the last ones stand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from trace_recorder.conversation import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    Usage,
+)
+from trace_recorder.plain import to_json
+from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.providers.shape import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    content_of,
+    join_texts,
+    json_value,
+    role_of,
+    text_part,
+)
+from trace_recorder.providers.sse import events
+
+_TAKEN = (
+    *("systemInstruction", "functionDeclarations", "parametersJsonSchema", "functionCall", "functionResponse"),
+    *("partialArgs", "jsonPath", "stringValue", "numberValue", "boolValue", "finishReason", "modelVersion"),
+    *("responseId", "usageMetadata", "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount"),
+    "cachedContentTokenCount",
+)
+_CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name): name for name in _TAKEN}
+
+_FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
+"""The words of the numbers that come where a client asked for `enum-encoding=int`; later ones differ by server."""
+
+_PLAIN_RESULTS = ("result", "output", "content")
+"""A tool's response that is one text comes under one of these names, depending on the client."""
+
+_BARE = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
+"""Where JSON begins that is in no event: an array instead of a stream, or an error at its end."""
+_STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
+_LONGEST_PATH = 32
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent; the model is in the URL as a rule, and None here."""
+    left = _members(body)
+    system = left.take("systemInstruction")
+    messages = [] if system is None else [_message("system", _parts_of(system), {})]
+    for element in _several(left.take("contents")):
+        messages += read_message(element)
+    tools = [tool for element in _several(left.take("tools")) for tool in _tools(element)]
+    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `contents`: its function responses, each a tool message, then a message of the rest."""
+    if element is None:
+        return []
+    left = Members(element)
+    role, parts = role_of(left.text("role")), _parts_of(element)
+    left.take("parts")
+    results = [_tool_message(part) for part in parts if _kind(part) == "functionResponse"]
+    rest = [part for part in parts if _kind(part) != "functionResponse"]
+    if results and not rest and not left.rest():
+        return results
+    return [*results, _message(role, rest, left.rest())]
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which stands in `extra`."""
+    left = _members(_joined(body).body if isinstance(body, list) else body)
+    choices: list[Choice] = []
+    extra: dict[str, Payload] = {}
+    for position, candidate in enumerate(left.array("candidates")):
+        choice, said = _choice(position, candidate, made_up_calls)
+        made_up_calls += count_made_up(choice.tool_calls)
+        choices.append(choice)
+        (choice.extra if position else extra).update(said)
+    first = choices[0] if choices else Choice(0)
+    return LLMResponse(
+        content=first.content,
+        reasoning=first.reasoning,
+        tool_calls=first.tool_calls,
+        finish_reason=first.finish_reason,
+        usage=_usage(left.object("usageMetadata")),
+        model=left.text("modelVersion"),
+        id=left.text("responseId"),
+        choices=tuple(choices),
+        extra={**left.rest(), **extra},
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the chunks of a stream together into the answer that it is without streaming."""
+    return _joined([*_chunks(text)])
+
+
+def _camel(value: Payload) -> dict[str, Payload]:
+    return {_CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
+
+
+def _members(value: Payload) -> Members:
+    return Members(_camel(value))
+
+
+def _several(value: Payload) -> list[Payload]:
+    """A list as it is; where clients may leave it out around one element, that element."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _parts_of(content: Payload) -> list[Payload]:
+    """Give the parts of a content; a text that stands in place of a content or a part is one."""
+    parts = _several(content.get("parts") if isinstance(content, dict) else content)
+    return [{"text": part} if isinstance(part, str) else part for part in parts]
+
+
+def _kind(part: Payload) -> str:
+    members = _camel(part)
+    for name in ("functionCall", "functionResponse"):
+        if isinstance(members.get(name), dict):
+            return name
+    if as_text(members.get("text")) is None:
+        return "other"
+    return "thought" if members.get("thought") is True else "text"
+
+
+def _said(part: Payload) -> bool:
+    """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
+    kind = _kind(part)
+    return kind == "functionCall" or (kind in ("text", "thought") and part.keys() <= {"text", "thought"})
+
+
+def _texts(parts: list[Payload], kind: str) -> str | None:
+    return join_texts(as_text(part.get("text")) for part in parts if _kind(part) == kind)
+
+
+def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
+    """Make a message of parts; thoughts that carry more than their text are kept beside it."""
+    kept = [part for part in parts if _kind(part) not in ("thought", "functionCall")]
+    signed = [part for part in parts if _kind(part) == "thought" and not _said(part)]
+    content = content_of([_content_part(part) for part in kept])
+    extra = {**extra, "parts": signed} if signed else extra
+    return Message(role, content, _tool_calls(parts), reasoning=_texts(parts, "thought") or None, extra=extra)
+
+
+def _content_part(part: Payload) -> Payload:
+    if _kind(part) != "text":
+        return part
+    left = Members(part)
+    return text_part(left.text("text") or "", left.rest())
+
+
+def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
+    return tuple(_tool_call(part) for part in parts if _kind(part) == "functionCall")
+
+
+def _tool_call(part: Payload) -> ToolCall:
+    """Read a call; what the part says besides it, such as its `thoughtSignature`, is its extra."""
+    left = _members(part)
+    call = _members(left.take("functionCall"))
+    call_id, name = call.text("id") or "", call.text("name") or ""
+    arguments = arguments_of(call.take("args")) or _streamed_arguments(call.array("partialArgs"))
+    return ToolCall(call_id, name, arguments, extra={**left.rest(), **call.rest()})
+
+
+def _tool_message(part: Payload) -> Message:
+    """Read a tool's response: its text, where it is one, else its JSON; as it came, it is in the message's extra."""
+    response = as_dict(_camel(part)["functionResponse"])
+    call_id, name = as_text(response.get("id")), as_text(response.get("name"))
+    return Message("tool", _result_text(response.get("response")), call_id=call_id or None, name=name, extra=part)
+
+
+def _result_text(response: Payload) -> str | None:
+    members = as_dict(response)
+    for name in _PLAIN_RESULTS:
+        if members.keys() == {name} and isinstance(members[name], str):
+            return as_text(members[name])
+    return response if response is None or isinstance(response, str) else to_json(response)
+
+
+def _tools(element: Payload) -> list[Tool]:
+    """Read an element of `tools`: the functions it declares, and each built-in tool by its name."""
+    left = _members(element)
+    tools = [_tool(declaration) for declaration in left.array("functionDeclarations")]
+    return tools + [Tool(name, raw={name: value}) for name, value in left.rest().items()]
+
+
+def _tool(declaration: Payload) -> Tool:
+    members = _camel(declaration)
+    parameters = members.get("parameters") or members.get("parametersJsonSchema")
+    return Tool(as_text(members.get("name")) or "", as_text(members.get("description")), parameters, declaration)
+
+
+def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
+    """Read a candidate, and apart from it what its content says that the values cannot hold."""
+    left = _members(candidate)
+    index, number = left.integer("index"), left.integer("finishReason")
+    content = left.inside("content")
+    content.text("role")
+    parts = _several(content.take("parts"))
+    kept = [part for part in parts if not _said(part)]
+    choice = Choice(
+        index=position if index is None else index,
+        content=_texts(parts, "text"),
+        reasoning=_texts(parts, "thought") or None,
+        tool_calls=number_calls(_tool_calls(parts), made_up_calls),
+        finish_reason=left.text("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
+        extra=left.rest(),
+    )
+    return choice, {"parts": kept} if kept else {}
+
+
+def _usage(usage: dict[str, Payload]) -> Usage | None:
+    if not usage:
+        return None
+    left = _members(usage)
+    return Usage(
+        input_tokens=left.integer("promptTokenCount"),
+        output_tokens=left.integer("candidatesTokenCount"),
+        cache_read_input_tokens=left.integer("cachedContentTokenCount"),
+        reasoning_tokens=left.integer("thoughtsTokenCount"),
+        extra=left.rest(),
+    )
+
+
+def _chunks(text: str) -> Iterator[Payload]:
+    """Give the JSON of each event, then of what stands in no event, as far as it goes."""
+    for _, data in events(text):
+        yield json_value(data)
+    bare = _BARE.search(text)
+    position = bare.start() if bare else len(text)
+    decoder = json.JSONDecoder()
+    while (begin := text.find("{", position)) >= 0:
+        try:
+            value, position = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            return
+        yield value
+
+
+def _joined(chunks: list[Payload]) -> JoinedStream:
+    """Join chunks: candidates by index, and of every other member the last one stands."""
+    body: dict[str, Payload] = {}
+    candidates: dict[int, _Candidate] = {}
+    for chunk in map(as_dict, chunks):
+        for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
+            index = as_int(candidate.get("index"))
+            candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
+        body.update({name: value for name, value in chunk.items() if name != "candidates" and value is not None})
+    whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
+    blocked = "blockReason" in as_dict(body.get("promptFeedback"))
+    ended = blocked or (bool(whole) and all("finishReason" in candidate for candidate in whole))
+    error = body.get("error")
+    return JoinedStream({"candidates": whole, **body} if whole else body, ended, len(chunks), error)
+
+
+class _Candidate:
+    """One candidate as its chunks come: texts of one kind that follow each other are joined."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._content: dict[str, Payload] = {}
+        self._parts: list[tuple[Payload, list[str]]] = []
+
+    def add(self, candidate: dict[str, Payload]) -> None:
+        """Add a chunk of the candidate; of its log-probabilities each chunk has those of its own tokens."""
+        for name, value in candidate.items():
+            if name == "content":
+                for part in as_list(as_dict(value).get("parts")):
+                    self._add_part(part)
+                self._content.update(as_dict(value))
+            elif name == "logprobsResult":
+                seen = as_dict(self._members.get(name)).items()
+                self._members[name] = as_dict(value) | {
+                    key: more + as_list(as_dict(value).get(key)) for key, more in seen if isinstance(more, list)
+                }
+            elif value is not None:
+                self._members[name] = value
+
+    def _add_part(self, part: Payload) -> None:
+        """Add a part: to the text or the call before it where it goes on, else as one of its own."""
+        text = as_text(as_dict(part).get("text"))
+        kind = {name: value for name, value in as_dict(part).items() if name != "text"}
+        before, pieces = self._parts[-1] if self._parts else (None, [])
+        if text is None:
+            call = _continued(before, part)
+            self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
+        elif pieces and before == kind and kind in ({}, {"thought": True}):
+            pieces.append(text)
+        else:
+            self._parts.append((kind, [text]))
+
+    def whole(self) -> dict[str, Payload]:
+        """Give the candidate as it is without streaming."""
+        parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
+        content = {**self._content, "parts": parts} if parts else self._content
+        return {"content": content, **self._members} if content else self._members
+
+
+def _continued(before: Payload, part: Payload) -> dict[str, Payload] | None:
+    """Give the call that a part goes on with, where arguments are streamed; None where it is another part."""
+    call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
+    if call.get("willContinue") is not True or not isinstance(more, dict):
+        return None
+    if more.get("name") and more["name"] != call.get("name"):
+        return None
+    partial = as_list(call.get("partialArgs")) + as_list(more.get("partialArgs"))
+    return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
+
+
+def _streamed_arguments(pieces: list[Payload]) -> Payload:
+    """Put arguments together of values that each come with their path, such as `$.places[0].name`."""
+    arguments: dict[Payload, Payload] = {}
+    for piece in map(_camel, pieces):
+        path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_LONGEST_PATH]
+        steps = [int(at) if at else name or quoted for name, quoted, at in path] or [""]
+        inner = arguments
+        for step in steps[:-1]:
+            nested = as_dict(inner.get(step))
+            inner[step] = nested
+            inner = nested
+        seen, value = inner.get(steps[-1]), _streamed_value(piece)
+        inner[steps[-1]] = seen + value if isinstance(seen, str) and isinstance(value, str) else value
+    return _with_lists(arguments)
+
+
+def _streamed_value(piece: dict[str, Payload]) -> Payload:
+    values = (piece.get(name) for name in ("stringValue", "numberValue", "boolValue"))
+    return next((value for value in values if isinstance(value, str | int | float)), None)
+
+
+def _with_lists(value: Payload) -> Payload:
+    """Turn what is numbered throughout into lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and all(isinstance(key, int) for key in value):
+        return [_with_lists(value[place]) for place in sorted(value)]
+    return {str(key): _with_lists(inner) for key, inner in value.items()}

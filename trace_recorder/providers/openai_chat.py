@@ -1,0 +1,198 @@
+"""The OpenAI chat dialect (/chat/completions): requests, responses and streams, as OpenAI and its many likes speak it.
+
+Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and the rest differ from OpenAI in members that they add;
+what has no place in the values is kept under its own name in `extra`. Of the first choice, what its message says
+besides is in the response's `extra`, and what the choice says besides (log-probabilities, token ids) in the choice's;
+every further choice keeps both to itself. Thinking never gets into the content.
+
+How chunks are joined is for `chunks.py`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.conversation import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    Usage,
+)
+from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.providers.chunks import join_chunks
+from trace_recorder.providers.shape import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_list,
+    as_text,
+    content_of,
+    join_texts,
+    role_of,
+    text_part,
+)
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent."""
+    members = Members(body)
+    messages = [message for element in members.array("messages") for message in read_message(element)]
+    tools = [read_tool(tool) for key in ("tools", "functions") for tool in members.array(key)]
+    parameters = members.all()
+    return RequestReading(number_messages(messages), tools, parameters, as_text(parameters.get("model")))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`; ids that are missing stay empty."""
+    if not isinstance(element, dict):
+        return read_bare(element)
+    members = Members(element)
+    role = role_of(members.text("role"))
+    content = members.take("content")
+    thinking = [part for part in as_list(content) if _is_thinking(part)]
+    if isinstance(content, list):
+        content = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
+    message = Message(
+        role,
+        content_of(content),
+        _read_calls(members),
+        call_id=members.text("tool_call_id"),
+        name=members.text("name"),
+        reasoning=_reasoning(members, thinking, as_list(element.get("reasoning_details"))),
+        extra=members.rest() | ({"thinking": thinking} if thinking else {}),
+    )
+    return [message]
+
+
+def read_bare(element: Payload) -> list[Message]:
+    """Read an element that is no object: a text is the user's, anything else is a part, null is nothing."""
+    content = content_of(element)
+    return [] if content is None else [Message("user", content)]
+
+
+def read_tool(declared: Payload) -> Tool:
+    """Read a tool that was offered; one that is built in has its type as its name."""
+    members = as_dict(declared)
+    function = as_dict(members.get("function")) or as_dict(members.get("custom")) or members
+    name = as_text(function.get("name")) or as_text(members.get("type")) or ""
+    return Tool(name, as_text(function.get("description")), function.get("parameters"), declared)
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
+    members = Members(body)
+    choices: list[Choice] = []
+    extra: dict[str, Payload] = {}
+    for position, element in enumerate(members.array("choices")):
+        choice, said = _read_choice(element, position, made_up_calls)
+        made_up_calls += count_made_up(choice.tool_calls)
+        choices.append(choice)
+        (choice.extra if position else extra).update(said)
+    first = choices[0] if choices else Choice(0)
+    return LLMResponse(
+        first.content,
+        first.reasoning,
+        first.tool_calls,
+        first.finish_reason,
+        usage=read_usage(members.object("usage")) or read_usage(members.inside("x_groq").object("usage")),
+        model=members.text("model"),
+        id=members.text("id"),
+        choices=tuple(choices),
+        extra=extra | members.rest(),
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the text of a stream together, wherever it was cut off."""
+    return join_chunks(text)
+
+
+def read_usage(usage: Payload) -> Usage | None:
+    """Read a usage object in the words of any of OpenAI's dialects; None where there is none."""
+    if not as_dict(usage):
+        return None
+    members = Members(usage)
+    details = [members.inside(f"{kind}_tokens_details") for kind in ("prompt", "input", "completion", "output")]
+    return Usage(
+        input_tokens=_first(members, "prompt_tokens", "input_tokens"),
+        output_tokens=_first(members, "completion_tokens", "output_tokens"),
+        cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
+        cache_read_input_tokens=_cached(members, details[:2]),
+        reasoning_tokens=next((n for d in details[2:] if (n := d.integer("reasoning_tokens")) is not None), None),
+        cost=members.number("cost"),
+        extra=members.rest(),
+    )
+
+
+def _cached(members: Members, details: list[Members]) -> int | None:
+    """The cached part of the input: in the details, or beside them as some of OpenAI's likes have it."""
+    for opened in details:
+        if (cached := opened.integer("cached_tokens")) is not None:
+            return cached
+    return _first(members, "cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+
+
+def _first(members: Members, *names: str) -> int | None:
+    """Take the first of these numbers that is there."""
+    return next((number for name in names if (number := members.integer(name)) is not None), None)
+
+
+def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
+    """Read a choice, and apart from it what its message says besides."""
+    members = Members(element)
+    index = members.integer("index")
+    message = next(iter(read_message(members.object("message"))), Message("assistant"))
+    content, said = message.content, message.extra
+    if isinstance(content, list):
+        said = said | {"content": content}
+        content = join_texts(as_text(part.get("text")) for part in map(as_dict, content) if part.get("type") == "text")
+    choice = Choice(
+        position if index is None else index,
+        members.text("text") if content is None else content,
+        message.reasoning,
+        number_calls(message.tool_calls, made_up_calls),
+        members.text("finish_reason"),
+        extra=members.rest(),
+    )
+    return choice, said
+
+
+def _read_calls(members: Members) -> tuple[ToolCall, ...]:
+    """Take the tool calls of a message, and the one function call of the time before there were tools."""
+    calls = [_read_call(call) for call in members.array("tool_calls")]
+    if function := members.object("function_call"):
+        calls.append(_read_call({"function": function}))
+    return tuple(calls)
+
+
+def _read_call(element: Payload) -> ToolCall:
+    members = Members(element)
+    call_id = members.text("id")
+    members.integer("index")
+    if as_dict(element).get("type") == "function":
+        members.take("type")
+    custom = members.inside("custom")
+    free_text = custom.text("input")
+    function = members.inside("function")
+    arguments = arguments_of(function.take("arguments")) if free_text is None else free_text
+    name = function.text("name") or custom.text("name") or ""
+    return ToolCall(call_id or "", name, arguments, extra=members.rest())
+
+
+def _reasoning(members: Members, thinking: list[Payload], details: list[Payload]) -> str | None:
+    """Take the thinking, under any of its names; None where it is empty. Blocks with a structure are kept as well."""
+    blocks = join_texts(as_text(block["thinking"]) or _joined_texts(block["thinking"]) for block in thinking)
+    named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning"), blocks))
+    return "".join(filter(None, named)) or _joined_texts(details)
+
+
+def _joined_texts(parts: Payload) -> str | None:
+    said = (part.get("text") or part.get("summary") for part in map(as_dict, as_list(parts)))
+    return join_texts(map(as_text, said)) or None
+
+
+def _is_thinking(part: Payload) -> bool:
+    return as_dict(part).get("type") == "thinking" and "thinking" in part

@@ -1,0 +1,383 @@
+"""The life of a run: start, what the agent records itself, finalize; and which recorder is the current one.
+
+Invariants: misuse raises at once and says what to do; a failure of recording never raises; nothing that was recorded
+is ever wiped, whatever the order of the calls. A run belongs to one process: a forked child that records gets a
+file of its own, linked to its parent's. Where the facts are written is the run's (`run.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar, Token
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+from trace_recorder import paths
+from trace_recorder.capture import clients
+from trace_recorder.conversation import Payload, known
+from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.guard import Failure, Guard
+from trace_recorder.journal import Journal, now
+from trace_recorder.plain import handed_over, plain, to_json
+from trace_recorder.redact import Redaction, Redactor, default_redactor
+from trace_recorder.run import Run
+
+logger = logging.getLogger("trace_recorder")
+
+Client = TypeVar("Client")
+DIRECTORY = "trajectories"
+current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
+running: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
+
+
+class TrajectoryRecorder:
+    """Records one run of an agent at a time into `<path>.json` and its journal `<path>.jsonl`.
+
+    `trajectory_path` is used as it is; without one, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json (the
+    environment's TRACE_RECORDER_DIR takes the place of the default directory). `history` is how the document shows
+    what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
+    text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
+    `strict=True` raises what goes wrong in recording instead of logging it. With TRACE_RECORDER_DISABLED set,
+    nothing is recorded.
+
+    Every method may be called from any thread, and from async code; on return, what was recorded survives the
+    process. As a context manager, sync or async, it starts the run and ends it: "completed", or "failed" with the
+    exception, which passes on.
+    """
+
+    def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
+        self,
+        trajectory_path: str | os.PathLike[str] | None = None,
+        *,
+        task: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        max_steps: int | None = None,
+        metadata: Mapping[str, object] | None = None,
+        directory: str | os.PathLike[str] = DIRECTORY,
+        history: Literal["auto", "inline", "delta"] = "auto",
+        redact: Redactor | Sequence[Redactor] | None = default_redactor,
+        durability: Literal["process", "disk"] = "process",
+        strict: bool = False,
+    ) -> None:
+        _one_of("history", history, ("auto", "inline", "delta"))
+        _one_of("durability", durability, ("process", "disk"))
+        self._own_path = None if trajectory_path is None else paths.document_of(Path(trajectory_path))
+        self._directory = Path(
+            os.environ.get("TRACE_RECORDER_DIR") or directory if directory == DIRECTORY else directory
+        )
+        self._about = {"task": task, "provider": provider, "model": model, "max_steps": max_steps}
+        self._metadata = plain(dict(metadata or {}))
+        self._history = history
+        self._redact = redact
+        self._sync = durability == "disk"
+        self._guard = Guard(strict=strict)
+        self._disabled = os.environ.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+        self._lock = threading.RLock()
+        self._reserved: tuple[Path, Journal] | None = None
+        self._path: Path | None = None
+        self._run: Run | None = None
+        self._ended = False
+        self._parent: str | None = None
+        self._token: Token[TrajectoryRecorder | None] | None = None
+        self._warned = False
+
+    # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(
+        self,
+        task: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        max_steps: int | None = None,
+    ) -> str:
+        """Begin a run in a new file, and make this the current recorder; return the document's path.
+
+        A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
+        given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
+        """
+        given = known(task=task, provider=provider, model=model, max_steps=max_steps)
+        with self._lock:
+            if self._run is not None and not self._run.closed:
+                warnings.warn(
+                    f"start() while a run is open: {self._path} is closed as interrupted, and a new file begins. "
+                    "Call finalize() first.",
+                    stacklevel=2,
+                )
+                self._close({"status": "interrupted"})
+            self._about = self._about | given
+            self._open()
+        current.set(self)
+        return str(self.trajectory_path)
+
+    start_recording = start
+
+    def finalize(self, success: bool | None = None, final_result: object = None) -> None:
+        """End the run: whether the task succeeded, and its result. Everything is on file on return.
+
+        Raises AlreadyFinalizedError where the run has ended.
+        """
+        with self._lock:
+            self._run_for("finalize()")
+            self._close({"status": "completed", "success": success, "final_result": plain(final_result)})
+
+    finalize_recording = finalize
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            if self._run is None or self._run.closed:
+                self._open()
+        self._token = current.set(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._token is not None:
+            self._token.var.reset(self._token)
+            self._token = None
+        with self._lock:
+            if error is None:
+                self._close({"status": "completed", "success": None, "final_result": None})
+            else:
+                said = {"type": type(error).__name__, "message": str(error)}
+                self._close({"status": "failed", "success": False, "final_result": None, "error": said})
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, at)
+
+    def _open(self) -> None:
+        self._ended = False
+        if self._disabled:
+            return
+        document, journal = self._reserve()
+        self._reserved = None
+        run = Run(journal, document, Redaction(self._redact), self._guard, history=self._history)
+        self._run, self._path = run, document
+        with self._guard("record the start of the run"):
+            run.start({**self._about, "metadata": self._metadata}, self._parent)
+        running.add(self)
+        weakref.finalize(self, _interrupt, run)
+
+    def _close(self, data: dict[str, Payload]) -> None:
+        self._ended = True
+        running.discard(self)
+        if self._run is not None:
+            self._run.finish(data | {"execution_time": round(time.perf_counter() - self._run.began, 6)})
+
+    def _reserve(self) -> tuple[Path, Journal]:
+        if self._reserved is None:
+            own = self._own_path is not None
+            path = self._own_path or self._directory / paths.default_name(datetime.now())  # noqa: DTZ005 - local time
+            self._reserved = paths.create(path.absolute(), own=own, sync=self._sync)
+            weakref.finalize(self, self._reserved[1].discard_if_empty)
+        return self._reserved
+
+    def _run_for(self, what: str) -> Run | None:
+        """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
+        if self._ended:
+            raise AlreadyFinalizedError(
+                f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
+            )
+        if self._run is None and not self._disabled:
+            with self._lock:
+                if self._run is None:
+                    self._open()
+        return self._run
+
+    # ── what the agent records itself ────────────────────────────────────────────────────────────────────────────
+
+    def record_llm_interaction(
+        self, messages: object, response: object, provider: str, model: str, tools: object = None
+    ) -> None:
+        """Record a call to a model that is not captured: what it saw, what it said, the tools that it had.
+
+        Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
+        own. They are copied at once. An exception as `response` records a call that failed.
+        """
+        run = self._run_for("record_llm_interaction()")
+        if run is None:
+            return
+        with self._guard("record an LLM interaction"):
+            error = _said(response) if isinstance(response, BaseException) else None
+            about = {
+                "interaction_id": run.next_id(),
+                "provider": plain(provider),
+                "model": plain(model),
+                "response": None if error else handed_over(response),
+                **known(error=error, **self.context()),
+            }
+            body = {"messages": _listed(messages), "tools": _listed(tools)}
+            run.append_body("llm_interaction", to_json(about)[1:-1], to_json(body))
+
+    def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
+        self,
+        step_number: int,
+        state: object,
+        llm_messages: object = None,
+        llm_response: object = None,
+        tool_calls: object = None,
+        tool_results: object = None,
+        reflection: str | None = None,
+        error: object = None,
+    ) -> None:
+        """Record one step of the agent, under the number that it has there.
+
+        `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
+        may be of any of the forms that `record_llm_interaction` takes.
+        """
+        run = self._run_for("record_agent_step()")
+        if run is None:
+            return
+        with self._guard("record an agent step"):
+            about = {
+                "step_number": plain(step_number),
+                "state": plain(state),
+                "llm_response": handed_over(llm_response),
+                "tool_calls": None if tool_calls is None else _listed(tool_calls),
+                "tool_results": None if tool_results is None else _listed(tool_results),
+                "reflection": plain(reflection),
+                "error": _said_in_words(error),
+                **self.context(),
+            }
+            body = {"llm_messages": None if llm_messages is None else _listed(llm_messages)}
+            run.append_body("agent_step", to_json(about)[1:-1], to_json(body))
+
+    def reward(
+        self,
+        name: str,
+        value: float,
+        weight: float = 1.0,
+        step: int | None = None,
+        explanation: str | None = None,
+    ) -> None:
+        """Record a reward of the run, or of one of its steps."""
+        reward = {"name": name, "value": value, "weight": weight, "step_number": step, "explanation": explanation}
+        self._append("reward", "reward()", reward)
+
+    def annotate(self, key: str, value: object) -> None:
+        """Record something that is known of the run; a later value for the same key takes its place in the document."""
+        self._append("annotation", "annotate()", {"key": str(key), "value": value})
+
+    def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
+        """Add a summary to a step that was recorded, as Trae Agent does."""
+        self._append("annotation", "update_lakeview()", {"lakeview_step": step_number, "value": lakeview_summary})
+
+    def _append(self, kind: str, what: str, data: Mapping[str, object]) -> None:
+        run = self._run_for(what)
+        if run is not None:
+            with self._guard(f"record a {kind}"):
+                run.append(kind, to_json(data))
+
+    def save_trajectory(self) -> None:
+        """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
+        if self._run is not None and not self._run.closed:
+            self._run.save()
+
+    # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wrap(self, client: Client, provider: str | None = None) -> Client:
+        """Have every LLM call of a client recorded here; return the same client.
+
+        `provider` says who serves it where the host does not. Raises UnsupportedClientError and BoundClientError.
+        """
+        return clients.wrap(client, self, provider)
+
+    def open_run(self) -> Run | None:
+        """The run that a captured call made now belongs to; None, with one warning, when it has ended."""
+        if self._ended and not self._warned:
+            self._warned = True
+            logger.warning("a wrapped client goes on unrecorded: its recorder has ended (%s)", self._path)
+        return None if self._ended else self._run_for("a captured call")
+
+    def is_running(self) -> bool:
+        """Whether a run is open."""
+        return self._run is not None and not self._run.closed
+
+    def context(self) -> dict[str, Payload]:
+        """Of which agent and step a call made now is."""
+        return {}
+
+    def note_gap(self, what: str, why: str) -> None:
+        """Have it on file that something was not recorded."""
+        self._guard.failures.append(Failure(now(), what, why))
+
+    # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def trajectory_path(self) -> Path:
+        """Where the document of the run is, or of the next one: asking before the start reserves the name."""
+        if self._run is not None and self._path is not None:
+            return self._path
+        if self._disabled:
+            return (self._own_path or self._directory / "disabled.json").absolute()
+        with self._lock:
+            return self._reserve()[0]
+
+    def get_trajectory_path(self) -> str:
+        """Where the document is, as a string."""
+        return str(self.trajectory_path)
+
+    def __bool__(self) -> bool:
+        """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
+        return True
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "running" if self.is_running() else "not started"
+        return f"<TrajectoryRecorder {self._path or self._own_path or self._directory}: {state}>"
+
+    def forked(self) -> None:
+        """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
+        self._lock = threading.RLock()
+        if self._run is not None and not self._run.closed:
+            self._parent = self._run.trajectory_id
+            self._run.abandon()
+            self._run = None
+        if self._reserved is not None:
+            self._reserved[1].close()
+            self._reserved = None
+        running.discard(self)
+
+
+def _interrupt(run: Run) -> None:
+    """Close a run whose recorder is gone, or whose process ends, without finalize."""
+    if run.pid == os.getpid():
+        run.finish({"status": "interrupted", "execution_time": round(time.perf_counter() - run.began, 6)})
+
+
+def _listed(value: object) -> list[Payload]:
+    copied = handed_over(value)
+    return copied if isinstance(copied, list) else [] if copied is None else [copied]
+
+
+def _said(error: BaseException) -> dict[str, str]:
+    return {"type": type(error).__name__, "message": str(error)}
+
+
+def _said_in_words(error: object) -> Payload:
+    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else plain(error)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
+
+
+def _forked() -> None:
+    for recorder in list(running):
+        recorder.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

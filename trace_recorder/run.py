@@ -1,0 +1,138 @@
+"""One open run: where its facts are written.
+
+Everything that is recorded passes through `append` or `append_body`: one lock, one redaction, one journal, and then
+the document. What the agent meant by a call is the recorder's; what went over the wire is capture's. A run belongs
+to the process that opened it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from trace_recorder.conversation import Payload, known
+from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.guard import Guard
+from trace_recorder.items import ItemEncoder
+from trace_recorder.journal import SCHEMA, VERSION, Journal, now
+from trace_recorder.plain import to_json
+from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.snapshot import Snapshot, Writer
+
+PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
+"""The environment variable by which a process tells its children the id of its trajectory."""
+
+_STARTED = time.time()
+
+
+class Run:
+    """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
+
+    def __init__(self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str) -> None:
+        self.trajectory_id = uuid.uuid4().hex
+        self.guard = guard
+        self.pid = os.getpid()
+        self.began = time.perf_counter()
+        self.closed = False
+        self._journal = journal
+        self._redaction = redaction
+        self._lock = threading.RLock()
+        self._items = ItemEncoder(self._append)
+        self._numbers = itertools.count(1)
+        snapshot = Snapshot(journal.path, document, history, sync=journal.sync)
+        self._writer = Writer(snapshot, self._guarded)
+
+    def start(self, data: Mapping[str, Payload], parent: str | None) -> None:
+        """Write the first record: the schema, where this runs, and what the caller says of the run."""
+        about = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "trajectory_id": self.trajectory_id,
+            "host": socket.gethostname(),
+            "pid": self.pid,
+            "process_start": _STARTED,
+            "python": platform.python_version(),
+            "platform": sys.platform,
+            **known(parent=parent or os.environ.get(PARENT_VARIABLE)),
+        }
+        self.append("start", to_json(about | dict(data)))
+
+    def append(self, kind: str, data: str) -> None:
+        """Write one record, `data` being its JSON text on one line; then the document."""
+        with self._lock:
+            self._be_open()
+            self._append(kind, data)
+        self._writer.recorded()
+
+    def append_body(self, kind: str, members: str, body: str) -> None:
+        """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object.
+
+        `members` is the JSON text of the other members, without braces.
+        """
+        with self._lock:
+            self._be_open()
+            encoded = self._items.encode(body)
+            seq, _ = self._append(kind, f"{{{members},{encoded.members()}}}")
+            encoded.written(seq)
+        self._writer.recorded()
+
+    def _be_open(self) -> None:
+        if self.closed:
+            raise AlreadyFinalizedError("the run that this belongs to has been finalized")
+        self._write_gaps()
+
+    def _append(self, kind: str, data: str) -> tuple[int, int]:
+        return self._journal.append(kind, self._redaction.mask(data), now())
+
+    def _write_gaps(self) -> None:
+        failures = self.guard.failures
+        while failures:
+            failure = failures[0]
+            gap = {"time": failure.time, "what": failure.what, "why": default_redactor(failure.why)}
+            self._journal.append("gap", to_json(gap), now())  # past the redactors, one of which may be what failed
+            failures.popleft()
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Mask these values from now on wherever they appear."""
+        self._redaction.learn(secrets)
+
+    def mask(self, text: str) -> str:
+        """Mask text that is no JSON."""
+        return self._redaction.mask_plain(text)
+
+    def next_id(self) -> str:
+        """A new interaction id, unique in this run."""
+        return f"llm_{next(self._numbers)}"
+
+    def save(self) -> None:
+        """Write the document now."""
+        self._writer.save()
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        with self.guard("write the document"):
+            write()
+
+    def finish(self, data: Mapping[str, Payload]) -> None:
+        """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            with self.guard("record the end of the run"):
+                self._write_gaps()
+                self._append("finalize", to_json(data))
+        self._writer.close()
+        self._journal.close()
+
+    def abandon(self) -> None:
+        """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
+        self.closed = True
+        self._journal.close()

@@ -1,0 +1,188 @@
+"""Snapshots: the journal so far, written as the document, while the run goes on.
+
+A snapshot is written to a fresh temporary file and renamed over the last one: a reader never sees half of it, and
+the last good one is never harmed. It is a function of the journal alone, which is read from where the last snapshot
+stopped; interactions that have not changed since keep their serialised text.
+
+While the document is small it is written with every record, before the recording call returns. A larger one is
+written by a thread of its own, when fifty times the cost of its last writing has passed; and always at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from trace_recorder import journal
+from trace_recorder.conversation import Payload
+from trace_recorder.document import Deltas
+from trace_recorder.fold import Fold
+from trace_recorder.trajectory import AgentStep, History, LLMInteraction, Trajectory
+
+SMALL = 256 * 1024
+"""A document of up to this many bytes is written with every record."""
+INLINE_LIMIT = 16 * 1024 * 1024
+"""With history="auto", a document of more bytes than this is written with deltas."""
+PATIENCE = 50
+"""A large document is written when this many times the cost of its last writing has passed."""
+
+
+class Snapshot:
+    """Writes the document of one journal. `write` is the whole of it; it may be called from any thread."""
+
+    def __init__(self, journal_path: Path, path: Path, history: str, *, sync: bool = False) -> None:
+        self.path = path
+        self.size = 0
+        self._journal_path = journal_path
+        self._auto = history == "auto"
+        self._history: History = "delta" if history == "delta" else "inline"
+        self._sync = sync
+        self._lock = threading.RLock()
+        self._writing = False
+        self._again = False
+        self._fold = Fold()
+        self._read = 0
+        self._pieces: dict[str, tuple[LLMInteraction, str]] = {}
+        self._deltas = Deltas()
+
+    def write(self) -> None:
+        """Bring the document up to date with the journal. Raises OSError where it cannot be written."""
+        with self._lock:
+            self._again = True
+            if self._writing:  # the garbage collector ended a stream in the middle of this: the one below goes round
+                return
+            self._writing = True
+            try:
+                while self._again:
+                    self._again = False
+                    self._write()
+            finally:
+                self._writing = False
+
+    def _write(self) -> None:
+        self._read_on()
+        trajectory = self._fold.trajectory("running")
+        pieces = list(self._texts(trajectory))
+        if self._auto and self._history == "inline" and sum(map(len, pieces)) > INLINE_LIMIT:
+            self._history = "delta"
+            self._pieces.clear()
+            pieces = list(self._texts(trajectory))
+        self._replace("".join(pieces).encode())
+
+    def _read_on(self) -> None:
+        with self._journal_path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        whole = data.rfind(b"\n") + 1
+        for record in journal.read(data[:whole]):
+            self._fold.add(record)
+        self._read += whole
+
+    def _texts(self, trajectory: Trajectory) -> Iterator[str]:
+        yield "{\n" + _members(trajectory.head()) + ',\n"llm_interactions": ['
+        yield from _array(self._interaction(one) for one in trajectory.llm_interactions)
+        yield '],\n"agent_steps": ['
+        yield from _array(_step(step) for step in trajectory.agent_steps)
+        yield "],\n" + _members(trajectory.tail(self._history)) + "\n}\n"
+
+    def _interaction(self, one: LLMInteraction) -> str:
+        last, text = self._pieces.get(one.interaction_id, (None, ""))
+        if last is not one:
+            delta = self._deltas.of(one) if self._history == "delta" else None
+            text = _dump(one.to_document(delta))
+            self._pieces[one.interaction_id] = one, text
+        return text
+
+    def _replace(self, content: bytes) -> None:
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            try:
+                written = os.write(fd, content)
+                while written < len(content):
+                    written += os.write(fd, content[written:])
+                if self._sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            temporary.replace(self.path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        if self._sync:
+            journal.sync_directory(self.path.parent)
+        self.size = len(content)
+
+
+def _dump(value: Payload) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _members(document: dict[str, Payload]) -> str:
+    return ",\n".join(f"{_dump(name)}: {_dump(value)}" for name, value in document.items())
+
+
+def _step(step: AgentStep) -> str:
+    return _dump(step.to_document())
+
+
+def _array(texts: Iterator[str]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        yield (",\n" if number else "\n") + text
+
+
+class Writer:
+    """Decides when the snapshot is written: at once while it is small, else by a thread that takes its time."""
+
+    def __init__(self, snapshot: Snapshot, guarded: Callable[[Callable[[], None]], None]) -> None:
+        self._snapshot = snapshot
+        self._guarded = guarded
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._due = False
+        self._closed = False
+
+    def recorded(self) -> None:
+        """Hear that a record was written."""
+        if self._snapshot.size <= SMALL:
+            self.save()
+            return
+        with self._wake:
+            self._due = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def save(self) -> None:
+        """Write the document now, in the caller's thread."""
+        self._guarded(self._snapshot.write)
+
+    def close(self) -> None:
+        """Write the last snapshot, and end the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self.save()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._due or self._closed)
+                if self._closed:
+                    return
+                self._due = False
+            began = time.perf_counter()
+            self._guarded(self._snapshot.write)
+            pause = PATIENCE * (time.perf_counter() - began)
+            with self._wake:
+                if self._wake.wait_for(lambda: self._closed, timeout=pause):
+                    return
