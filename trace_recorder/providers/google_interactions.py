@@ -120,10 +120,21 @@ def _role(element: Payload) -> str:
 
 def _blocks(element: Payload) -> list[Payload]:
     """Take an element apart: an output, an input or a turn into its contents, anything else is one block."""
-    members = as_dict(element)
-    whole = not (_kind(element) in ("model_output", "user_input") or ("role" in members and "content" in members))
-    blocks = [element] if whole else _several(members.get("content"))
+    blocks = _several(as_dict(element).get("content")) if _is_frame(element) else [element]
     return [text_part(block) if isinstance(block, str) else block for block in blocks]
+
+
+def _is_frame(element: Payload) -> bool:
+    members = as_dict(element)
+    return _kind(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
+
+
+def _beside(element: Payload) -> dict[str, Payload]:
+    """What an output, an input or a turn says besides its contents, such as the error that ended it."""
+    left = Members(element if _is_frame(element) else {})
+    for name in ("type", "role", "content"):
+        left.take(name)
+    return left.rest()
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
@@ -131,7 +142,8 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
     blocks = [block for element in elements for block in _blocks(element)]
     results = [_tool_message(block) for block in blocks if _kind(block) == "function_result"]
     rest = [block for block in blocks if _kind(block) != "function_result"]
-    if results and not rest:
+    extra = {name: value for element in elements for name, value in _beside(element).items()}
+    if results and not rest and not extra:
         return results
     signed = [block for block in rest if _kind(block) == "thought" and not _said(block)]
     message = Message(
@@ -139,7 +151,7 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
         content_of([block for block in rest if _kind(block) not in ("thought", "function_call")]),
         _tool_calls(rest),
         reasoning=_reasoning(rest),
-        extra={"steps": signed} if signed else {},
+        extra={**extra, "steps": signed} if signed else extra,
     )
     return [*results, message]
 
@@ -203,7 +215,7 @@ class _Block:
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
-        self._parts = [_Block(part) for part in as_list(self._members.pop("content", None))]
+        self._parts: list[_Block] = []
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
@@ -221,7 +233,7 @@ class _Block:
             self._merge(delta)
 
     def _merge(self, delta: dict[str, Payload]) -> None:
-        """Texts and arguments are joined, annotations gather, and of anything else the last that is not empty stands."""
+        """Texts and arguments are joined, annotations gather; of anything else the last that is not empty stands."""
         for name, value in delta.items():
             if name in ("text", "arguments") and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
@@ -233,10 +245,10 @@ class _Block:
     def whole(self) -> dict[str, Payload]:
         """Give the block as it is without streaming; arguments that were cut off stay text."""
         if self._parts:
-            self._members["content"] = [part.whole() for part in self._parts]
+            self._members["content"] = as_list(self._members.get("content")) + [part.whole() for part in self._parts]
         for name, pieces in self._pieces.items():
-            joined = "".join(pieces)
-            self._members[name] = arguments_of(joined) if name == "arguments" else joined
+            said = "".join([as_text(self._members.get(name)) or "", *pieces])
+            self._members[name] = arguments_of(said) if name == "arguments" else said
         return self._members
 
 

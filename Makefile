@@ -1,0 +1,15 @@
+.PHONY: demo test bench clean
+
+demo: ## a small agent on the real SDKs, recorded, then shown
+	@scripts/setup .venv ; .venv/bin/python -m examples.demo $(ARGS)
+
+test: ## every check
+	@scripts/setup
+	@scripts/check
+
+bench: ## overhead against the alternatives, as ratios of one run
+	@scripts/setup
+	@.venv/bin/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist *.egg-info
