@@ -213,8 +213,8 @@ def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
 def _ending_error(ending: Record | None) -> ErrorInfo | None:
     if ending is None:
         return None
-    if ending.kind == "llm_error":
-        return ErrorInfo(ending.data["type"], ending.data["message"])
+    if ending.kind == "llm_error" or "error" in ending.data:
+        return _stated(ending.data.get("error", ending.data))
     if _status(ending) < 400:
         return None
     kind, message = read_error(raw_body(ending.data))

@@ -23,7 +23,7 @@ class Recording:
 
 def record(job: Job, directory: Path, path: Path | None = None) -> Recording:
     """Run the agent and record it, in a new file of the directory, or in the file that `path` names."""
-    with TrajectoryRecorder(path, task=TASK, provider=job.sdk, model=job.model, directory=directory) as recorder:
+    with TrajectoryRecorder(path, task=TASK, provider=job.provider, model=job.model, directory=directory) as recorder:
         outcome = run(job, wrap=recorder.wrap)
         recorder.finalize(success=outcome.success, final_result=outcome.answer)
     return Recording(recorder.trajectory_path, outcome)

@@ -56,6 +56,11 @@ class Job:
     key: str | None = None
     thinking: bool = False
 
+    @property
+    def provider(self) -> str:
+        """Who serves it: an SDK may have several APIs of one provider."""
+        return self.sdk.partition("-")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

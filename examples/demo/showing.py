@@ -15,6 +15,6 @@ def show(command: str, path: Path) -> None:
     """Call `trace-recorder COMMAND PATH`, with its output where ours goes."""
     print(f"\n$ trace-recorder {command} {path}", flush=True)
     if importlib.util.find_spec("trace_recorder.cli") is None:
-        print(*sorted(path.iterdir()) if path.is_dir() else [path], sep="\n")
+        print(*(sorted(path.glob("*.json")) if path.is_dir() else [path]), sep="\n")
         return
     subprocess.run([sys.executable, "-m", "trace_recorder.cli", command, str(path)], check=True)

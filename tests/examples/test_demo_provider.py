@@ -1,8 +1,4 @@
-"""The demo's local provider, agent and policy: the real SDKs over real HTTP on 127.0.0.1, with nothing recorded.
-
-What the SDKs read from the local provider is what is asserted; whether real providers would have written it so is
-held by the shapes that the dialects follow, not by these tests.
-"""
+"""The demo's local provider, agent and policy: the real SDKs over real HTTP on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -19,11 +15,14 @@ import pytest
 from google.genai import errors, types
 
 from examples.demo import project
+from examples.demo.__main__ import main
+from examples.demo.killed import run_and_kill
 from examples.demo.local_provider import LocalProvider
 from examples.demo.loops import anthropic_messages, google_genai, ollama_chat, openai_chat, openai_responses
 from examples.demo.policy import Call, Conversation, Seen, decide
 from examples.demo.runs import LOOPS, Job, Outcome, run
 from examples.demo.tools import Toolbox
+from trace_recorder import load
 
 TOOLS = frozenset({"list_files", "read_file", "write_file", "run_python"})
 FIRST_TEXT = "I will look at what is there."
@@ -54,18 +53,30 @@ def test_the_agent_mends_the_project_through_every_sdk_in_every_form(provider, s
 
 
 def test_the_agent_uses_the_client_that_wrap_returns(provider):
-    """`wrap` gets the client, and what it returns is what the agent asks."""
-    wrapped = []
-
-    def wrap(client):
-        wrapped.append(client)
-        return client.with_options(max_retries=0)
-
+    """A client that `wrap` made to send nothing twice gives up at the 429, which says when to come again."""
     provider.refuse_at(1)
-    with pytest.raises(openai.RateLimitError):
-        run(Job("openai", "sync", "local-model", provider.url, key="k"), wrap=wrap)
+    with pytest.raises(openai.RateLimitError) as refused:
+        run(Job("openai", "sync", "m", provider.url, key="k"), wrap=lambda client: client.with_options(max_retries=0))
 
-    assert [type(client) for client in wrapped] == [openai.OpenAI]
+    assert (provider.hits, refused.value.response.headers["Retry-After"]) == (1, "1")
+
+
+def test_a_killed_run_leaves_its_finished_calls_and_the_one_in_flight(provider, tmp_path):
+    """After SIGKILL four calls are whole on file, and of the fifth what had come."""
+    trajectory = load(run_and_kill(provider, tmp_path))
+
+    complete = [interaction.complete for interaction in trajectory.llm_interactions]
+    assert (trajectory.status, complete) == ("interrupted", [True] * 4 + [False])
+    assert trajectory.llm_interactions[-1].response.content == "That should "
+
+
+def test_a_missing_key_is_named(monkeypatch, capsys):
+    """A real provider without its key is an error that says which variable to set."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--provider", "anthropic", "--model", "m"])
+
+    assert "set ANTHROPIC_API_KEY in the environment" in capsys.readouterr().err
 
 
 ASKED = [{"role": "user", "content": "mend it"}]
@@ -269,15 +280,6 @@ def test_a_request_that_is_refused_once_is_sent_again_by_the_sdk(provider, sdk):
 
     assert run(Job(sdk, "sync", "local-model", provider.url, key="k")) == MENDED
     assert provider.hits == CALLS_OF_A_RUN + 1
-
-
-def test_a_refused_request_says_when_to_come_again(provider):
-    """The 429 has Retry-After in its head, and the dialect's error in its body."""
-    provider.refuse_at(1)
-    response = httpx.post(f"{provider.url}/v1/messages", json={})
-
-    assert (response.status_code, response.headers["Retry-After"]) == (429, "1")
-    assert response.json()["error"]["type"] == "rate_limit_error"
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -21,7 +21,28 @@ class Difference:
     reason: str
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+DIFFERENCES = (
+    Difference(
+        ("usage",),
+        lambda exchange: exchange.host == "api.groq.com" and exchange.stream,
+        "Groq puts the usage of a stream under x_groq, which we read and the openai SDK does not",
+    ),
+    Difference(
+        ("usage",),
+        lambda exchange: exchange.host == "api.together.ai",
+        "Together counts cached tokens outside the details, where we read them and the openai SDK does not",
+    ),
+    Difference(
+        ("content",),
+        lambda exchange: exchange.host == "api.writer.com" and exchange.stream,
+        "Writer's chunks are {value: …}, which we read and which mean nothing to the openai SDK",
+    ),
+    Difference(
+        ("tool_calls",),
+        lambda exchange: exchange.dialect == "ollama-chat" and '"tool_calls":[{"id":' in exchange.response_text,
+        "today's Ollama gives its tool calls ids, which we read and the ollama SDK drops",
+    ),
+)
 
 
 def explain(exchange: Exchange, column: str) -> str | None:

@@ -1,8 +1,8 @@
 """What the SDK itself understood: its objects, as plain dicts in the words of our readers.
 
 Written from the SDKs' types and nothing of ours, so that it can hold our readers to account. A stream is read through
-the SDK's own accumulator or final message where it has one, else chunk by chunk. `read` gives None where the SDK
-gave no answer to read: an exception, or a call that had to go out raw.
+the SDK's own accumulator or final message where it has one, else chunk by chunk; the answer to a call that went out
+raw, through the SDK's types. `read` gives None where there is no answer to read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
+from google.genai.types import GenerateContentResponse
 from openai.lib.streaming.chat import ChatCompletionStreamState
-from openai.types.chat import ChatCompletionChunk
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.wire.corpus import Exchange, Payload
 
@@ -23,9 +24,26 @@ ASPECTS = ("content", "reasoning", "tool_calls", "finish_reason", "usage")
 
 def read(exchange: Exchange, objects: list[Any]) -> Reading | None:
     """Read what a caller got for an exchange: an object, or the objects of a stream in order."""
-    if not objects or not hasattr(objects[0], "model_dump"):
+    if exchange.status >= 400 or not exchange.response_text:
         return None
-    return _READINGS[exchange.dialect](objects)
+    return _READINGS[exchange.dialect](objects) if hasattr(objects[0], "model_dump") else _read_raw(exchange)
+
+
+def _read_raw(exchange: Exchange) -> Reading:
+    if exchange.dialect != "google-generate":
+        return _chat([ChatCompletion.model_validate_json(exchange.response_text)])
+    body = json.loads(exchange.response_text, object_hook=_enums_by_name)
+    return _google(
+        [GenerateContentResponse.model_validate(part) for part in (body if isinstance(body, list) else [body])]
+    )
+
+
+def _enums_by_name(members: dict[str, Payload]) -> dict[str, Payload]:
+    """Undo the numbering of enums, which the SDK's types do not take; leave out those that no reading needs."""
+    known = {name: value for name, value in members.items() if name not in ("modality", "trafficType")}
+    if "finishReason" in known:
+        known["finishReason"] = {1: "STOP", 2: "MAX_TOKENS"}[known["finishReason"]]
+    return known
 
 
 def _reading(
@@ -190,7 +208,7 @@ def _interaction(objects: list[Any]) -> Reading:
     return _reading(
         content=_joined(texts),
         reasoning=_joined(thoughts),
-        finish_reason=interaction.status,
+        finish_reason=None if interaction.status == "in_progress" else interaction.status,
         usage=_counts(
             interaction.usage,
             input_tokens="total_input_tokens",

@@ -15,7 +15,6 @@ import pytest
 from tests.wire.corpus import DIRECTORY, load
 from tests.wire.differences import DIFFERENCES
 from tests.wire.judgement import COLUMNS
-from tests.wire.replay_server import pieces
 from tests.wire.runs import Mode, unwrapped
 from tests.wire.sdk_changes import SDK_CHANGES, changes
 from tests.wire.table import judge_all, raw_reasons
@@ -75,13 +74,3 @@ def test_few_exchanges_are_no_longer_calls_that_an_sdk_makes():
         "an older Google library's call, which asks for enums as numbers": 16,
         "a gateway's stored prompt: no model and no prompt in the request": 2,
     }
-
-
-def test_pieces_are_the_whole_body_cut_within_code_points():
-    """The pieces of a body join to it, and some end within a code point."""
-    body = "data: ünïcödé ✓\n\n".encode() * 3
-
-    parts = pieces(body, random.Random(1))
-
-    assert b"".join(parts) == body
-    assert any(part[0] & 0xC0 == 0x80 for part in parts)

@@ -184,13 +184,15 @@ class Exchange:
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
         if not isinstance(error, GeneratorExit):
-            self._end("record a broken response", f"{type(error).__name__}: {error}", error)
+            self._end("record a broken response", _in_words(error), error)
         else:
             self.closed("the caller closed it")
 
     def _end(self, what: str, why: str | None, error: BaseException | None) -> None:
         with self.run.guard(what), self._lock:
             if self._finish():
+                if error is not None:
+                    self._remember_failure()
                 written = self._stream_members(why) if self._streams else self._plain_members(why)
                 about = self._about() | known(
                     status=self._status,
@@ -235,6 +237,11 @@ class Exchange:
 
 def _error_of(error: BaseException) -> dict[str, str]:
     return {"type": type(error).__name__, "message": str(error)}
+
+
+def _in_words(error: BaseException) -> str:
+    message = str(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _as_body(data: bytes) -> str:

@@ -89,6 +89,8 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         finish_reason=left.text("stop_reason"),
     )
     left.text("role")
+    if as_dict(body).get("type") == "message":
+        left.take("type")
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
@@ -237,10 +239,11 @@ class _Joined:
         self._blocks.append(self._growing[index])
 
     def _grow(self, index: int | None, delta: dict[str, Payload]) -> None:
-        if index not in self._growing:
+        if delta and index not in self._growing:
             kind = as_text(delta.get("type")) or ""
             self._start(index, {"type": _BLOCK_OF_DELTA.get(kind, kind)})
-        self._growing[index].grow(delta)
+        if delta:
+            self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
         """Give what `number` events came to; a body without `content` where no message had begun."""

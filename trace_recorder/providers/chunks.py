@@ -129,10 +129,10 @@ class _Calls:
         call = self._call(index, delta)
         if index is not None:
             self._by_index[index] = call
-        called, known = _called(delta), _called(call).get("name")
-        name = as_text(called.get("name"))
-        if name and name != known:
-            called["name"] = (as_text(known) or "") + name
+        called = _called(delta)
+        if name := as_text(called.get("name")):
+            known = as_text(_called(call).get("name")) or ""
+            called["name"] = name if name == known else known + name
         _merge(call, delta)
 
     def _call(self, index: int | None, delta: dict[str, Payload]) -> dict[str, Payload]:
@@ -151,8 +151,11 @@ class _Calls:
 
 def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
     """Whether a delta that would go to this call begins another."""
-    called, known = _called(delta), _called(candidate)
-    if not called.get("name") or not known.get("name"):
+    called = _called(delta)
+    if not called.get("name"):
+        return False
+    known = _called(candidate)
+    if not known.get("name"):
         return False
     if delta.get("id") and candidate.get("id"):
         return True
@@ -163,7 +166,7 @@ def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
 
 def _called(call: dict[str, Payload]) -> dict[str, Payload]:
     """What a call calls: a function, or a custom tool."""
-    return as_dict(call.get("function")) or as_dict(call.get("custom"))
+    return as_dict(call.get("function") or call.get("custom"))
 
 
 def _merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:

@@ -57,8 +57,6 @@ _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: 
 _PLAIN_RESULTS = ("result", "output", "content")
 """A tool's response that is one text comes under one of these names, depending on the client."""
 
-_BARE = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
-"""Where JSON begins that is in no event: an array instead of a stream, or an error at its end."""
 _STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
 _LONGEST_PATH = 32
 
@@ -137,10 +135,11 @@ def _parts_of(content: Payload) -> list[Payload]:
 
 
 def _kind(part: Payload) -> str:
-    members = _camel(part)
-    for name in ("functionCall", "functionResponse"):
-        if isinstance(members.get(name), dict):
-            return name
+    members = as_dict(part)
+    for name, value in members.items():
+        kind = _CAMEL_OF_SNAKE.get(name, name)
+        if kind in ("functionCall", "functionResponse") and isinstance(value, dict):
+            return kind
     if as_text(members.get("text")) is None:
         return "other"
     return "thought" if members.get("thought") is True else "text"
@@ -246,13 +245,12 @@ def _usage(usage: dict[str, Payload]) -> Usage | None:
 
 
 def _chunks(text: str) -> Iterator[Payload]:
-    """Give the JSON of each event, then of what stands in no event, as far as it goes."""
+    """Give the JSON of each event, then of what stands in no event: an array, or an error that ends a stream."""
     for _, data in events(text):
         yield json_value(data)
-    bare = _BARE.search(text)
-    position = bare.start() if bare else len(text)
+    position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
     decoder = json.JSONDecoder()
-    while (begin := text.find("{", position)) >= 0:
+    while position >= 0 and (begin := text.find("{", position)) >= 0:
         try:
             value, position = decoder.raw_decode(text, begin)
         except (ValueError, RecursionError):
@@ -268,12 +266,11 @@ def _joined(chunks: list[Payload]) -> JoinedStream:
         for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
             index = as_int(candidate.get("index"))
             candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
-        body.update({name: value for name, value in chunk.items() if name != "candidates" and value is not None})
+        body.update({name: value for name, value in chunk.items() if value is not None})
     whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
     ended = blocked or (bool(whole) and all("finishReason" in candidate for candidate in whole))
-    error = body.get("error")
-    return JoinedStream({"candidates": whole, **body} if whole else body, ended, len(chunks), error)
+    return JoinedStream({**body, "candidates": whole} if whole else body, ended, len(chunks), body.get("error"))
 
 
 class _Candidate:

@@ -3,7 +3,7 @@
 An assistant's turn is spread over items there, its thinking, its text and its calls; read_request puts neighbours
 together to one message as long as that keeps their order. An item that a server's own tool left behind stands as a
 part of the assistant's content. A response's items other than the calls, which are read whole, stay beside the
-reading in `extra["output"]`: they hold the annotations, log-probabilities and encrypted thinking.
+reading in `extra["output"]`: they hold the annotations, the encrypted thinking, and what a server's own tools did.
 
 `finish_reason` is why a response is incomplete, else its status once that is final. How the events of a stream are
 joined is for `response_events.py`.
@@ -125,12 +125,14 @@ def _together(before: Message, message: Message) -> Message:
 
 def _read_output(output: list[Payload], made_up_calls: int) -> Choice:
     messages = [message for item in output for message in read_message(item)]
-    parts = [part for message in messages for part in _parts(message.content)]
+    parts = [as_dict(part) for message in messages for part in _parts(message.content)]
+    logprobs = [token for part in parts for token in as_list(part.get("logprobs"))]
     return Choice(
         0,
-        join_texts(as_text(part.get("text")) for part in map(as_dict, parts) if part.get("type") == "text"),
+        join_texts(as_text(part.get("text")) for part in parts if part.get("type") == "text"),
         join_texts(message.reasoning for message in messages),
         number_calls((call for message in messages for call in message.tool_calls), made_up_calls),
+        extra={"logprobs": logprobs} if logprobs else {},
     )
 
 

@@ -2,7 +2,7 @@
 
 The SDK's own client gets the recorded bytes through a transport of ours; the chunks of a chat stream go through the
 SDK's own accumulator. A reading has the same aspects on both sides, so that a difference can be named.
-`python -m tests.providers.openai_wire` prints a table of them.
+`python -m tests.providers.table_openai` prints a table of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from tests.wire.corpus import Exchange, load
 from trace_recorder.conversation import Payload
 from trace_recorder.providers import reader_of
-from trace_recorder.providers.shape import arguments_of
 
 DIALECTS = ("openai-chat", "openai-responses", "openai-completions", "embeddings")
 Reading = dict[str, Payload]
@@ -160,7 +159,11 @@ def _embeddings(objects: list[Any]) -> Reading:
 
 
 def _call(call_id: str | None, function: Any) -> Payload:
-    return call_id, function.name, arguments_of(function.arguments)
+    try:
+        arguments = json.loads(function.arguments or "{}")
+    except json.JSONDecodeError:
+        arguments = function.arguments
+    return call_id, function.name, arguments if isinstance(arguments, dict) else function.arguments
 
 
 def _answer(answered: Any, choices: list[Payload]) -> Reading:

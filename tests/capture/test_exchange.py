@@ -1,0 +1,335 @@
+"""One HTTP exchange as it gets on file, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import subprocess
+import sys
+import textwrap
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anthropic
+import httpx
+import openai
+import pytest
+import tenacity
+import zstandard
+
+from tests.capture.server import CHAT, CHAT_STREAM, DROP, MESSAGE, Answer, Server, chat_chunk, plain, serving, stream
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+
+ASK = [{"role": "user", "content": "hello"}]
+
+
+@contextmanager
+def recorded_client(path: Path, *answers: Answer, **options: object) -> Iterator[tuple[openai.OpenAI, Server]]:
+    """A wrapped OpenAI client, its server, and a run in `path`."""
+    with (
+        serving(*answers) as server,
+        TrajectoryRecorder(path, strict=True) as recorder,
+        openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", **{"max_retries": 0, **options}) as client,  # type: ignore[arg-type]
+    ):
+        yield recorder.wrap(client), server
+
+
+def interactions(path: Path) -> list[LLMInteraction]:
+    """What a finished run has on file; its document has to agree with its journal."""
+    return list(load(path).llm_interactions)
+
+
+def create(client: openai.OpenAI, **arguments: object) -> object:
+    """Make the same call."""
+    return client.chat.completions.create(model="m", messages=ASK, **arguments)  # type: ignore[call-overload]
+
+
+def test_a_stream_is_on_file_as_it_came(tmp_path: Path) -> None:
+    """A stream's text is kept, put together, and marked complete."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, stream(*CHAT_STREAM)) as (client, _):
+        texts = [chunk.choices[0].delta.content for chunk in create(client, stream=True)]  # type: ignore[attr-defined]
+
+    [one] = interactions(path)
+    assert texts == ["Grü", "ße", None]
+    assert one.raw_stream == b"".join(CHAT_STREAM).decode()
+    assert one.response is not None
+    assert (one.response.content, one.response.finish_reason, one.stream, one.complete) == ("Grüße", "stop", True, True)
+    assert one.time_to_first_token_seconds is not None
+
+
+def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:
+    """What had come of a stream that the caller left is on file, marked incomplete, with why."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), 5.0)) as (client, _):
+        with create(client, stream=True) as chunks:  # type: ignore[attr-defined]
+            for _ in chunks:
+                break
+
+    [one] = interactions(path)
+    assert one.response is not None
+    assert (one.response.content, one.complete, one.ended_by) == ("one", False, "the caller closed it")
+
+
+def test_a_stream_that_the_server_cuts_off_is_an_error(tmp_path: Path) -> None:
+    """A stream that breaks off raises what it raises unwrapped; what had come is on file, with the error."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, stream(chat_chunk("one"), 0.05, DROP)) as (client, _):
+        with pytest.raises(openai.APIConnectionError):
+            list(create(client, stream=True))  # type: ignore[call-overload]
+
+    [one] = interactions(path)
+    assert one.response is not None
+    assert one.error is not None
+    assert (one.response.content, one.complete, one.error.type) == ("one", False, "RemoteProtocolError")
+
+
+def test_an_abandoned_stream_is_on_file(tmp_path: Path) -> None:
+    """A stream that is left to the garbage collector is one record, marked incomplete."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), 5.0)) as (client, _):
+        chunks = iter(create(client, stream=True))  # type: ignore[call-overload]
+        next(chunks)
+        del chunks
+        gc.collect()
+
+    [one] = interactions(path)
+    assert one.response is not None
+    assert (one.response.content, one.complete) == ("one", False)
+
+
+def test_a_stream_that_carries_an_error_event_has_failed(tmp_path: Path) -> None:
+    """An error in the middle of a stream of status 200 is the interaction's error."""
+    path = tmp_path / "run.json"
+    event = b'data: {"error": {"message": "overloaded", "type": "server_error", "code": 502}}\n\n'
+    with recorded_client(path, stream(chat_chunk("one"), event)) as (client, _):
+        with pytest.raises(openai.APIError, match="overloaded"):
+            list(create(client, stream=True))  # type: ignore[call-overload]
+
+    [one] = interactions(path)
+    assert one.error is not None
+    assert (one.error.type, one.error.message) == ("server_error", "overloaded")
+
+
+def test_retries_of_the_sdk_are_attempts(tmp_path: Path) -> None:
+    """A call that an SDK retries is one interaction; each attempt has its status, error and time."""
+    path = tmp_path / "run.json"
+    busy = plain({"error": {"message": "slow down", "type": "rate_limit"}}, 429, **{"retry-after-ms": "1"})
+    with recorded_client(path, busy, busy, plain(CHAT), max_retries=2) as (client, _):
+        create(client)
+
+    [one] = interactions(path)
+    attempts = [
+        (attempt.number, attempt.status, attempt.error and attempt.error.type, attempt.inferred)
+        for attempt in one.attempts
+    ]
+    assert attempts == [(0, 429, "rate_limit", False), (1, 429, "rate_limit", False), (2, 200, None, False)]
+    assert one.error is None
+    assert one.response is not None
+    assert one.response.content == "hi"
+
+
+def test_retries_of_the_user_are_grouped_by_inference(tmp_path: Path) -> None:
+    """A retry loop of the user's own: every call is on file, and that they belong together is marked as inferred."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, plain({"error": {"message": "no"}}, 500), plain(CHAT)) as (client, _):
+        tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
+
+    [one] = interactions(path)
+    assert [(attempt.status, attempt.inferred) for attempt in one.attempts] == [(500, False), (200, True)]
+
+
+def test_equal_requests_side_by_side_are_interactions_of_their_own(tmp_path: Path) -> None:
+    """Ten equal requests in parallel are ten interactions."""
+    path = tmp_path / "run.json"
+
+    async def calls(url: str, recorder: TrajectoryRecorder) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1") as client:
+            recorder.wrap(client)
+            await asyncio.gather(*(client.chat.completions.create(model="m", messages=ASK) for _ in range(10)))  # type: ignore[call-overload]
+
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        asyncio.run(calls(server.url, recorder))
+
+    assert [len(one.attempts) for one in interactions(path)] == [1] * 10
+
+
+def test_a_provider_error_is_recorded_and_passes(tmp_path: Path) -> None:
+    """An answer of status 400 raises the SDK's exception, and is on file with the body that the server sent."""
+    path = tmp_path / "run.json"
+    body = {"error": {"message": "bad tool", "type": "invalid_request_error"}}
+    with recorded_client(path, plain(body, 400)) as (client, _):
+        with pytest.raises(openai.BadRequestError):
+            create(client)
+
+    [one] = interactions(path)
+    assert one.error is not None
+    assert (one.error.type, one.error.message, one.error.status) == ("invalid_request_error", "bad tool", 400)
+    assert (one.response, one.raw_response, one.to_document()["response"]) == (None, body, {})
+
+
+def test_a_refused_connection_is_recorded(tmp_path: Path) -> None:
+    """A call that reaches nobody raises as ever, and is on file with the error."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, strict=True) as recorder:
+        with recorder.wrap(openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9/v1", max_retries=0)) as client:
+            with pytest.raises(openai.APIConnectionError):
+                create(client)
+
+    [one] = interactions(path)
+    assert one.error is not None
+    assert (one.error.type, one.complete, one.raw_request) == ("ConnectError", False, {"messages": ASK, "model": "m"})
+
+
+def test_a_timeout_is_recorded(tmp_path: Path) -> None:
+    """A call that times out raises as ever, and is on file with the error."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, Answer([0.5, b"{}"]), timeout=0.1) as (client, _):
+        with pytest.raises(openai.APITimeoutError):
+            create(client)
+
+    [one] = interactions(path)
+    assert one.error is not None
+    assert (one.error.type, one.complete) == ("ReadTimeout", False)
+
+
+def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
+    """Cancellation passes, and is on file as what it was."""
+    path = tmp_path / "run.json"
+
+    async def cancelled(url: str, recorder: TrajectoryRecorder) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
+            recorder.wrap(client)
+            with pytest.raises(asyncio.TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await client.chat.completions.create(model="m", messages=ASK)  # type: ignore[call-overload]
+
+    with serving(Answer([0.5, b"{}"])) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        asyncio.run(cancelled(server.url, recorder))
+
+    [one] = interactions(path)
+    assert one.error is not None
+    assert (one.error.type, one.complete) == ("CancelledError", False)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstandard.compress)],
+)
+def test_compressed_answers_are_read(tmp_path: Path, encoding: str, compress: object) -> None:
+    """A compressed stream is on file as its text, and reaches the caller as ever."""
+    path = tmp_path / "run.json"
+    packed = compress(b"".join(CHAT_STREAM))  # type: ignore[operator]
+    pieces = [packed[at : at + 7] for at in range(0, len(packed), 7)]
+    with (
+        serving(stream(*pieces, **{"content-encoding": encoding})) as server,
+        TrajectoryRecorder(path, strict=True) as recorder,
+        recorder.wrap(httpx.Client()) as client,
+    ):
+        text = client.post(f"{server.url}/v1/chat/completions", json={"model": "m", "stream": True}).text
+
+    [one] = interactions(path)
+    assert text == one.raw_stream == b"".join(CHAT_STREAM).decode()
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>bad gateway</html>", b"\xff\xfe not text", b'{"a": NaN}', b"", b'{"a": "\\ud800"}']
+)
+def test_a_body_that_is_no_json_is_kept(tmp_path: Path, body: bytes) -> None:
+    """What a server answers is on file, also where it is no JSON."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, Answer([body])) as (client, _):
+        client._client.post(f"{client.base_url}chat/completions", json={"model": "m"})
+
+    [one] = interactions(path)
+    assert one.raw_response == (body.decode("utf-8", "replace") or None)
+
+
+def test_raw_and_streaming_responses_are_recorded_once(tmp_path: Path) -> None:
+    """with_raw_response, with_streaming_response, parse and the stream helpers are each one record."""
+    path = tmp_path / "run.json"
+    answers = (plain(CHAT), plain(CHAT), plain(CHAT), stream(*CHAT_STREAM))
+    with recorded_client(path, *answers) as (client, _):
+        chat = client.chat.completions
+        chat.with_raw_response.create(model="m", messages=ASK).parse()  # type: ignore[call-overload]
+        with chat.with_streaming_response.create(model="m", messages=ASK) as response:  # type: ignore[call-overload]
+            response.read()
+        chat.parse(model="m", messages=ASK)  # type: ignore[arg-type]
+        with chat.stream(model="m", messages=ASK) as events:  # type: ignore[arg-type]
+            events.get_final_completion()
+
+    assert [(one.complete, one.response and one.response.content) for one in interactions(path)] == [
+        (True, "hi"),
+        (True, "hi"),
+        (True, "hi"),
+        (True, "Grüße"),
+    ]
+
+
+def test_the_stream_helper_of_anthropic_is_recorded_once(tmp_path: Path) -> None:
+    """Anthropic's messages.stream() is one record, and the helper keeps its type and methods."""
+    path = tmp_path / "run.json"
+    start = {**MESSAGE, "content": [], "stop_reason": None}
+    events = (
+        ("message_start", f'{{"type":"message_start","message":{_json(start)}}}'),
+        ("content_block_start", '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'),
+        ("content_block_delta", '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}'),
+        ("content_block_stop", '{"type":"content_block_stop","index":0}'),
+        ("message_delta", '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}'),
+        ("message_stop", '{"type":"message_stop"}'),
+    )
+    body = [f"event: {name}\ndata: {data}\n\n".encode() for name, data in events]
+    with serving(stream(*body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        with recorder.wrap(anthropic.Anthropic(api_key="k", base_url=server.url)) as client:
+            with client.messages.stream(model="m", max_tokens=9, messages=ASK) as helper:  # type: ignore[arg-type]
+                final = helper.get_final_message()
+
+    [one] = interactions(path)
+    assert one.response is not None
+    assert (final.content[0].text, one.response.content, one.complete) == ("hi", "hi", True)  # type: ignore[union-attr]
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value)
+
+
+def test_a_request_that_is_no_json_is_kept(tmp_path: Path) -> None:
+    """A request body that is no JSON object is on file as its text."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, plain(CHAT)) as (client, _):
+        client._client.post(f"{client.base_url}chat/completions", content=b"[1, 2")
+
+    assert [one.raw_request for one in interactions(path)] == ["[1, 2"]
+
+
+def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:
+    """After SIGKILL in mid-stream the finished call is on file, and the one in flight with its text so far."""
+    path = tmp_path / "run.json"
+    agent = f"""
+        import os, signal, threading, openai
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder({str(path)!r}, task="t")
+        recorder.start()
+        client = recorder.wrap(openai.OpenAI(api_key="k", base_url=os.environ["URL"]))
+        ask = dict(model="m", messages=[{{"role": "user", "content": "hello"}}])
+        client.chat.completions.create(**ask)
+        threading.Timer(1.7, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+        for chunk in client.chat.completions.create(stream=True, **ask):
+            pass
+    """
+    with serving(plain(CHAT), stream(chat_chunk("one"), 0.05, chat_chunk("two"), 20.0)) as server:
+        environment = {"URL": f"{server.url}/v1", "PYTHONPATH": str(Path(__file__).parents[2])}
+        process = subprocess.run([sys.executable, "-c", textwrap.dedent(agent)], env=environment, check=False)
+
+    trajectory = load(path)
+    finished, cut = trajectory.llm_interactions
+    assert (process.returncode, trajectory.status) == (-9, "interrupted")
+    assert (finished.complete, finished.response and finished.response.content) == (True, "hi")
+    assert (cut.complete, cut.raw_stream) == (False, (chat_chunk("one") + chat_chunk("two")).decode())
+    assert cut.response is not None
+    assert cut.response.content == "onetwo"
