@@ -33,7 +33,7 @@ KINDS = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_we_read_what_the_sdk_reads(dialect):
-    """Content, reasoning, tool calls, finish reason, usage, id and model are the SDK's, but for the named exceptions."""
+    """Content, reasoning, calls, finish reason, usage, id and model are the SDK's, but for the named exceptions."""
     assert differences(dialect).keys() - EXCEPTIONS.keys() == set()
 
 

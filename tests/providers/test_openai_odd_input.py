@@ -14,19 +14,19 @@ from trace_recorder.providers import embeddings, openai_chat, openai_completions
 READERS = [openai_chat, openai_responses, openai_completions, embeddings]
 KEYS = """
     model messages input prompt instructions tools functions role content name type text function arguments tool_calls
-    tool_call_id call_id function_call custom thinking reasoning reasoning_content reasoning_details summary choices index
-    delta message finish_reason logprobs usage prompt_tokens prompt_tokens_details cached_tokens cost x_groq error object
-    id value output status incomplete_details reason response item output_index content_index summary_index part
+    tool_call_id call_id function_call custom thinking reasoning reasoning_content reasoning_details summary choices
+    index delta message finish_reason logprobs usage prompt_tokens prompt_tokens_details cached_tokens cost x_groq error
+    object id value output status incomplete_details reason response item output_index content_index summary_index part
     annotation data embedding
-""".split()
+"""
 WORDS = """
-    user model function function_call function_call_output message reasoning thinking custom_tool_call_output
-    response.completed response.output_text.delta response.output_item.added response.failed error text output_text {} {"a
-""".split()
+    user model function function_call function_call_output message reasoning thinking custom_tool_call_output text
+    response.completed response.output_text.delta response.output_item.added response.failed error output_text {} {"a
+"""
 
 ODD = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.sampled_from(WORDS) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.sampled_from(WORDS.split()) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS.split()), inner, max_size=5),
     max_leaves=20,
 )
 FRAMES = st.sampled_from(["data: ", "event: error\ndata: ", "event: response.x_y.delta\ndata: ", ": ", ""])
