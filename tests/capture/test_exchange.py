@@ -15,12 +15,27 @@ from pathlib import Path
 
 import anthropic
 import httpx
+import httpx2
+import ollama
 import openai
 import pytest
+import respx
 import tenacity
 import zstandard
 
-from tests.capture.server import CHAT, CHAT_STREAM, DROP, MESSAGE, Answer, Server, chat_chunk, plain, serving, stream
+from tests.capture.server import (
+    CHAT,
+    CHAT_STREAM,
+    DROP,
+    MESSAGE,
+    OLLAMA,
+    Answer,
+    Server,
+    chat_chunk,
+    plain,
+    serving,
+    stream,
+)
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 
 ASK = [{"role": "user", "content": "hello"}]
@@ -305,6 +320,42 @@ def test_a_request_that_is_no_json_is_kept(tmp_path: Path) -> None:
         client._client.post(f"{client.base_url}chat/completions", content=b"[1, 2")
 
     assert [one.raw_request for one in interactions(path)] == ["[1, 2"]
+
+
+def test_mocked_answers_are_recorded(tmp_path: Path) -> None:
+    """A response that a mock transport makes whole, without a stream to listen to, is on file."""
+    path = tmp_path / "run.json"
+    stream_text = b"".join(CHAT_STREAM)
+    answers = iter(
+        [
+            httpx2.Response(200, json=CHAT),
+            httpx2.Response(
+                200,
+                content=gzip.compress(stream_text),
+                headers={"content-type": "text/event-stream", "content-encoding": "gzip"},
+            ),
+        ]
+    )
+    mock = httpx2.Client(transport=httpx2.MockTransport(lambda _: next(answers)))
+    with TrajectoryRecorder(path, strict=True) as recorder, openai.OpenAI(api_key="k", http_client=mock) as client:
+        recorder.wrap(client)
+        create(client)
+        list(create(client, stream=True))  # type: ignore[call-overload]
+
+    plain_one, streamed = interactions(path)
+    assert (plain_one.complete, plain_one.raw_response, plain_one.provider) == (True, CHAT, "openai")
+    assert (streamed.complete, streamed.raw_stream) == (True, stream_text.decode())
+
+
+@respx.mock
+def test_respx_sees_and_mocks_a_wrapped_client(tmp_path: Path) -> None:
+    """A client wrapped before or after respx mocks its library is mocked, and recorded."""
+    path = tmp_path / "run.json"
+    respx.post("http://server/api/chat").mock(return_value=httpx.Response(200, json=OLLAMA))
+    with TrajectoryRecorder(path, strict=True) as recorder, ollama.Client(host="http://server") as client:
+        recorder.wrap(client).chat(model="m", messages=ASK)
+
+    assert [(one.complete, one.raw_response) for one in interactions(path)] == [(True, OLLAMA)]
 
 
 def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:

@@ -140,6 +140,23 @@ MEMBERS: list[tuple[list[Payload], Payload]] = [
 ]
 
 
+THOUGHTS: list[tuple[list[Payload], list[Payload]]] = [
+    ([{"text": "a", "id": "x"}, {"text": "b", "id": None}], [{"text": "ab", "id": "x"}]),
+    ([{"text": "a", "id": "x"}, {"text": "b", "id": "y"}], [{"text": "a", "id": "x"}, {"text": "b", "id": "y"}]),
+    ([{"text": "a", "index": 0}, {"text": "b", "index": 1}], [{"text": "a", "index": 0}, {"text": "b", "index": 1}]),
+    ([{"text": "a", "signature": None}, {"signature": "s"}], [{"text": "a", "signature": "s"}]),
+    ([{"text": "a", "signature": "s"}, {"text": "b"}], [{"text": "a", "signature": "s"}, {"text": "b"}]),
+    ([{"data": "a"}, {"data": "b"}], [{"data": "a"}, {"data": "b"}]),
+]
+
+
+@pytest.mark.parametrize(("fragments", "expected"), THOUGHTS)
+def test_blocks_of_thinking(fragments, expected):
+    """Fragments of one type are one block until it is signed, or until another id or index begins the next."""
+    message = message_of(*({"reasoning_details": [{"type": "t"} | fragment]} for fragment in fragments))
+    assert message["reasoning_details"] == [{"type": "t"} | block for block in expected]
+
+
 @pytest.mark.parametrize(("deltas", "expected"), MEMBERS)
 def test_members_of_a_delta(deltas, expected):
     """Texts are joined, lists grow, objects merge, and of other members the last that says something stands."""

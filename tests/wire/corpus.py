@@ -19,9 +19,12 @@ Payload = Any
 DIRECTORY = Path(os.environ.get("TRACE_RECORDER_WIRE", Path(__file__).parents[3] / "shared" / "wire"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """One request with the response that a provider gave; `stream` is whether `response_text` is one."""
+    """One request with the response that a provider gave; `stream` is whether `response_text` is one.
+
+    It is equal to itself alone, and so can be a key.
+    """
 
     number: int
     source: str

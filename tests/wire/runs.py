@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,13 @@ def kind_of(exchange: Exchange) -> Callable[..., Driver]:
     return {"anthropic": AnthropicDriver, "google": GoogleDriver}.get(exchange.dialect.partition("-")[0], OpenAIDriver)
 
 
-def unwrapped(exchanges: Sequence[Exchange], mode: Mode) -> Run:
-    """Send the exchanges through clients that nobody records."""
+@cache
+def unwrapped(exchanges: tuple[Exchange, ...], mode: Mode) -> Run:
+    """Send the exchanges through clients that nobody records; do it once, for all who hold something against it."""
     return _run(exchanges, mode, lambda client: client)
 
 
-def wrapped(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Run:
+def wrapped(exchanges: tuple[Exchange, ...], mode: Mode, path: Path) -> Run:
     """Send the exchanges through wrapped clients, and read back what is on file."""
     from trace_recorder import TrajectoryRecorder, load
 

@@ -120,11 +120,22 @@ def _chat(objects: list[Any]) -> Reading:
 def _accumulated(chunks: list[Any]) -> Any:
     state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
     for chunk in chunks:
-        for number, call in enumerate(chain.from_iterable(c.delta.tool_calls or () for c in chunk.choices)):
-            # Mistral sends whole calls without an index, over which the SDK's accumulator stumbles.
-            call.index = number if call.index is None else call.index
-        state.handle_chunk(chunk)
+        state.handle_chunk(_indexed(chunk))
     return state.current_completion_snapshot
+
+
+def _indexed(chunk: Any) -> Any:
+    """Give whole tool calls without an index one, as Mistral sends them: the SDK's accumulator stumbles over those."""
+    if all(call.index is not None for call in _calls_of(chunk)):
+        return chunk
+    copy = chunk.model_copy(deep=True)
+    for number, call in enumerate(_calls_of(copy)):
+        call.index = number
+    return copy
+
+
+def _calls_of(chunk: Any) -> list[Any]:
+    return [call for choice in chunk.choices for call in choice.delta.tool_calls or ()]
 
 
 def _completion(objects: list[Any]) -> Reading:

@@ -24,7 +24,7 @@ def main() -> None:
     exchanges, seed = load(), int(sys.argv[1]) if len(sys.argv) > 1 else 1
     if not exchanges:
         sys.exit(f"there is no corpus in {DIRECTORY}: set TRACE_RECORDER_WIRE")
-    streams = [exchange for exchange in exchanges if exchange.stream]
+    streams = tuple(exchange for exchange in exchanges if exchange.stream)
     for title, chosen, mode in (
         ("sync", exchanges, Mode()),
         ("async", exchanges, Mode(asynchronous=True)),
@@ -38,7 +38,7 @@ def main() -> None:
         print("\n".join(_differences(chosen, verdicts)) or "no differences")
 
 
-def judge_all(exchanges: Sequence[Exchange], mode: Mode) -> dict[int, Verdicts]:
+def judge_all(exchanges: tuple[Exchange, ...], mode: Mode) -> dict[int, Verdicts]:
     """Make every call twice, without and with a recorder, and judge each exchange by its number."""
     plain = unwrapped(exchanges, mode)
     with tempfile.TemporaryDirectory() as directory:

@@ -33,7 +33,7 @@ with_corpus = pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRE
         pytest.param(EXCHANGES, Mode(), id="sync"),
         pytest.param(SAMPLE, Mode(asynchronous=True), id="async"),
         pytest.param(STREAMS, Mode(seed=1), id="sync-cut"),
-        pytest.param(STREAMS, Mode(asynchronous=True, seed=2, compress=True), id="async-compressed-cut"),
+        pytest.param(STREAMS[::2], Mode(asynchronous=True, seed=2, compress=True), id="async-compressed-cut"),
     ],
 )
 def test_the_record_differs_from_the_wire_and_the_sdk_only_where_it_is_named(exchanges, mode):

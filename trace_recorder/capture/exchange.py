@@ -151,6 +151,12 @@ class Exchange:
                 else:
                     pulse.watch(self)
 
+    def whole(self, content: bytes) -> None:
+        """Take a response that is there already, its encoding undone."""
+        self._decode = None
+        self.chunk(content)
+        self.ended()
+
     def beat(self) -> None:
         """Write what has waited for a second."""
         with self.run.guard("record a part of a response"):

@@ -63,6 +63,15 @@ def begin(binding: Binding, request: Any) -> Exchange | None:
     return None
 
 
+def listen(response: Any, exchange: Exchange, body: type) -> None:
+    """Have the exchange hear the response; one that a mock transport made whole is there already, decoded."""
+    exchange.answered(response.status_code, response.headers.raw)
+    if response.is_stream_consumed:
+        exchange.whole(response.content)
+    else:
+        response.stream = body(response.stream, exchange)
+
+
 class SyncBody:
     """The stream of a response, chunk by chunk as it comes, with the recording listening in."""
 
@@ -141,8 +150,7 @@ class SyncRecording:
         except BaseException as error:
             exchange.failed(error)
             raise
-        exchange.answered(response.status_code, response.headers.raw)
-        response.stream = self.body(response.stream, exchange)
+        listen(response, exchange, self.body)
         return response
 
     def close(self) -> None:
@@ -184,8 +192,7 @@ class AsyncRecording:
         except BaseException as error:
             exchange.failed(error)
             raise
-        exchange.answered(response.status_code, response.headers.raw)
-        response.stream = self.body(response.stream, exchange)
+        listen(response, exchange, self.body)
         return response
 
     async def aclose(self) -> None:

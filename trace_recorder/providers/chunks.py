@@ -1,11 +1,11 @@
 """Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
 
-One rule merges also what no one has heard of: texts are joined where the dialect streams them in pieces, lists grow,
-objects merge, an id stands as first given, and of anything else the last that says something wins. Only tool calls
-need more, because servers disagree on what names a call (`_Calls`). The chunks come fresh from the parser and are
-taken apart in place.
+A chunk's own members stand beside its choices, of which each grows by deltas. Servers disagree on what names a tool
+call there, its index, its id or neither; `_Calls` holds the one rule that tells calls apart. The chunks come fresh
+from the parser and are taken apart in place.
 
-What the body means is for `openai_chat.py` and `openai_completions.py`; the framing of events is for `sse.py`.
+How two values are merged is for `deltas.py`, the framing of events for `sse.py`; what the body means is for
+`openai_chat.py` and `openai_completions.py`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trace_recorder.conversation import JoinedStream, Payload
-from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value, text_part
+from trace_recorder.providers.deltas import merge, stands
+from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.providers.sse import events, unstreamed
 
-# Strings that come in pieces. Every other string is sent whole.
-_PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
-_PIECEWISE |= {"arguments", "input", "data", "transcript"}
 # Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
-# Deeper than any dialect goes, and far from the interpreter's limit.
-_DEPTH = 8
 
 
 def join_chunks(text: str, adapt: Callable[[Payload], Payload] = as_dict) -> JoinedStream:
@@ -68,7 +64,7 @@ class _Joined:
             self._choices[index].add(choice)
         for key, value in chunk.items():
             seen = self._members.get(key)
-            if seen != value and not _stands(key, seen, value):
+            if seen != value and not stands(key, seen, value):
                 self._members[key] = value
 
     def stream(self) -> JoinedStream:
@@ -96,8 +92,8 @@ class _Choice:
         delta = as_dict(choice.pop("delta", None))
         for call in as_list(delta.pop("tool_calls", None)):
             self._calls.add(as_dict(call))
-        _merge(self._message, delta)
-        _merge(self._members, choice)
+        merge(self._message, delta)
+        merge(self._members, choice)
 
     def body(self, index: int) -> dict[str, Payload]:
         message = self._message
@@ -133,7 +129,7 @@ class _Calls:
         if name := as_text(called.get("name")):
             known = as_text(_called(call).get("name")) or ""
             called["name"] = name if name == known else known + name
-        _merge(call, delta)
+        merge(call, delta)
 
     def _call(self, index: int | None, delta: dict[str, Payload]) -> dict[str, Payload]:
         call_id = delta.get("id")
@@ -167,54 +163,3 @@ def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
 def _called(call: dict[str, Payload]) -> dict[str, Payload]:
     """What a call calls: a function, or a custom tool."""
     return as_dict(call.get("function") or call.get("custom"))
-
-
-def _merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
-    for key, value in delta.items():
-        if value is None:
-            into.setdefault(key)
-        else:
-            into[key] = _joined(key, into.get(key), value, depth)
-
-
-def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
-    if isinstance(value, str) and isinstance(seen, str) and key in _PIECEWISE:
-        return seen + value
-    if isinstance(value, list) or isinstance(seen, list):
-        return _with_parts(_as_parts(seen), _as_parts(value), depth)
-    if isinstance(value, dict) and isinstance(seen, dict) and depth:
-        _merge(seen, value, depth - 1)
-        return seen
-    return seen if _stands(key, seen, value) else value
-
-
-def _stands(key: str, seen: Payload, value: Payload) -> bool:
-    """Whether what was seen stands: before nothing, and an id as it was first given."""
-    return value is None or bool(seen and (value == "" or key == "id"))
-
-
-def _as_parts(value: Payload) -> list[Payload]:
-    """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
-    if isinstance(value, str):
-        return [text_part(value)] if value else []
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
-    """Add parts to a list; a fragment joins the part before it, where that one is of its type and still open."""
-    for part in more:
-        if parts and depth and _is_fragment(part, parts[-1]):
-            _merge(parts[-1], part, depth - 1)
-        else:
-            parts.append(part)
-    return parts
-
-
-def _is_fragment(part: Payload, before: Payload) -> bool:
-    """Whether a part goes on with the one before it: what is signed is closed, what has its own id is another."""
-    if not isinstance(part, dict) or not isinstance(before, dict) or not part.get("type"):
-        return False
-    if any(part.get(name, before.get(name)) != before.get(name, part.get(name)) for name in ("type", "id", "index")):
-        return False
-    texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
-    return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))

@@ -1,0 +1,75 @@
+"""Merging the deltas of an OpenAI chat stream, also those that no one has heard of, by one rule.
+
+Texts are joined where the dialect streams them in pieces, lists grow, objects merge, an id stands as it was first
+given, null and the empty string say nothing, and of anything else the last stands. In a list a fragment joins the
+part before it where that one is of its type: so `reasoning_details` and Mistral's thinking, which come in pieces under
+one index or under none, become the blocks that they are.
+
+What is whole at last, and which call a delta belongs to, is for `chunks.py`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.conversation import Payload
+from trace_recorder.providers.shape import text_part
+
+# Strings that come in pieces. Every other string is sent whole.
+_PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
+_PIECEWISE |= {"arguments", "input", "data", "transcript"}
+# Deeper than any dialect goes, and far from the interpreter's limit.
+_DEPTH = 8
+
+
+def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
+    """Merge a delta into what has come so far, in place; `depth` is how far down objects are merged."""
+    for key, value in delta.items():
+        if value is None:
+            into.setdefault(key)
+        else:
+            into[key] = _joined(key, into.get(key), value, depth)
+
+
+def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
+    if isinstance(value, str) and isinstance(seen, str) and key in _PIECEWISE:
+        return seen + value
+    if isinstance(value, list) or isinstance(seen, list):
+        return _with_parts(_as_parts(seen), _as_parts(value), depth)
+    if isinstance(value, dict) and isinstance(seen, dict) and depth:
+        merge(seen, value, depth - 1)
+        return seen
+    return seen if stands(key, seen, value) else value
+
+
+def stands(key: str, seen: Payload, value: Payload) -> bool:
+    """Whether what was seen stands: before nothing, and an id as it was first given."""
+    return value is None or bool(seen and (value == "" or key == "id"))
+
+
+def _as_parts(value: Payload) -> list[Payload]:
+    """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
+    if isinstance(value, str):
+        return [text_part(value)] if value else []
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
+    """Add parts to a list; a fragment joins the part before it, where that one is of its type and still open."""
+    for part in more:
+        if parts and depth and _is_fragment(part, parts[-1]):
+            merge(parts[-1], part, depth - 1)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _is_fragment(part: Payload, before: Payload) -> bool:
+    """Whether a part goes on with the one before it: what is signed is closed, what has its own id is another."""
+    if not isinstance(part, dict) or not isinstance(before, dict):
+        return False
+    if not part.get("type") or part["type"] != before.get("type"):
+        return False
+    told = ((part.get(name), before.get(name)) for name in ("id", "index"))
+    if any(mine != theirs and None not in (mine, theirs) for mine, theirs in told):
+        return False
+    texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
+    return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))

@@ -1,0 +1,232 @@
+"""The models of the document, `trajectory_*.json`: what `document.py` and the values' `to_document` write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag
+
+from trace_recorder.conversation import Payload
+from trace_recorder.schemas.shape import ABSENT, Count, Json, Mark, Number, Seconds, Shape, Text, Time, Whole
+from trace_recorder.trajectory import History, Status
+
+
+class Error(Shape):
+    """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
+
+    type: str
+    message: Text
+    status: int = ABSENT
+
+
+class Attempt(Shape):
+    """One HTTP exchange of an interaction, counted from 0."""
+
+    number: Count
+    timestamp: Time
+    status: int = ABSENT
+    error: Error = ABSENT
+    duration_seconds: Seconds = ABSENT
+    headers: dict[str, str] = ABSENT
+    inferred: bool = ABSENT
+
+
+class ToolCall(Shape):
+    """A model asks for a tool; `arguments` is the object, or the text where that is no JSON object."""
+
+    call_id: str
+    name: str
+    arguments: Payload
+
+
+class ToolResult(Shape):
+    """What came back from a tool."""
+
+    call_id: str
+    success: Payload
+    result: Payload
+    error: Payload
+
+
+class Message(Shape):
+    """One message of a captured call, in the one form that all providers share."""
+
+    role: str
+    content: str | list[Payload] | None
+    tool_calls: list[ToolCall] = ABSENT
+    call_id: str = ABSENT
+    name: str = ABSENT
+    reasoning: str = ABSENT
+    extra: Json = ABSENT
+
+
+class Usage(Shape):
+    """Tokens as the provider counts them; what is unknown is absent."""
+
+    input_tokens: int = ABSENT
+    output_tokens: int = ABSENT
+    cache_creation_input_tokens: int = ABSENT
+    cache_read_input_tokens: int = ABSENT
+    reasoning_tokens: int = ABSENT
+    cost: float = ABSENT
+    extra: Json = ABSENT
+
+
+class Choice(Shape):
+    """One of several answers."""
+
+    index: int
+    content: str | None
+    reasoning: str = ABSENT
+    tool_calls: list[ToolCall] = ABSENT
+    finish_reason: str = ABSENT
+    extra: Json = ABSENT
+
+
+class GivenResponse(Shape):
+    """What the model said, as the agent gave it; it is empty for a call that failed."""
+
+    tool_calls: list[ToolCall] | None = ABSENT
+    usage: Json = ABSENT
+
+
+class Response(Shape):
+    """What the model said, read from what came over the wire."""
+
+    content: str | None
+    model: str | None
+    finish_reason: str | None
+    usage: Usage = ABSENT
+    tool_calls: list[ToolCall] | None
+    reasoning: str = ABSENT
+    id: str = ABSENT
+    choices: list[Choice] = ABSENT
+    extra: Json = ABSENT
+
+
+Nothing = Annotated[Json, Field(max_length=0)]
+
+
+class Delta(Shape):
+    """Messages as the first `kept` of another interaction's complete list, then these."""
+
+    since: str | None
+    kept: Count
+    messages: list[Message]
+
+
+class Request(Shape):
+    """What else was sent: the parameters, and the tools as they were declared."""
+
+    parameters: Json = ABSENT
+    tools: list[Payload] = ABSENT
+
+
+class Interaction(Shape):
+    """One request to a model with its response."""
+
+    timestamp: Time
+    provider: Text | None
+    model: str | None
+    tools_available: list[str] | None
+    interaction_id: str
+    step_number: Whole | None
+    agent: Text | None
+    request: Request
+    attempts: list[Attempt]
+    duration_seconds: Seconds | None
+    time_to_first_token_seconds: Seconds | None
+    stream: bool
+    complete: bool
+    ended_by: str | None
+    error: Error | None
+
+
+class CapturedInteraction(Interaction):
+    """An interaction that was captured: `api` is its wire dialect. All that the model saw is there, or a delta."""
+
+    either = ("input_messages", "input_messages_delta")
+    api: str
+    input_messages: list[Message] = ABSENT
+    input_messages_delta: Delta = ABSENT
+    response: Response | Nothing
+
+
+class GivenInteraction(Interaction):
+    """An interaction that the agent recorded itself, as it gave it."""
+
+    api: None
+    input_messages: list[Json]
+    response: GivenResponse
+
+
+def _how(value: Payload) -> str:
+    api = value.get("api") if isinstance(value, dict) else getattr(value, "api", None)
+    return "given" if api is None else "captured"
+
+
+AnyInteraction = Annotated[
+    Annotated[CapturedInteraction, Tag("captured")] | Annotated[GivenInteraction, Tag("given")], Discriminator(_how)
+]
+
+
+class Step(Shape):
+    """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none."""
+
+    step_number: Whole
+    timestamp: Time
+    state: Text
+    llm_messages: list[Json] | None
+    llm_response: GivenResponse | None
+    tool_calls: list[ToolCall] | None
+    tool_results: list[ToolResult] | None
+    reflection: str | None
+    error: str | None
+    agent: Text | None
+    derived: bool
+    interaction_id: str = ABSENT
+
+
+class Reward(Shape):
+    """A reward of the run, or of one of its steps."""
+
+    name: Text
+    value: Number
+    weight: Number
+    step_number: Whole = ABSENT
+    explanation: Text = ABSENT
+    timestamp: Time = ABSENT
+
+
+class Gap(Shape):
+    """Something that could not be recorded, or can no longer be read: what, and why."""
+
+    timestamp: Time | None
+    what: Text
+    why: Text
+
+
+class Document(Shape):
+    """A run of an agent, as `trajectory_*.json` has it."""
+
+    task: Text | None
+    start_time: Time | None
+    end_time: Time | None
+    provider: Text | None
+    model: Text | None
+    max_steps: Whole | None
+    llm_interactions: list[AnyInteraction]
+    agent_steps: list[Step]
+    success: bool | Mark | None
+    final_result: Payload
+    execution_time: Seconds | None
+    schema_version: int
+    trajectory_id: str | None
+    status: Status
+    error: Error | None
+    metadata: Json
+    annotations: Json
+    metrics: dict[str, float]
+    rewards: list[Reward]
+    gaps: list[Gap]
+    history: History

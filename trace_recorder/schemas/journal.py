@@ -1,0 +1,212 @@
+"""The models of the journal, `trajectory_*.jsonl`: a record, and what the data of each kind of record has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trace_recorder.conversation import Payload
+from trace_recorder.schemas.document import Error
+from trace_recorder.schemas.shape import ABSENT, Count, Crc, Json, Mark, Number, Pair, Seconds, Shape, Text, Time, Whole
+from trace_recorder.trajectory import Status
+
+
+class Record(Shape):
+    """One line of a journal, `trajectory_*.jsonl`; what `data` has is told by `kind`."""
+
+    seq: Annotated[int, Field(ge=1)]
+    time: Time
+    kind: str
+    data: Json
+    crc: Crc
+
+
+class Start(Shape):
+    """The first record: the schema, where the run goes on, and what the caller says of it."""
+
+    schema_: Literal["trace-recorder/journal"] = Field(alias="schema")
+    version: int
+    trajectory_id: str
+    host: str
+    pid: int
+    process_start: float
+    task: Text | None
+    provider: Text | None
+    model: Text | None
+    max_steps: Whole | None
+    metadata: Json
+    parent: str = ABSENT
+
+
+class Item(Shape):
+    """What recurs in requests, once: element `n`, or the large string `s` that stands inside elements."""
+
+    either = ("n", "s")
+    n: Count = ABSENT
+    s: Count = ABSENT
+    value: Payload
+    strings: dict[str, Count] = ABSENT
+
+
+class Positions(Shape):
+    """The elements at these positions, both included, of the list that a delta is written against."""
+
+    base: Pair
+
+
+class Scattered(Shape):
+    """A list written against the same list of the record `base`, which stands in full there."""
+
+    base: Annotated[int, Field(ge=1)]
+    ranges: list[Pair | Positions]
+
+
+class Itemized(Shape):
+    """JSON taken apart: null stands in `body` for what is in `items`, as numbers and ranges of numbers."""
+
+    body: Payload
+    items: dict[str, Count | list[Pair] | Scattered] = ABSENT
+    check: dict[str, Crc] = ABSENT
+
+
+class LLMExchange(Shape):
+    """A part of one HTTP exchange of an interaction."""
+
+    interaction_id: str
+    attempt: Count
+
+
+class LLMRequest(LLMExchange, Itemized):
+    """A request, before it is sent; what is no JSON object stands as text or bytes."""
+
+    either = ("body", "text", "base64")
+    api: str
+    provider: str
+    model: str = ABSENT
+    method: str
+    url: str
+    headers: dict[str, str]
+    stream: bool = ABSENT
+    inferred: bool = ABSENT
+    agent: Text = ABSENT
+    step_number: Whole = ABSENT
+    body: Payload = ABSENT
+    text: str = ABSENT
+    base64: str = ABSENT
+
+
+class LLMStream(LLMExchange):
+    """The next part of a stream: its text in UTF-8, compressed with zlib, in base64."""
+
+    bytes: Count
+    zlib: str
+
+
+class LLMResponse(LLMExchange):
+    """A response that came, whole or in part; of a stream, put together in `assembled`."""
+
+    either = ("body", "text", "base64", "assembled")
+    status: int
+    headers: dict[str, str]
+    duration_seconds: Seconds
+    complete: bool
+    ended_by: str = ABSENT
+    error: Error = ABSENT
+    stream: bool = ABSENT
+    chunks: Count = ABSENT
+    events: Count = ABSENT
+    time_to_first_token_seconds: Seconds = ABSENT
+    time_to_last_token_seconds: Seconds = ABSENT
+    body: Payload = ABSENT
+    text: str = ABSENT
+    base64: str = ABSENT
+    assembled: Payload = ABSENT
+
+
+class LLMError(LLMExchange):
+    """There was no response."""
+
+    type: str
+    message: Text
+    duration_seconds: Seconds
+
+
+class LLMInteraction(Itemized):
+    """An interaction that the agent recorded itself; `body` has its messages and tools."""
+
+    interaction_id: str
+    provider: Text | None
+    model: Text | None
+    response: Payload
+    error: Error = ABSENT
+    agent: Text = ABSENT
+    step_number: Whole = ABSENT
+
+
+class AgentStep(Itemized):
+    """One step of the agent; `body` has its `llm_messages`."""
+
+    step_number: Whole
+    state: Text
+    llm_response: Payload
+    tool_calls: list[Payload] | None
+    tool_results: list[Payload] | None
+    reflection: Text | None
+    error: Payload
+    agent: Text = ABSENT
+
+
+class Annotation(Shape):
+    """Something that is known of the run, or a summary of one of its steps."""
+
+    either = ("key", "lakeview_step")
+    key: str = ABSENT
+    lakeview_step: Whole = ABSENT
+    value: Payload
+
+
+class GivenReward(Shape):
+    """A reward of the run, or of one of its steps."""
+
+    name: Text
+    value: Number
+    weight: Number
+    step_number: Whole | None
+    explanation: Text | None
+
+
+class RecordedGap(Shape):
+    """Something that could not be recorded when it happened, at `time`."""
+
+    time: Time
+    what: Text
+    why: Text
+
+
+class Finalize(Shape):
+    """The last record: how the run ended."""
+
+    status: Status
+    success: bool | Mark | None = ABSENT
+    final_result: Payload = ABSENT
+    error: Error = ABSENT
+    execution_time: Seconds
+
+
+DATA: Mapping[str, type[Shape]] = {
+    "start": Start,
+    "item": Item,
+    "llm_request": LLMRequest,
+    "llm_stream": LLMStream,
+    "llm_response": LLMResponse,
+    "llm_error": LLMError,
+    "llm_interaction": LLMInteraction,
+    "agent_step": AgentStep,
+    "annotation": Annotation,
+    "reward": GivenReward,
+    "gap": RecordedGap,
+    "finalize": Finalize,
+}
+"""What the data of each kind of record has. A kind that is not here is of a later version, and passed over."""
