@@ -65,6 +65,11 @@ class Call:
         attempt = self.begin.get("attempt", max(self._endings, default=0))
         return self._endings.get(attempt)
 
+    @property
+    def last_part(self) -> Mapping[str, Payload]:
+        """The data of the newest part of a stream; empty where none has come."""
+        return self._streams[-1].data if self._streams else {}
+
     def is_whole(self) -> bool:
         """Whether the request can be put together, and leads to the records that its writer meant."""
         return bool(self._requests) and (self.by_hand or self.raw_request() is not None or "items" not in self.begin)
@@ -145,7 +150,9 @@ class Call:
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Every HTTP exchange of this interaction, in order."""
-        return () if self.by_hand else tuple(_attempt(record, self._endings) for record in self._requests)
+        heard: dict[int, Mapping[str, Payload]] = {part.data.get("attempt", 0): part.data for part in self._streams}
+        heard |= {number: ending.data for number, ending in self._endings.items()}
+        return () if self.by_hand else tuple(_attempt(one, heard, self._endings) for one in self._requests)
 
     def read_response(self) -> LLMResponse | None:
         """The response as its dialect's reader understands it; None for an error, and while there is none."""
@@ -174,7 +181,7 @@ def interaction_of(call: Call) -> LLMInteraction:
         error=_error(call, end),
         attempts=call.attempts(),
         duration_seconds=end.get("duration_seconds"),
-        time_to_first_token_seconds=end.get("time_to_first_token_seconds"),
+        time_to_first_token_seconds=(end or call.last_part).get("time_to_first_token_seconds"),
         stream=bool(end.get("stream", _asks_for_stream(begin))),
         complete=answered and end.get("complete", True) is True,
         ended_by=end.get("ended_by"),
@@ -196,9 +203,11 @@ def _asks_for_stream(begin: Mapping[str, Payload]) -> bool:
 
 def _result(message: Message) -> ToolResult:
     """A tool message as a result. Only some dialects say that a tool failed; where none does, that is unknown."""
-    if message.extra.get("is_error") is True:
+    failed = message.extra.get("is_error")
+    if failed is True:
         return ToolResult(message.call_id or "", message.name, success=False, error=str(message.content))
-    return ToolResult(message.call_id or "", message.name, success=None, result=message.content)
+    success = True if failed is False else None
+    return ToolResult(message.call_id or "", message.name, success=success, result=message.content)
 
 
 def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
@@ -215,9 +224,10 @@ def _ending_error(ending: Record | None) -> ErrorInfo | None:
         return None
     if ending.kind == "llm_error" or "error" in ending.data:
         return _stated(ending.data.get("error", ending.data))
-    if _status(ending) < 400:
+    body = raw_body(ending.data)
+    if _status(ending) < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
-    kind, message = read_error(raw_body(ending.data))
+    kind, message = read_error(body)
     return ErrorInfo(kind or "http_error", message or f"HTTP status {_status(ending)}", _status(ending))
 
 
@@ -225,15 +235,14 @@ def _stated(error: Payload) -> ErrorInfo | None:
     return None if error is None else ErrorInfo(error["type"], error["message"])
 
 
-def _attempt(begin: Record, endings: Mapping[int, Record]) -> Attempt:
+def _attempt(begin: Record, heard: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]) -> Attempt:
     number = begin.data.get("attempt", 0)
-    ending = endings.get(number)
-    data = ending.data if ending else {}
+    data = heard.get(number, {})
     return Attempt(
         number=number,
         timestamp=begin.time,
         status=data.get("status"),
-        error=_ending_error(ending),
+        error=_ending_error(endings.get(number)),
         duration_seconds=data.get("duration_seconds"),
         headers=data.get("headers") or {},
         inferred=begin.data.get("inferred", False),

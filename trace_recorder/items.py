@@ -40,6 +40,9 @@ KNOWN_ITEMS = 32_768
 """How many items are remembered; one that was forgotten is written again when it comes back."""
 SCATTERED = 12
 """A list of more ranges than this is written against an earlier full one."""
+LANES = 8
+LANE_BYTES = 16 * 1024 * 1024
+"""How many requests are remembered for the next to be held against, and of how many bytes together."""
 
 Write = Callable[[str, str], tuple[int, int]]
 """Appends a record of a kind with its data as JSON text; returns its (seq, crc)."""
@@ -103,6 +106,28 @@ class _Member:
     elements: list[tuple[int, int]] | None
 
 
+@dataclass(slots=True)
+class _Lane:
+    """The last request of a conversation: up to `head` stands its longest list, `tail` is what comes behind.
+
+    A request that begins and ends with the same bytes has the same elements and members, and new elements between.
+    """
+
+    request: bytes
+    head: int
+    tail: bytes
+    body: str
+    items: dict[str, int | _List]
+    growing: _List
+
+    def middle(self, request: bytes) -> bytes | None:
+        """What a request has between this one's head and tail; None where it is no continuation of this one."""
+        end = len(request) - len(self.tail)
+        if end < self.head or not request.endswith(self.tail):
+            return None
+        return request[self.head : end] if request.startswith(memoryview(self.request)[: self.head]) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """A request taken apart: JSON texts of `body`, `items` and `check`. `written(seq)` is told where it stands."""
@@ -125,12 +150,33 @@ class ItemEncoder:
         self._known: dict[bytes, tuple[int, int]] = {}
         self._next = {"n": 0, "s": 0}
         self._bases: dict[str, tuple[int, array[int]]] = {}
+        self._lanes: list[_Lane] = []
 
-    def encode(self, text: str) -> Encoded:
+    def encode(self, request: bytes) -> Encoded:
         """Write what is new of a request as item records, and return what is left of it.
 
-        `text` is a JSON object. Raises NotJsonError where it is not; what `write` raises passes.
+        `request` is a JSON object in UTF-8. What it shares with an earlier request, byte for byte, is neither parsed
+        nor hashed again. Raises NotJsonError where it is no such thing; what `write` raises passes.
         """
+        for lane in self._lanes:
+            middle = lane.middle(request)
+            if middle is not None:
+                return self._continue(lane, request, middle)
+        return self._begin(request)
+
+    def _continue(self, lane: _Lane, request: bytes, middle: bytes) -> Encoded:
+        """Encode a request that a lane's request begins and ends."""
+        text = _decode(middle)
+        added = [self._item(text[start:end]) for start, end in _more_elements(text)]
+        for number, crc in added:
+            lane.growing.add(number, crc)
+        lane.request, lane.head = request, len(request) - len(lane.tail)
+        self._remember(lane)
+        return self._encoded(lane.body, lane.items)
+
+    def _begin(self, request: bytes) -> Encoded:
+        """Encode a request that continues none."""
+        text = _decode(request)
         members = _members(text)
         body: list[str] = []
         items: dict[str, int | _List] = {}
@@ -139,7 +185,29 @@ class ItemEncoder:
             body.append(f"{member.name}:{one_line(member.value) if part is None else 'null'}")
             if part is not None:
                 items[json.loads(member.name)] = part
-        return self._encoded("{" + ",".join(body) + "}", items)
+        skeleton = "{" + ",".join(body) + "}"
+        if len(members) == len({member.name for member in members}):
+            self._open_lane(request, text, members, skeleton, items)
+        return self._encoded(skeleton, items)
+
+    def _open_lane(
+        self, request: bytes, text: str, members: list[_Member], body: str, items: dict[str, int | _List]
+    ) -> None:
+        """Remember a request by its longest list, which the next one is likely to continue."""
+        lists = [member for member in members if member.elements]
+        if not lists:
+            return
+        longest = max(lists, key=lambda member: len(member.value))
+        growing = items[json.loads(longest.name)]
+        if longest.elements and isinstance(growing, _List):
+            tail = text[longest.elements[-1][1] :].encode()
+            self._remember(_Lane(request, len(request) - len(tail), tail, body, items, growing))
+
+    def _remember(self, lane: _Lane) -> None:
+        """Put a lane first, and forget the oldest ones beyond the limits."""
+        self._lanes = [lane, *(other for other in self._lanes if other is not lane)][:LANES]
+        while sum(len(other.request) for other in self._lanes) > LANE_BYTES:
+            self._lanes.pop()
 
     def _member(self, text: str, member: _Member) -> int | _List | None:
         if member.elements is not None:
@@ -162,7 +230,7 @@ class ItemEncoder:
             checks[name] = f"{part.check:08x}"
             written[name] = self._against_base(name, part)
             if written[name] is part.ranges and len(part.ranges) > SCATTERED:
-                full[name] = part.numbers
+                full[name] = part.numbers[:]  # a copy: a list that is continued grows in place
 
         def remember(seq: int) -> None:
             self._bases.update((name, (seq, numbers)) for name, numbers in full.items())
@@ -240,6 +308,25 @@ def _members(text: str) -> list[_Member]:
     if _skip(text, at + 1) != len(text):
         raise NotJsonError("more text after the JSON object")
     return members
+
+
+def _more_elements(text: str) -> list[tuple[int, int]]:
+    """The spans of the elements in a list's continuation: white space and commas before each."""
+    spans: list[tuple[int, int]] = []
+    at = _skip(text, 0)
+    while at < len(text):
+        start = _skip(text, at, ",")
+        _, end = _value(text, start)
+        spans.append((start, end))
+        at = _skip(text, end)
+    return spans
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJsonError(str(error)) from None
 
 
 def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:

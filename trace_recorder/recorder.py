@@ -219,7 +219,7 @@ class TrajectoryRecorder:
                 **known(error=error, **self.context()),
             }
             body = {"messages": _listed(messages), "tools": _listed(tools)}
-            run.append_body("llm_interaction", to_json(about)[1:-1], to_json(body))
+            run.append_body("llm_interaction", to_json(about)[1:-1], to_json(body).encode())
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
         self,
@@ -252,7 +252,7 @@ class TrajectoryRecorder:
                 **self.context(),
             }
             body = {"llm_messages": None if llm_messages is None else _listed(llm_messages)}
-            run.append_body("agent_step", to_json(about)[1:-1], to_json(body))
+            run.append_body("agent_step", to_json(about)[1:-1], to_json(body).encode())
 
     def reward(
         self,

@@ -72,7 +72,7 @@ class Run:
             self._append(kind, data)
         self._writer.recorded()
 
-    def append_body(self, kind: str, members: str, body: str) -> None:
+    def append_body(self, kind: str, members: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object.
 
         `members` is the JSON text of the other members, without braces.

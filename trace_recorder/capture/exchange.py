@@ -49,7 +49,7 @@ class _Failed:
     run: Run
     interaction_id: str
     attempt: int
-    body: bytes
+    sent: Sent
 
 
 _failed: ContextVar[_Failed | None] = ContextVar("trace_recorder_failed_attempt", default=None)
@@ -82,7 +82,7 @@ class Exchange:
         last = _failed.get()
         if last is not None:
             _failed.set(None)
-            if last.run is self.run and last.body == self._sent.body:
+            if last.run is self.run and _is_same(last.sent, self._sent):
                 stated = dict(self._sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
                 return last.interaction_id, last.attempt + 1, not stated
         return self.run.next_id(), 0, False
@@ -104,8 +104,8 @@ class Exchange:
         )
         members = to_json(about)[1:-1]
         try:
-            self.run.append_body("llm_request", members, sent.body.decode())
-        except (NotJsonError, UnicodeDecodeError):
+            self.run.append_body("llm_request", members, sent.body)
+        except NotJsonError:
             self.run.append("llm_request", f"{{{members},{_as_text(sent.body)}}}")
 
     def _about(self) -> dict[str, Payload]:
@@ -124,7 +124,7 @@ class Exchange:
             self._streams = media in STREAM_TYPES or (status < 400 and asked and media != "application/json")
 
     def _remember_failure(self) -> None:
-        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent.body))
+        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
 
     def failed(self, error: BaseException) -> None:
         """Hear that there is no response: the connection failed, timed out, or was cancelled."""
@@ -177,7 +177,14 @@ class Exchange:
         text = self.run.mask(data.decode("utf-8", "surrogateescape"))
         self._text.append(text)
         packed = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogateescape"), 6)).decode()
-        self.run.append("llm_stream", to_json(self._about() | {"bytes": len(data), "zlib": packed}))
+        about = {
+            "status": self._status,
+            "headers": self._headers,
+            "time_to_first_token_seconds": self._seconds(self._first),
+            "bytes": len(data),
+            "zlib": packed,
+        }
+        self.run.append("llm_stream", to_json(self._about() | about))
 
     def ended(self) -> None:
         """Hear that the response came whole."""
@@ -239,6 +246,10 @@ class Exchange:
         if at is None:
             return None
         return round((time.perf_counter() if at < 0 else at) - self._began, 6)
+
+
+def _is_same(one: Sent, other: Sent) -> bool:
+    return one.url == other.url and one.body == other.body
 
 
 def _error_of(error: BaseException) -> dict[str, str]:

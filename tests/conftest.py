@@ -1,0 +1,33 @@
+"""What holds for every test: a clean environment, no recorder left over from the test before, repeatable properties.
+
+`HYPOTHESIS_PROFILE=search` looks further, and at random; without it a property is tried with the same examples each
+time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from trace_recorder.recorder import current
+
+_UNHURRIED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, database=None, max_examples=100, suppress_health_check=_UNHURRIED
+)
+settings.register_profile(
+    "search", deadline=None, database=None, max_examples=2000, suppress_health_check=_UNHURRIED, print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [name for name in os.environ if name.startswith("TRACE_RECORDER_") and name != "TRACE_RECORDER_WIRE"]:
+        monkeypatch.delenv(name)
+    token = current.set(None)
+    yield
+    current.reset(token)
