@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from zlib import crc32
@@ -46,23 +47,22 @@ def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
     assert journal.path.read_bytes() == head + b',"crc":"%08x"}\n' % crc32(head)
 
 
-@given(data=st.lists(json_objects, max_size=4))
-def test_what_is_appended_is_read_again(tmp_path_factory: pytest.TempPathFactory, data: list[object]) -> None:
+@given(st.lists(json_objects, max_size=4))
+def test_what_is_appended_is_read_again(data: list[dict[str, object]]) -> None:
     """Every record comes back whole, in order, with the seq and the crc that append gave, from where it stands."""
-    journal = Journal.create(tmp_path_factory.mktemp("journal") / "run.jsonl")
+    with tempfile.NamedTemporaryFile() as file:
+        journal = Journal(os.dup(file.fileno()), Path(file.name))
 
-    given_back = [journal.append("note", to_json(one), TIME) for one in data]
+        given_back = [journal.append("note", to_json(one), TIME) for one in data]
 
-    written = journal.path.read_bytes()
-    offsets = [0, *(at + 1 for at, byte in enumerate(written) if byte == ord("\n"))]
-    assert (
-        list(read(written))
-        == [
-            Record(seq, TIME, "note", one, crc, begin, end - begin - 1)  # type: ignore[arg-type]
-            for (seq, crc), one, begin, end in zip(given_back, data, offsets, offsets[1:], strict=True)
-        ]
-    )
-    journal.close()
+        journal.close()
+        written = Path(file.name).read_bytes()
+    ends = [at for at, byte in enumerate(written) if byte == ord("\n")]
+    assert list(read(written)) == [
+        Record(seq, TIME, "note", one, crc, begin, end - begin)
+        for (seq, crc), one, begin, end in zip(given_back, data, [0, *(end + 1 for end in ends)], ends, strict=False)
+    ]
+    assert len(ends) == len(data)
 
 
 def test_every_cut_reads_as_a_prefix() -> None:
@@ -119,19 +119,21 @@ def test_any_number_of_records_in_one_line_are_read() -> None:
     assert [one.seq for one in records(b"".join(one.rstrip(b"\n") for one in lines))] == list(range(1, 2001))
 
 
-def test_a_long_damaged_line_is_passed_over_in_time() -> None:
-    """A damaged line of 600 KB that looks at 60,000 places like the beginning of a record is read in two seconds."""
-    found = python(
+def test_a_long_damaged_line_is_passed_over_in_time(tmp_path: Path) -> None:
+    """A damaged line that looks at 60,000 places like the beginning of a record takes no minutes to read."""
+    broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
+    (tmp_path / "run.jsonl").write_bytes(broken)
+
+    ended = python(
         """
-        from tests.recording import line
-        from trace_recorder.journal import read
-        broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
-        print(len(list(read(broken))))
+        import sys; from pathlib import Path; from trace_recorder.journal import read
+        print(len(list(read(Path(sys.argv[1]).read_bytes()))))
         """,
-        cpu_seconds=3,
+        tmp_path / "run.jsonl",
+        cpu_seconds=2,
     )
 
-    assert (found.returncode, found.stdout) == (0, "1\n")
+    assert (ended.returncode, ended.stdout) == (0, "1\n")
 
 
 @given(

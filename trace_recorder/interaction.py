@@ -32,11 +32,13 @@ class Call:
         self._streams: list[Record] = []
         self._endings: dict[int, Record] = {}
         self._made: LLMInteraction | None = None
+        self._whole: bool | None = None
 
     def add(self, record: Record) -> None:
         """Take one more record of this interaction."""
         self.__dict__.pop("joined", None)
         self._made = None
+        self._whole = None
         if record.kind in ENDINGS:
             self._endings[record.data.get("attempt", 0)] = record
         elif record.kind == "llm_stream":
@@ -72,7 +74,9 @@ class Call:
 
     def is_whole(self) -> bool:
         """Whether the request can be put together, and leads to the records that its writer meant."""
-        return bool(self._requests) and (self.by_hand or self.raw_request() is not None or "items" not in self.begin)
+        if self._whole is None:
+            self._whole = bool(self._requests) and ("items" not in self.begin or self.raw_request() is not None)
+        return self._whole
 
     def checks(self) -> bool:
         """Whether every request's ranges agree with their check values."""
@@ -159,6 +163,9 @@ class Call:
         body, reader = self.raw_response(), self._reader()
         if body is None or reader is None or _status(self.ending) >= 400:
             return None
+        response = reader.read_response(body)
+        if not any(call.call_id_made_up for call in response.tool_calls):
+            return response
         made_up = sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
         return reader.read_response(body, made_up)
 

@@ -30,6 +30,9 @@ from trace_recorder.snapshot import Snapshot, Writer
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable by which a process tells its children the id of its trajectory."""
 
+UNDER_WAY = frozenset({"llm_request", "llm_stream"})
+"""Kinds of records after which something more is to come at once."""
+
 _STARTED = time.time()
 
 
@@ -70,7 +73,7 @@ class Run:
         with self._lock:
             self._be_open()
             self._append(kind, data)
-        self._writer.recorded()
+        self._writer.recorded(under_way=kind in UNDER_WAY)
 
     def append_body(self, kind: str, members: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object.
@@ -82,7 +85,7 @@ class Run:
             encoded = self._items.encode(body)
             seq, _ = self._append(kind, f"{{{members},{encoded.members()}}}")
             encoded.written(seq)
-        self._writer.recorded()
+        self._writer.recorded(under_way=kind in UNDER_WAY)
 
     def _be_open(self) -> None:
         if self.closed:

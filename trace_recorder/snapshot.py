@@ -4,24 +4,25 @@ A snapshot is written to a fresh temporary file and renamed over the last one: a
 the last good one is never harmed. It is a function of the journal alone, which is read from where the last snapshot
 stopped; interactions that have not changed since keep their serialised text.
 
-While the document is small it is written with every record, before the recording call returns. A larger one is
-written by a thread of its own, when fifty times the cost of its last writing has passed; and always at the end.
+While the document is small it is written with every record that tells of something that has happened, before the
+recording call returns. What is only under way, a request that waits, a part of a stream, is shown by a thread of
+its own within a twentieth of a second, if it still is under way then; so is all of a larger document, when fifty
+times the cost of its last writing has passed. At the end it is written always.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from trace_recorder import journal
 from trace_recorder.conversation import Payload
 from trace_recorder.document import Deltas
 from trace_recorder.fold import Fold
+from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import AgentStep, History, LLMInteraction, Trajectory
 
 SMALL = 256 * 1024
@@ -30,6 +31,8 @@ INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
 PATIENCE = 50
 """A large document is written when this many times the cost of its last writing has passed."""
+SOON = 0.05
+"""After how many seconds the document shows what is under way."""
 
 
 class Snapshot:
@@ -48,6 +51,7 @@ class Snapshot:
         self._fold = Fold()
         self._read = 0
         self._pieces: dict[str, tuple[LLMInteraction, str]] = {}
+        self._steps: dict[int, tuple[AgentStep, str]] = {}
         self._deltas = Deltas()
 
     def write(self) -> None:
@@ -72,7 +76,9 @@ class Snapshot:
             self._history = "delta"
             self._pieces.clear()
             pieces = list(self._texts(trajectory))
-        self._replace("".join(pieces).encode())
+        content = "".join(pieces).encode()
+        replace_file(self.path, content, sync=self._sync)
+        self.size = len(content)
 
     def _read_on(self) -> None:
         with self._journal_path.open("rb") as file:
@@ -87,7 +93,7 @@ class Snapshot:
         yield "{\n" + _members(trajectory.head()) + ',\n"llm_interactions": ['
         yield from _array(self._interaction(one) for one in trajectory.llm_interactions)
         yield '],\n"agent_steps": ['
-        yield from _array(_step(step) for step in trajectory.agent_steps)
+        yield from _array(self._step(number, step) for number, step in enumerate(trajectory.agent_steps))
         yield "],\n" + _members(trajectory.tail(self._history)) + "\n}\n"
 
     def _interaction(self, one: LLMInteraction) -> str:
@@ -98,26 +104,12 @@ class Snapshot:
             self._pieces[one.interaction_id] = one, text
         return text
 
-    def _replace(self, content: bytes) -> None:
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            try:
-                written = os.write(fd, content)
-                while written < len(content):
-                    written += os.write(fd, content[written:])
-                if self._sync:
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-            temporary.replace(self.path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-        if self._sync:
-            journal.sync_directory(self.path.parent)
-        self.size = len(content)
+    def _step(self, number: int, step: AgentStep) -> str:
+        last, text = self._steps.get(number, (None, ""))
+        if last is None or last.interaction is not step.interaction or last != step:
+            text = _dump(step.to_document())
+            self._steps[number] = step, text
+        return text
 
 
 def _dump(value: Payload) -> str:
@@ -126,10 +118,6 @@ def _dump(value: Payload) -> str:
 
 def _members(document: dict[str, Payload]) -> str:
     return ",\n".join(f"{_dump(name)}: {_dump(value)}" for name, value in document.items())
-
-
-def _step(step: AgentStep) -> str:
-    return _dump(step.to_document())
 
 
 def _array(texts: Iterator[str]) -> Iterator[str]:
@@ -145,16 +133,22 @@ class Writer:
         self._guarded = guarded
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._due = False
         self._closed = False
+        self._due = False
+        self._idle = True
 
-    def recorded(self) -> None:
-        """Hear that a record was written."""
-        if self._snapshot.size <= SMALL:
+    def recorded(self, *, under_way: bool = False) -> None:
+        """Hear that a record was written, of something that has happened, or that is under way."""
+        if self._snapshot.size <= SMALL and not under_way:
+            self._due = False
             self.save()
             return
+        self._due = True
+        if self._idle:
+            self._wake_up()
+
+    def _wake_up(self) -> None:
         with self._wake:
-            self._due = True
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
                 self._thread.start()
@@ -174,15 +168,17 @@ class Writer:
         self.save()
 
     def _run(self) -> None:
+        pause = SOON
         while True:
             with self._wake:
+                self._idle = True
                 self._wake.wait_for(lambda: self._due or self._closed)
-                if self._closed:
-                    return
-                self._due = False
-            began = time.perf_counter()
-            self._guarded(self._snapshot.write)
-            pause = PATIENCE * (time.perf_counter() - began)
-            with self._wake:
+                self._idle = False  # while this is so, what is recorded need not wake anybody
                 if self._wake.wait_for(lambda: self._closed, timeout=pause):
                     return
+            pause = SOON
+            if self._due:  # it may have been written meanwhile
+                self._due = False
+                began = time.perf_counter()
+                self.save()
+                pause = max(SOON, PATIENCE * (time.perf_counter() - began))

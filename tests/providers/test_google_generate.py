@@ -144,6 +144,18 @@ def test_a_response_is_read():
     )
 
 
+def test_what_an_sdk_dumps_is_read():
+    """An answer that the SDK's own object was turned into, with its nulls and in snake_case, reads the same."""
+    part = {"text": "a", "thought": None, "function_call": None, "inline_data": None}
+    call = {"text": None, "function_call": {"id": "c", "name": "f", "args": {"a": 1}, "will_continue": None}}
+    candidate = {"content": {"parts": [part, call], "role": "model"}, "finish_reason": "STOP", "safety_ratings": None}
+    usage = {"prompt_token_count": 3, "candidates_token_count": 4, "cached_content_token_count": None}
+    body = {"candidates": [candidate], "model_version": "m", "response_id": "r", "usage_metadata": usage}
+    calls = (ToolCall("c", "f", {"a": 1}),)
+    choice = Choice(0, "a", tool_calls=calls, finish_reason="STOP")
+    assert read_response(body) == LLMResponse("a", None, calls, "STOP", Usage(3, 4), "m", "r", (choice,))
+
+
 @pytest.mark.parametrize(("number", "word"), [(1, "STOP"), (2, "MAX_TOKENS"), (9, "9")])
 def test_a_finish_reason_may_be_a_number(number, word):
     """Of the numbers that some clients ask for, those on which the servers agree are given in words."""

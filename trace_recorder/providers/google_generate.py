@@ -148,7 +148,7 @@ def _kind(part: Payload) -> str:
 def _said(part: Payload) -> bool:
     """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
     kind = _kind(part)
-    return kind == "functionCall" or (kind in ("text", "thought") and part.keys() <= {"text", "thought"})
+    return kind == "functionCall" or (kind != "other" and Members(part).rest().keys() <= {"text", "thought"})
 
 
 def _texts(parts: list[Payload], kind: str) -> str | None:
@@ -304,7 +304,7 @@ class _Candidate:
         if text is None:
             call = _continued(before, part)
             self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
-        elif pieces and before == kind and kind in ({}, {"thought": True}):
+        elif pieces and kind in ({}, {"thought": True}) and before == kind:
             pieces.append(text)
         else:
             self._parts.append((kind, [text]))

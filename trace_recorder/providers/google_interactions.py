@@ -67,8 +67,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
     left = Members(body)
     name = "steps" if "steps" in as_dict(body) else "outputs"
     steps = left.array(name)
-    asked = [place for place, step in enumerate(steps) if _kind(step) == "user_input"]
-    blocks = [block for step in steps[asked[-1] + 1 if asked else 0 :] for block in _blocks(step)]
+    blocks = [block for step in _answering(steps) for block in _blocks(step)]
     kept = [step for step in steps if not _said(step)]
     choice = Choice(
         index=0,
@@ -106,6 +105,12 @@ def _several(value: Payload) -> list[Payload]:
 
 def _kind(element: Payload) -> str:
     return as_text(as_dict(element).get("type")) or ""
+
+
+def _answering(steps: list[Payload]) -> list[Payload]:
+    """The steps after the last input, where an interaction is given with its inputs."""
+    asked = [place for place, step in enumerate(steps) if _kind(step) == "user_input"]
+    return steps[asked[-1] + 1 :] if asked else steps
 
 
 def _role(element: Payload) -> str:

@@ -1,0 +1,6 @@
+"""`python -m trace_recorder.cli` is `trace-recorder`."""
+
+from trace_recorder.cli.entry import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""The way in: what `trace-recorder` runs, also where typer and rich, which the commands are made with, are missing."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+
+def main() -> None:
+    """Run the command line, and exit: 0 where all is well, 1 where something is not, 2 where it was misused."""
+    try:
+        from trace_recorder.cli.commands import app  # noqa: PLC0415 - it imports what may be missing
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
+            raise
+        sys.exit("trace-recorder: the command line needs typer and rich: pip install 'trace-recorder[cli]'")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever a run recorded can be shown in any encoding
+            stream.reconfigure(errors="backslashreplace")
+    app()

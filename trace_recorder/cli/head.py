@@ -1,0 +1,100 @@
+"""The head of a run: what it was for, how it ended, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from trace_recorder.cli.terminal import Entry, counted, heading, moment, seconds, text_of
+from trace_recorder.conversation import Payload
+from trace_recorder.metrics import metrics_of
+from trace_recorder.trajectory import ErrorInfo, Gap, Reward, Trajectory
+
+_SUCCESS = {True: ", success", False: ", no success"}
+
+
+def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
+    """Tell what is known of a run as a whole."""
+    metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
+    yield heading(name)
+    yield Entry("task", text_of(trajectory.task))
+    yield Entry("status", status_of(trajectory), style="" if trajectory.success is not False else "red")
+    yield Entry("error", error_of(trajectory.error), style="red")
+    yield Entry("result", text_of(trajectory.final_result))
+    yield Entry("model", ", ".join(filter(None, (text_of(trajectory.provider), text_of(trajectory.model)))))
+    yield Entry("time", _time(trajectory))
+    yield Entry("calls", _calls(metrics))
+    yield Entry("tokens", tokens_of(metrics))
+    yield from (Entry("metadata", f"{name}: {text_of(value)}") for name, value in trajectory.metadata.items())
+    yield from (Entry("annotation", f"{name}: {text_of(value)}") for name, value in trajectory.annotations.items())
+    yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
+    yield from _gaps(trajectory.gaps)
+
+
+def status_of(trajectory: Trajectory) -> str:
+    """Tell how a run ended, and whether the task succeeded, if that was said."""
+    return trajectory.status + (_SUCCESS[trajectory.success] if isinstance(trajectory.success, bool) else "")
+
+
+def error_of(error: ErrorInfo | None) -> str:
+    """Tell an error: its class, its message, and the HTTP status where there is one."""
+    if error is None:
+        return ""
+    status = f" (HTTP {error.status})" if error.status else ""
+    return f"{error.type}: {text_of(error.message)}{status}"
+
+
+def tokens_of(counts: Mapping[str, Payload]) -> str:
+    """Tell the tokens that are known, and the provider's bill."""
+    parts = [f"{counts[name]:,} {word}" for name, word in _TOKENS if counts.get(name) is not None]
+    if counts.get("cost") is not None:
+        parts.append(f"{counts['cost']:.6g} USD")
+    return ", ".join(parts)
+
+
+_TOKENS = (
+    ("input_tokens", "in"),
+    ("cache_read_input_tokens", "read from the cache"),
+    ("cache_creation_input_tokens", "written to the cache"),
+    ("output_tokens", "out"),
+    ("reasoning_tokens", "for reasoning"),
+)
+
+
+def _time(trajectory: Trajectory) -> str:
+    took = f"took {seconds(trajectory.execution_time)}" if trajectory.execution_time is not None else ""
+    return ", ".join(filter(None, (moment(trajectory.start_time), took)))
+
+
+def _calls(metrics: Mapping[str, Payload]) -> str:
+    """Tell how much was done: 9 LLM calls (1 failed, 10 attempts, 8.1 s), 8 tool calls (1 failed), 9 steps."""
+    calls, attempts = metrics.get("llm_calls", 0), metrics.get("attempts", 0)
+    failed = metrics.get("failed_llm_calls"), metrics.get("failed_tool_calls")
+    spent = metrics.get("llm_seconds")
+    about = [f"{failed[0]} failed" if failed[0] else "", f"{attempts} attempts" if attempts > calls else ""]
+    about += [seconds(spent) if spent else ""]
+    return ", ".join(
+        (
+            counted(calls, "LLM call") + _in_brackets(about),
+            counted(metrics.get("tool_calls", 0), "tool call")
+            + _in_brackets([f"{failed[1]} failed" if failed[1] else ""]),
+            counted(metrics.get("agent_steps", 0), "step"),
+        )
+    )
+
+
+def _in_brackets(parts: Iterable[str]) -> str:
+    said = ", ".join(filter(None, parts))
+    return f" ({said})" if said else ""
+
+
+def _reward(reward: Reward) -> str:
+    of = "" if reward.step_number is None else f" for step {text_of(reward.step_number)}"
+    weight = "" if reward.weight == 1 else f", weight {text_of(reward.weight)}"
+    why = f": {text_of(reward.explanation)}" if reward.explanation else ""
+    return f"{text_of(reward.name)} {text_of(reward.value)}{weight}{of}{why}"
+
+
+def _gaps(gaps: Iterable[Gap]) -> Iterator[Entry]:
+    for gap in gaps:
+        at = f"{moment(gap.timestamp)}: " if gap.timestamp else ""
+        yield Entry("gap", f"{at}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")

@@ -1,0 +1,190 @@
+"""One run, step by step, for people: what was new to the model, what it said, what its tools gave.
+
+Steps and LLM calls stand in the order of time. A derived step is one with the call that it derives from; steps that
+the agent recorded itself, and calls that belong to no step, stand by themselves. What was shown is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from trace_recorder.cli.head import error_of, tokens_of
+from trace_recorder.cli.prompts import Prompts
+from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
+from trace_recorder.conversation import Choice, LLMResponse, Message, ToolCall, ToolResult
+from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+
+_SHORT = 100
+"""Arguments of up to this many characters stand on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A step that the agent recorded, a call, or a derived step, which is both."""
+
+    step: AgentStep | None
+    call: LLMInteraction | None
+
+    @property
+    def step_number(self) -> int | None:
+        """The step that it is, or belongs to."""
+        return self.step.step_number if self.step else self.call.step_number if self.call else None
+
+    @property
+    def time(self) -> float:
+        """When it was, in seconds; 0 where that cannot be read."""
+        timestamp = self.step.timestamp if self.step else self.call.timestamp if self.call else ""
+        try:
+            return datetime.fromisoformat(timestamp).timestamp()
+        except (ValueError, TypeError):
+            return 0.0
+
+
+def parts_of(trajectory: Trajectory) -> list[Part]:
+    """The steps and calls of a run, in the order of time."""
+    in_steps = {step.interaction.interaction_id for step in trajectory.agent_steps if step.interaction}
+    parts = [Part(step, step.interaction) for step in trajectory.agent_steps]
+    parts += [Part(None, one) for one in trajectory.llm_interactions if one.interaction_id not in in_steps]
+    return sorted(parts, key=lambda part: part.time)
+
+
+class Show:
+    """Tells of the parts of a run, one after another."""
+
+    def __init__(self, *, full: bool, running: bool) -> None:
+        self._full = full
+        self._running = running
+        self._prompts = Prompts()
+
+    def part(self, part: Part) -> Iterator[Entry]:
+        """Tell of a step or a call, given that people have seen those before it."""
+        yield heading(_title(part))
+        if part.call:
+            yield from self._call(part.call)
+        if part.step:
+            yield from self._step(part.step)
+        elif part.call and part.call.response:
+            yield from self._tools(part.call.response.tool_calls, ())
+
+    def _call(self, call: LLMInteraction) -> Iterator[Entry]:
+        response = call.response
+        yield Entry("call", _about(call))
+        if len(call.attempts) > 1:
+            yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
+        yield from self._prompt(call.interaction_id, call.input_messages, response)
+        if response:
+            yield from self._answer(response)
+            for choice in response.choices[1:]:
+                yield from self._choice(choice)
+        yield Entry("error", error_of(call.error), style="red")
+        yield Entry("incomplete", _incomplete(call, running=self._running), style="yellow")
+
+    def _step(self, step: AgentStep) -> Iterator[Entry]:
+        if step.interaction is None:
+            response = step.llm_response
+            given_by = self._prompts.whose(response) if response else None
+            if step.llm_messages is not None:
+                yield from self._prompt(f"step {step.step_number}", step.llm_messages, response)
+            if given_by:
+                yield Entry("answer", f"as in {given_by}")
+            elif response:
+                yield from self._answer(response)
+        yield from self._tools(step.tool_calls, step.tool_results)
+        if not step.derived:
+            yield Entry("reflection", text_of(step.reflection))
+            yield Entry("error", text_of(step.error), style="red")
+        yield from (Entry(name, text_of(value, full=self._full)) for name, value in step.extra.items())
+
+    def _prompt(self, name: str, messages: Sequence[Message], answer: LLMResponse | None) -> Iterator[Entry]:
+        news = self._prompts.news(name, messages, answer)
+        yield Entry("prompt", news.summary)
+        for message in news.messages:
+            yield Entry("thought", message.reasoning or "", indent=4, style="italic")
+            yield Entry(message.role, text_of(message.content, full=self._full), indent=4)
+            for call in message.tool_calls:
+                yield from self._tool(call, indent=4)
+
+    def _answer(self, response: LLMResponse) -> Iterator[Entry]:
+        yield Entry("tokens", tokens_of(asdict(response.usage)) if response.usage else "")
+        yield Entry("thought", response.reasoning or "", style="italic")
+        yield Entry("answer", response.content or "", style="green")
+
+    def _choice(self, choice: Choice) -> Iterator[Entry]:
+        yield Entry("thought", choice.reasoning or "", style="italic")
+        yield Entry(f"choice {choice.index}", choice.content or "", style="green")
+        for call in choice.tool_calls:
+            yield from self._tool(call)
+
+    def _tools(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[Entry]:
+        self._prompts.results_shown(results)
+        left = list(results)
+        for call in calls:
+            yield from self._tool(call)
+            for result in [one for one in left if one.call_id == call.call_id][:1]:
+                left.remove(result)
+                yield from self._result(result, indent=4)
+        for result in left:
+            yield from self._result(result, indent=2)
+
+    def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:
+        """Tell a tool call on one line, or with a line for each of its arguments."""
+        arguments = call.arguments
+        short = compact(arguments, full=True)
+        if not isinstance(arguments, dict) or len(short) <= _SHORT:
+            yield Entry("tool", f"{call.name} {text_of(arguments) if isinstance(arguments, str) else short}", indent)
+            return
+        yield Entry("tool", call.name, indent)
+        yield from (Entry(name, text_of(value, full=self._full), indent + 2) for name, value in arguments.items())
+
+    def _result(self, result: ToolResult, indent: int) -> Iterator[Entry]:
+        failed = result.success is False
+        yield Entry("failed", text_of(result.error) or ("no reason given" if failed else ""), indent, style="red")
+        yield Entry("result", text_of(result.result, full=self._full), indent)
+
+
+def _title(part: Part) -> str:
+    step, call = part.step, part.call
+    agent = step.agent if step else call.agent if call else None
+    words = [
+        f"step {step.step_number}" if step else "",
+        call.interaction_id if call else "",
+        f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
+        step.state if step else "",
+        f"agent {agent}" if agent else "",
+        moment(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _about(call: LLMInteraction) -> str:
+    """Tell of a call on one line: who served it, in which dialect, how long it took, why it ended."""
+    response, first = call.response, call.time_to_first_token_seconds
+    served = response.model if response and response.model != call.model else None
+    words = [
+        " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
+        call.api or "recorded by hand",
+        seconds(call.duration_seconds),
+        f"first token after {seconds(first)}" if first is not None else "",
+        response.finish_reason if response else None,
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _attempt(attempt: Attempt) -> str:
+    status = f"HTTP {attempt.status}" if attempt.status else ""
+    words = [status, seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
+    about = ", ".join(filter(None, words)) or "no answer"
+    return f"{attempt.number}, {about}" + (f": {error_of(attempt.error)}" if attempt.error else "")
+
+
+def _incomplete(call: LLMInteraction, *, running: bool) -> str:
+    """Tell why a call is not complete; nothing where it is, or where its error says it."""
+    if call.complete or (call.error and not call.ended_by):
+        return ""
+    if call.ended_by:
+        return f"it ended early: {call.ended_by}"
+    if call.response is None:
+        return "in flight, no answer yet" if running else "the run ended before there was an answer"
+    return "in flight, the answer is still coming" if running else "the run ended in the middle of the answer"
