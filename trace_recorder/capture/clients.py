@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -45,6 +46,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
         _put(place, fresh)
     for http_client in http_clients:
         _follow_loops(http_client, fresh)
+    _leave_aiohttp(client)
     return client
 
 
@@ -56,6 +58,7 @@ def unwrap(client: Client) -> Client:
             transport = place.get()
             if isinstance(transport, SyncRecording | AsyncRecording):
                 place.put(transport.inner)
+    vars(_google_client(client)).pop("_use_aiohttp", None)
     return client
 
 
@@ -119,9 +122,21 @@ def _candidates(client: object) -> Iterator[object]:
     yield client
     inside = _attribute(client, "_client")  # openai, anthropic, ollama
     yield inside
-    google = _attribute(client, "_api_client")  # google-genai, and its `.aio`
+    google = _google_client(client)
     yield _attribute(google, "_httpx_client")
     yield _attribute(google, "_async_httpx_client")
+
+
+def _google_client(client: object) -> object:
+    """The inner client of google-genai's Client, and of its `.aio`; an empty object for any other client."""
+    return getattr(client, "_api_client", None) or SimpleNamespace()
+
+
+def _leave_aiohttp(client: object) -> None:
+    """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
+    google = _google_client(client)
+    if hasattr(google, "_use_aiohttp"):
+        vars(google)["_use_aiohttp"] = lambda: False
 
 
 def _attribute(owner: object, name: str) -> object:
