@@ -1,0 +1,43 @@
+"""The wheel: built, installed into an empty environment, used by the README's first example."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from tests.capture.server import CHAT, plain, serving
+from trace_recorder import load
+
+ROOT = Path(__file__).parents[1]
+
+
+def first_example() -> str:
+    """The README's first Python block, with an agent for it to run."""
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    agent = "def run_my_agent(client):\n    client.chat.completions.create(model='m', messages=[])\n"
+    return agent + block[1]
+
+
+def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
+    """A wheel of this tree, installed with its openai extra and nothing else, runs the README's first example."""
+    wheels, environment = tmp_path / "wheels", tmp_path / "environment"
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True)
+    [wheel] = wheels.iterdir()
+    venv.create(environment, with_pip=False)
+    python = str(environment / "bin" / "python")
+    subprocess.run([*pip, "--python", python, "install", f"{wheel}[openai]"], check=True)
+
+    with serving(plain(CHAT)) as server:
+        keys = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k", "PATH": os.environ["PATH"]}
+        subprocess.run([python, "-c", first_example()], cwd=tmp_path, env=keys, check=True)
+
+    [document] = (tmp_path / "trajectories").glob("*.json")
+    trajectory = load(document)
+    assert (trajectory.task, trajectory.status) == ("fix the failing test", "completed")
+    assert [one.response and one.response.content for one in trajectory.llm_interactions] == ["hi"]
