@@ -91,7 +91,6 @@ def asked(*messages: Payload, **parameters: Payload) -> Payload:
 
 
 TOOL = {"type": "function", "function": {"name": "bash", "description": "run", "parameters": {"type": "object"}}}
-IMAGE = "data:image/png;base64," + "iVBORw0K" * 600
 
 
 def rich_run(path: Path) -> Path:

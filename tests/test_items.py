@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.recording import TIME, Payload, exactly, json_objects, json_texts, json_values
 from trace_recorder import items
-from trace_recorder.items import ItemEncoder, ItemTable, NotJsonError, parse
+from trace_recorder.items import Encoded, ItemEncoder, ItemTable, NotJsonError, parse
 from trace_recorder.journal import BadLine, Journal, Record, read
 
 LARGE = "x" * items.LARGE_STRING
@@ -29,7 +29,8 @@ class Store:
         self._writes_left = refused
         self._encoder = ItemEncoder(self._write)
 
-    def _write(self, kind: str, data: str) -> tuple[int, int]:
+    def _write(self, kind: str, about: str, said: str) -> tuple[int, int]:
+        data = f"{{{about},{said}}}"
         self._writes_left -= 1
         if self._writes_left == 0:
             raise OSError("no room")
@@ -42,7 +43,7 @@ class Store:
         for text in texts:
             self.lost.append(text)
             encoded = self._encoder.encode(text.encode())
-            seq, _ = self._write("llm_request", f"{{{encoded.members()}}}")
+            seq, _ = self._write("llm_request", *members(encoded))
             encoded.written(seq)
             self.lost.remove(text)
 
@@ -59,6 +60,11 @@ class Store:
             found.append(table.expand(record["data"]))
             assert table.check(record["data"])
         return found
+
+
+def members(encoded: Encoded) -> tuple[str, str]:
+    """The two parts of a record's data that an encoded request makes."""
+    return f'"items":{encoded.items},"check":{encoded.check}', f'"body":{encoded.body}'
 
 
 def both_ways(*texts: str) -> list[Payload]:
@@ -290,14 +296,14 @@ def elided_outputs() -> Iterator[list[Payload]]:
 def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
     """Write every call through the encoder to a journal; return the journal's size after each, and the last texts."""
     journal = Journal.create(path)
-    encoder = ItemEncoder(lambda kind, data: journal.append(kind, data, TIME))
+    encoder = ItemEncoder(lambda kind, about, said: journal.append(kind, f"{{{about},{said}}}", TIME))
     sizes, texts = [], []
     spelled: dict[int, tuple[Payload, str]] = {}
     for messages in calls:
         parts = [spelled.setdefault(id(one), (one, json.dumps(one)))[1] for one in messages]
         text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
         encoded = encoder.encode(text.encode())
-        seq, _ = journal.append("llm_request", f"{{{encoded.members()}}}", TIME)
+        seq, _ = journal.append("llm_request", "{" + ",".join(members(encoded)) + "}", TIME)
         encoded.written(seq)
         sizes.append(journal.size)
         texts.append(text)
@@ -350,9 +356,9 @@ def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
     calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
     texts = [json.dumps({"messages": [{"content": one} for one in call]}) for call in calls]
     journal = Journal.create(path)
-    encoder = ItemEncoder(lambda kind, data: journal.append(kind, data, TIME))
+    encoder = ItemEncoder(lambda kind, about, said: journal.append(kind, f"{{{about},{said}}}", TIME))
     for text in texts:
-        journal.append("llm_request", f"{{{encoder.encode(text.encode()).members()}}}", TIME)
+        journal.append("llm_request", "{" + ",".join(members(encoder.encode(text.encode()))) + "}", TIME)
     journal.close()
     whole = list(read(path.read_bytes()))
 

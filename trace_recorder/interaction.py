@@ -119,8 +119,11 @@ class Call:
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the stream that came to the newest attempt."""
         attempt = self.begin.get("attempt", 0)
-        parts = [record.data["zlib"] for record in self._streams if record.data.get("attempt", 0) == attempt]
-        return b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) if parts else None
+        parts = [record.data.get("zlib", "") for record in self._streams if record.data.get("attempt", 0) == attempt]
+        try:
+            return b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) if parts else None
+        except (ValueError, TypeError, zlib.error):
+            return None
 
     @cached_property
     def joined(self) -> JoinedStream | None:

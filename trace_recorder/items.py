@@ -44,8 +44,9 @@ LANES = 8
 LANE_BYTES = 16 * 1024 * 1024
 """How many requests are remembered for the next to be held against, and of how many bytes together."""
 
-Write = Callable[[str, str], tuple[int, int]]
-"""Appends a record of a kind with its data as JSON text; returns its (seq, crc)."""
+Write = Callable[[str, str, str], tuple[int, int]]
+"""Appends a record of a kind, with members about it and members in which secrets are masked, both as JSON text;
+returns its (seq, crc)."""
 
 
 class NotJsonError(ValueError):
@@ -136,10 +137,6 @@ class Encoded:
     items: str
     check: str
     written: Callable[[int], None]
-
-    def members(self) -> str:
-        """The three as members of a record's data."""
-        return f'"body":{self.body},"items":{self.items},"check":{self.check}'
 
 
 class ItemEncoder:
@@ -253,8 +250,7 @@ class ItemEncoder:
             return known
         strings: dict[str, int] = {}
         shorter = _STRING.sub(lambda found: self._string(found, text, strings), text) if _is_large(text) else text
-        beside = f',"strings":{_dump(strings)}' if strings else ""
-        return self._new(key, "n", one_line(shorter) + beside)
+        return self._new(key, "n", one_line(shorter), strings)
 
     def _string(self, found: re.Match[str], text: str, strings: dict[str, int]) -> str:
         if found.end() - found.start() < LARGE_STRING or _COLON.match(text, found.end()):
@@ -267,9 +263,10 @@ class ItemEncoder:
         strings[placeholder] = number
         return f'"{placeholder}"'
 
-    def _new(self, key: bytes, name: str, value: str) -> tuple[int, int]:
+    def _new(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> tuple[int, int]:
         number = self._next[name]
-        _, crc = self._write("item", f'{{"{name}":{number},"value":{value}}}')
+        about = f'"{name}":{number},"strings":{_dump(strings)}' if strings else f'"{name}":{number}'
+        _, crc = self._write("item", about, f'"value":{value}')
         self._next[name] = number + 1
         self._known[key] = number, crc
         if len(self._known) > KNOWN_ITEMS:

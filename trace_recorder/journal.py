@@ -14,6 +14,7 @@ import json
 import os
 import re
 import socket
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,10 +31,17 @@ try:
 except ImportError:  # pragma: no cover - Windows has no advisory locks of this kind
     fcntl = None
 
+BINARY = getattr(os, "O_BINARY", 0)
+"""Windows opens files as text unless it is told not to."""
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
 _CRC_TAIL = len(',"crc":"00000000"}')
 _LINE_START = b'{"seq":'
+_DAMAGED = "not a record, or its CRC does not match"
+_TORN = "the file ends in the middle of a record"
+_TRIES = 8
+"""At how many places before an end a record may begin; more than one only where a record holds another."""
+_MARK = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
 
 
@@ -83,7 +91,7 @@ class Journal:
         Raises FileExistsError where the name is taken. With `sync`, the directory entry is on disk on return.
         """
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
         try:
             if fcntl is not None:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,6 +173,8 @@ def _link_exclusively(temporary: Path, path: Path) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Have the directory's entries on disk, so that a new or renamed file survives power loss."""
+    if os.name == "nt":  # Windows has no handle of a directory to flush
+        return
     fd = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -187,17 +197,31 @@ def _read_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | Bad
     record = _parse(line, offset)
     if record is not None:
         yield record
-        return
-    at = line.rfind(_LINE_START, 1)
-    while at > 0:  # a record welded onto a torn one, or onto a block of NULs, is whole in itself
-        record = _parse(line[at:], offset + at)
-        if record is not None:
-            yield from _read_line(line[:at], offset, torn=False)
-            yield record
-            return
-        at = line.rfind(_LINE_START, 1, at)
-    why = "the file ends in the middle of a record" if torn else "not a record, or its CRC does not match"
-    yield BadLine(offset, len(line), why, torn)
+    else:
+        yield from _salvage(line, offset, torn=torn)
+
+
+def _salvage(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
+    """Read a damaged line: a record welded onto a torn one, or onto a block of NULs, is whole in itself."""
+    begins: deque[int] = deque(maxlen=_TRIES)
+    passed = 0
+    tries = 0
+    for mark in _MARK.finditer(line):
+        if mark[0].startswith(_LINE_START):
+            begins.append(mark.start())
+            continue
+        for begin in reversed(begins) if tries < 1000 else ():
+            record = _parse(line[begin : mark.end()], offset + begin)
+            if record is not None:
+                if begin > passed:
+                    yield BadLine(offset + passed, begin - passed, _DAMAGED, torn=False)
+                yield record
+                passed = mark.end()
+                begins.clear()
+                break
+            tries += 1
+    if passed < len(line):
+        yield BadLine(offset + passed, len(line) - passed, _TORN if torn else _DAMAGED, torn)
 
 
 def _parse(line: bytes, offset: int) -> Record | None:

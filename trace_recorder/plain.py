@@ -32,6 +32,11 @@ def to_json(value: object) -> str:
     return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def members(value: Mapping[str, object]) -> str:
+    """Write a mapping's members as JSON text, without the braces around them."""
+    return to_json(value)[1:-1]
+
+
 def plain(value: object) -> Payload:
     """Copy any value into dicts, lists, strings, numbers, booleans and None."""
     return _plain(value, 0, ())

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from datetime import datetime
 from pathlib import Path
@@ -26,9 +26,10 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Failure, Guard
 from trace_recorder.journal import Journal, now
-from trace_recorder.plain import handed_over, plain, to_json
+from trace_recorder.plain import handed_over, members, plain, to_json
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
+from trace_recorder.trajectory import Status
 
 logger = logging.getLogger("trace_recorder")
 
@@ -112,7 +113,7 @@ class TrajectoryRecorder:
                     "Call finalize() first.",
                     stacklevel=2,
                 )
-                self._close({"status": "interrupted"})
+                self._close("interrupted")
             self._about = self._about | given
             self._open()
         current.set(self)
@@ -127,7 +128,7 @@ class TrajectoryRecorder:
         """
         with self._lock:
             self._run_for("finalize()")
-            self._close({"status": "completed", "success": success, "final_result": plain(final_result)})
+            self._close("completed", success, final_result)
 
     finalize_recording = finalize
 
@@ -139,15 +140,12 @@ class TrajectoryRecorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._token is not None:
-            self._token.var.reset(self._token)
-            self._token = None
+        self._leave_context()
         with self._lock:
             if error is None:
-                self._close({"status": "completed", "success": None, "final_result": None})
+                self._close("completed")
             else:
-                said = {"type": type(error).__name__, "message": str(error)}
-                self._close({"status": "failed", "success": False, "final_result": None, "error": said})
+                self._close("failed", success=False, error=_said(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -156,6 +154,12 @@ class TrajectoryRecorder:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.__exit__(kind, error, at)
+
+    def _leave_context(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a block in an async generator may be left in another context
+                current.reset(token)
 
     def _open(self) -> None:
         self._ended = False
@@ -166,15 +170,26 @@ class TrajectoryRecorder:
         run = Run(journal, document, Redaction(self._redact), self._guard, history=self._history)
         self._run, self._path = run, document
         with self._guard("record the start of the run"):
-            run.start({**self._about, "metadata": self._metadata}, self._parent)
+            about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
+            del about["task"]
+            run.start(about, said, self._parent)
         running.add(self)
         weakref.finalize(self, _interrupt, run)
 
-    def _close(self, data: dict[str, Payload]) -> None:
+    def _close(
+        self,
+        status: Status,
+        success: bool | None = None,
+        final_result: object = None,
+        error: dict[str, str] | None = None,
+    ) -> None:
         self._ended = True
         running.discard(self)
+        if current.get() is self:
+            current.set(None)
         if self._run is not None:
-            self._run.finish(data | {"execution_time": round(time.perf_counter() - self._run.began, 6)})
+            about = {"status": status, "success": success}
+            self._run.finish(about, {"final_result": final_result, **known(error=error)})
 
     def _reserve(self) -> tuple[Path, Journal]:
         if self._reserved is None:
@@ -211,15 +226,10 @@ class TrajectoryRecorder:
             return
         with self._guard("record an LLM interaction"):
             error = _said(response) if isinstance(response, BaseException) else None
-            about = {
-                "interaction_id": run.next_id(),
-                "provider": plain(provider),
-                "model": plain(model),
-                "response": None if error else handed_over(response),
-                **known(error=error, **self.context()),
-            }
+            about = {"interaction_id": run.next_id(), "provider": provider, "model": model, **self.context()}
+            said = {"response": None if error else handed_over(response), **known(error=error)}
             body = {"messages": _listed(messages), "tools": _listed(tools)}
-            run.append_body("llm_interaction", to_json(about)[1:-1], to_json(body).encode())
+            run.append_body("llm_interaction", about, members(said), to_json(body).encode())
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
         self,
@@ -241,18 +251,16 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an agent step"):
-            about = {
-                "step_number": plain(step_number),
-                "state": plain(state),
+            about = {"step_number": step_number, "state": state, **self.context()}
+            said = {
                 "llm_response": handed_over(llm_response),
                 "tool_calls": None if tool_calls is None else _listed(tool_calls),
                 "tool_results": None if tool_results is None else _listed(tool_results),
-                "reflection": plain(reflection),
+                "reflection": reflection,
                 "error": _said_in_words(error),
-                **self.context(),
             }
             body = {"llm_messages": None if llm_messages is None else _listed(llm_messages)}
-            run.append_body("agent_step", to_json(about)[1:-1], to_json(body).encode())
+            run.append_body("agent_step", about, members(said), to_json(body).encode())
 
     def reward(
         self,
@@ -263,22 +271,22 @@ class TrajectoryRecorder:
         explanation: str | None = None,
     ) -> None:
         """Record a reward of the run, or of one of its steps."""
-        reward = {"name": name, "value": value, "weight": weight, "step_number": step, "explanation": explanation}
-        self._append("reward", "reward()", reward)
+        about = {"name": name, "value": value, "weight": weight, "step_number": step}
+        self._append("reward", "reward()", about, {"explanation": explanation})
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        self._append("annotation", "annotate()", {"key": str(key), "value": value})
+        self._append("annotation", "annotate()", {"key": str(key)}, {"value": value})
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        self._append("annotation", "update_lakeview()", {"lakeview_step": step_number, "value": lakeview_summary})
+        self._append("annotation", "update_lakeview()", {"lakeview_step": step_number}, {"value": lakeview_summary})
 
-    def _append(self, kind: str, what: str, data: Mapping[str, object]) -> None:
+    def _append(self, kind: str, what: str, about: Mapping[str, object], said: Mapping[str, object]) -> None:
         run = self._run_for(what)
         if run is not None:
             with self._guard(f"record a {kind}"):
-                run.append(kind, to_json(data))
+                run.append(kind, about, members(said))
 
     def save_trajectory(self) -> None:
         """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
@@ -353,7 +361,7 @@ class TrajectoryRecorder:
 def _interrupt(run: Run) -> None:
     """Close a run whose recorder is gone, or whose process ends, without finalize."""
     if run.pid == os.getpid():
-        run.finish({"status": "interrupted", "execution_time": round(time.perf_counter() - run.began, 6)})
+        run.finish({"status": "interrupted"})
 
 
 def _listed(value: object) -> list[Payload]:

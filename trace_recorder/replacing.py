@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from trace_recorder.journal import sync_directory
+from trace_recorder.journal import BINARY, sync_directory
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -37,7 +37,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
 
 
 def _write(path: str, content: bytes, *, sync: bool) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
     try:
         written = os.write(fd, content)
         while written < len(content):

@@ -18,12 +18,12 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from trace_recorder.conversation import Payload, known
+from trace_recorder.conversation import known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Journal, now
-from trace_recorder.plain import to_json
+from trace_recorder.plain import members, to_json
 from trace_recorder.redact import Redaction, default_redactor
 from trace_recorder.snapshot import Snapshot, Writer
 
@@ -53,9 +53,9 @@ class Run:
         snapshot = Snapshot(journal.path, document, history, sync=journal.sync)
         self._writer = Writer(snapshot, self._guarded)
 
-    def start(self, data: Mapping[str, Payload], parent: str | None) -> None:
+    def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
-        about = {
+        where = {
             "schema": SCHEMA,
             "version": VERSION,
             "trajectory_id": self.trajectory_id,
@@ -66,24 +66,26 @@ class Run:
             "platform": sys.platform,
             **known(parent=parent or os.environ.get(PARENT_VARIABLE)),
         }
-        self.append("start", to_json(about | dict(data)))
+        self.append("start", where | dict(about), members(said))
 
-    def append(self, kind: str, data: str) -> None:
-        """Write one record, `data` being its JSON text on one line; then the document."""
-        with self._lock:
-            self._be_open()
-            self._append(kind, data)
-        self._writer.recorded(under_way=kind in UNDER_WAY)
+    def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
+        """Write one record, then the document.
 
-    def append_body(self, kind: str, members: str, body: bytes) -> None:
-        """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object.
-
-        `members` is the JSON text of the other members, without braces.
+        `about` is what the recorder itself says of it: ids, times, counts. `said` is what anybody else said, in
+        which secrets are masked: JSON text of further members, without braces.
         """
         with self._lock:
             self._be_open()
+            self._append(kind, members(about), said)
+        self._writer.recorded(under_way=kind in UNDER_WAY)
+
+    def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
+        """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
+        with self._lock:
+            self._be_open()
             encoded = self._items.encode(body)
-            seq, _ = self._append(kind, f"{{{members},{encoded.members()}}}")
+            said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
+            seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
             encoded.written(seq)
         self._writer.recorded(under_way=kind in UNDER_WAY)
 
@@ -92,8 +94,9 @@ class Run:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
         self._write_gaps()
 
-    def _append(self, kind: str, data: str) -> tuple[int, int]:
-        return self._journal.append(kind, self._redaction.mask(data), now())
+    def _append(self, kind: str, about: str, said: str) -> tuple[int, int]:
+        data = f"{{{about},{self._redaction.mask(said)}}}" if said else f"{{{about}}}"
+        return self._journal.append(kind, data, now())
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -107,9 +110,9 @@ class Run:
         """Mask these values from now on wherever they appear."""
         self._redaction.learn(secrets)
 
-    def mask(self, text: str) -> str:
-        """Mask text that is no JSON."""
-        return self._redaction.mask_plain(text)
+    def mask_stream(self, text: str) -> str:
+        """Mask a part of a stream's text."""
+        return self._redaction.mask_stream(text)
 
     def next_id(self) -> str:
         """A new interaction id, unique in this run."""
@@ -123,7 +126,7 @@ class Run:
         with self.guard("write the document"):
             write()
 
-    def finish(self, data: Mapping[str, Payload]) -> None:
+    def finish(self, about: Mapping[str, object], said: Mapping[str, object] | None = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         with self._lock:
             if self.closed:
@@ -131,7 +134,8 @@ class Run:
             self.closed = True
             with self.guard("record the end of the run"):
                 self._write_gaps()
-                self._append("finalize", to_json(data))
+                timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
+                self._append("finalize", members(timed), members(said or {}))
         self._writer.close()
         self._journal.close()
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from trace_recorder.conversation import (
-    Choice,
-    JoinedStream,
     LLMResponse,
     Message,
     Payload,
@@ -22,22 +20,8 @@ from trace_recorder.conversation import (
     Tool,
     ToolCall,
     ToolResult,
-    Usage,
     known,
 )
-
-__all__ = [
-    "Choice",
-    "JoinedStream",
-    "LLMResponse",
-    "Message",
-    "Payload",
-    "RequestReading",
-    "Tool",
-    "ToolCall",
-    "ToolResult",
-    "Usage",
-]  # temporary
 
 SCHEMA_VERSION = 1
 """The version of the document's additions; a reader that knows only the format it follows may pass over it."""

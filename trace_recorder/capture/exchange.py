@@ -20,7 +20,7 @@ from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
 from trace_recorder.items import NotJsonError, one_line, parse
-from trace_recorder.plain import to_json
+from trace_recorder.plain import members, to_json
 from trace_recorder.providers import reader_of
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url
@@ -96,17 +96,15 @@ class Exchange:
             provider=sent.endpoint.provider,
             model=sent.endpoint.model,
             method=sent.method,
-            url=clean_url(sent.url),
-            headers=headers.kept(sent.headers),
             stream=sent.endpoint.streams or None,
             inferred=self._inferred or None,
             **context,
         )
-        members = to_json(about)[1:-1]
+        said = members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:
-            self.run.append_body("llm_request", members, sent.body)
+            self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", f"{{{members},{_as_text(sent.body)}}}")
+            self.run.append("llm_request", about, f"{said},{_as_text(sent.body)}")
 
     def _about(self) -> dict[str, Payload]:
         return {"interaction_id": self.interaction_id, "attempt": self._attempt}
@@ -131,8 +129,8 @@ class Exchange:
         with self.run.guard("record a failed call"):
             if self._finish():
                 self._remember_failure()
-                ended = _error_of(error) | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", to_json(self._about() | ended))
+                about = self._about() | {"duration_seconds": self._seconds()}
+                self.run.append("llm_error", about, members(_error_of(error)))
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire."""
@@ -174,17 +172,16 @@ class Exchange:
                 self._write_stream(data[:end])
 
     def _write_stream(self, data: bytes) -> None:
-        text = self.run.mask(data.decode("utf-8", "surrogateescape"))
+        text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
         self._text.append(text)
         packed = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogateescape"), 6)).decode()
         about = {
             "status": self._status,
-            "headers": self._headers,
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": len(data),
             "zlib": packed,
         }
-        self.run.append("llm_stream", to_json(self._about() | about))
+        self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}))
 
     def ended(self) -> None:
         """Hear that the response came whole."""
@@ -206,26 +203,19 @@ class Exchange:
             if self._finish():
                 if error is not None:
                     self._remember_failure()
-                written = self._stream_members(why) if self._streams else self._plain_members(why)
-                about = self._about() | known(
-                    status=self._status,
-                    headers=self._headers,
-                    duration_seconds=self._seconds(),
-                    error=_error_of(error) if error and written[0].get("complete") is False else None,
-                    **written[0],
-                )
-                self.run.append("llm_response", f"{{{to_json(about)[1:-1]},{written[1]}}}")
+                about, said = self._stream_members(why) if self._streams else self._plain_members(why)
+                broken = error is not None and about["complete"] is False
+                about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
+                more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
+                self.run.append("llm_response", about, f"{members(more)},{said}")
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         reader = reader_of(self._sent.endpoint.api)
         joined = reader.join_stream("".join(self._text)) if reader else None
         complete = why is None or (joined is not None and joined.ended)
-        about = known(
-            stream=True,
-            complete=complete,
+        about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
-            chunks=self._chunks,
             events=joined.events if joined else None,
             time_to_first_token_seconds=self._seconds(self._first),
             time_to_last_token_seconds=self._seconds(self._last),
@@ -233,8 +223,7 @@ class Exchange:
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
-        about = known(complete=why is None, ended_by=why)
-        return about, _as_body(b"".join(self._buffer))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(b"".join(self._buffer))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""

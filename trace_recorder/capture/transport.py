@@ -128,8 +128,8 @@ class AsyncBody:
         self._exchange.closed("it was abandoned")
 
 
-class SyncRecording:
-    """A transport that records what passes through it to `inner`."""
+class Recording:
+    """A transport that records what passes through it to `inner`; whatever else is asked of it, `inner` answers."""
 
     body: type
 
@@ -138,7 +138,13 @@ class SyncRecording:
         self.binding = binding
 
     def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # asked of a copy that is still empty: there is nobody to pass the question on to
+            raise AttributeError(name)
         return getattr(self.inner, name)
+
+
+class SyncRecording(Recording):
+    """The transport of a sync client."""
 
     def handle_request(self, request: Any) -> Any:
         """Send one request."""
@@ -170,17 +176,8 @@ class SyncRecording:
         self.inner.__exit__(kind, error, traceback)
 
 
-class AsyncRecording:
+class AsyncRecording(Recording):
     """The same for an async client."""
-
-    body: type
-
-    def __init__(self, inner: Any, binding: Binding) -> None:
-        self.inner = inner
-        self.binding = binding
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request."""

@@ -1,4 +1,7 @@
-"""The way in: what `trace-recorder` runs, also where typer and rich, which the commands are made with, are missing."""
+"""The way in: what `trace-recorder` runs, also where the extra `cli` is not installed.
+
+The commands are made with typer and rich; nothing here or above imports either before it is known to be there.
+"""
 
 from __future__ import annotations
 
@@ -17,4 +20,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever a run recorded can be shown in any encoding
             stream.reconfigure(errors="backslashreplace")
-    app()
+    app(prog_name="trace-recorder")

@@ -1,10 +1,13 @@
-"""The head of a run: what it was for, how it ended, what it cost."""
+"""The head of a run: what it was for, how it ended, what it cost, and what is missing.
+
+What is not known is not mentioned. The words for errors and tokens are those in which its steps are told too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from trace_recorder.cli.terminal import Entry, counted, heading, moment, seconds, text_of
+from trace_recorder.cli.terminal import Entry, counted, heading, moment, number, seconds, text_of
 from trace_recorder.conversation import Payload
 from trace_recorder.metrics import metrics_of
 from trace_recorder.trajectory import ErrorInfo, Gap, Reward, Trajectory
@@ -24,8 +27,8 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", tokens_of(metrics))
-    yield from (Entry("metadata", f"{name}: {text_of(value)}") for name, value in trajectory.metadata.items())
-    yield from (Entry("annotation", f"{name}: {text_of(value)}") for name, value in trajectory.annotations.items())
+    yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
+    yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
     yield from _gaps(trajectory.gaps)
 
@@ -36,26 +39,24 @@ def status_of(trajectory: Trajectory) -> str:
 
 
 def error_of(error: ErrorInfo | None) -> str:
-    """Tell an error: its class, its message, and the HTTP status where there is one."""
+    """Tell an error: the HTTP status where there is one, its class, and its message."""
     if error is None:
         return ""
-    status = f" (HTTP {error.status})" if error.status else ""
-    return f"{error.type}: {text_of(error.message)}{status}"
+    status = f"HTTP {error.status}, " if error.status else ""
+    return f"{status}{error.type}: {text_of(error.message)}"
 
 
 def tokens_of(counts: Mapping[str, Payload]) -> str:
-    """Tell the tokens that are known, and the provider's bill."""
-    parts = [f"{counts[name]:,} {word}" for name, word in _TOKENS if counts.get(name) is not None]
-    if counts.get("cost") is not None:
-        parts.append(f"{counts['cost']:.6g} USD")
-    return ", ".join(parts)
+    """Tell the tokens that are known, and the provider's bill; of the details, those that are not 0."""
+    parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
+    parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
+    return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
 
 
-_TOKENS = (
-    ("input_tokens", "in"),
+_TOKENS = (("input_tokens", "in"), ("output_tokens", "out"))
+_DETAILS = (
     ("cache_read_input_tokens", "read from the cache"),
     ("cache_creation_input_tokens", "written to the cache"),
-    ("output_tokens", "out"),
     ("reasoning_tokens", "for reasoning"),
 )
 
@@ -66,20 +67,19 @@ def _time(trajectory: Trajectory) -> str:
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
-    """Tell how much was done: 9 LLM calls (1 failed, 10 attempts, 8.1 s), 8 tool calls (1 failed), 9 steps."""
-    calls, attempts = metrics.get("llm_calls", 0), metrics.get("attempts", 0)
-    failed = metrics.get("failed_llm_calls"), metrics.get("failed_tool_calls")
-    spent = metrics.get("llm_seconds")
-    about = [f"{failed[0]} failed" if failed[0] else "", f"{attempts} attempts" if attempts > calls else ""]
-    about += [seconds(spent) if spent else ""]
-    return ", ".join(
-        (
-            counted(calls, "LLM call") + _in_brackets(about),
-            counted(metrics.get("tool_calls", 0), "tool call")
-            + _in_brackets([f"{failed[1]} failed" if failed[1] else ""]),
-            counted(metrics.get("agent_steps", 0), "step"),
-        )
+    """Tell how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
+    calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
+    about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
+    words = (
+        counted(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
+        counted(metrics.get("tool_calls", 0), "tool call") + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
+        counted(metrics.get("agent_steps", 0), "step"),
     )
+    return ", ".join(words)
+
+
+def _failed(count: Payload) -> str:
+    return f"{number(count)} failed" if count else ""
 
 
 def _in_brackets(parts: Iterable[str]) -> str:

@@ -1,22 +1,24 @@
-"""The runs in a directory: one row each, also those that go on or were broken off, and the files that are none."""
+"""The runs in a directory: one row each, also those that go on or were broken off, and the files that are none.
+
+A file that cannot be read hides no other. The table has as many columns as there is room for, and a row is never
+broken; a task, which may be long, takes what room is left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
 from trace_recorder.cli.reading import UnreadableError, read
-from trace_recorder.cli.terminal import moment, seconds, shortened, text_of, visible
-from trace_recorder.conversation import Payload
+from trace_recorder.cli.terminal import in_one_line, moment, number, seconds, text_of
+from trace_recorder.document import from_document
 from trace_recorder.metrics import metrics_of
 from trace_recorder.paths import journal_of
 from trace_recorder.trajectory import Trajectory
-
-_TASK = 60
-_BETWEEN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A file that is no trajectory, and why."""
+    """A file that is no trajectory; the reason is a sentence that names it."""
 
     file: str
     reason: str
@@ -57,10 +59,10 @@ def listing(directory: Path) -> Listing:
     rows, others = [], []
     for path in _files(directory):
         try:
-            rows.append(_row(path.name, read(path)))
+            rows.append(_row(path.name, _ended(path) or read(path)))
         except UnreadableError as error:
             others.append(Other(path.name, str(error)))
-    return Listing(sorted(rows, key=lambda row: (row.start_time or "", row.file)), others)
+    return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -69,6 +71,17 @@ def _files(directory: Path) -> list[Path]:
     documents = [path for path in files if path.suffix == ".json"]
     with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
     return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
+
+
+def _ended(path: Path) -> Trajectory | None:
+    """Read the document of a run that has ended, which says what a row needs, without its calls: that is faster."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
+            return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        pass
+    return None
 
 
 def _row(file: str, run: Trajectory) -> Row:
@@ -90,49 +103,55 @@ def _row(file: str, run: Trajectory) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table; the most important ones stay where there is no room for all, `rank` 0 always."""
+    """A column of the table. Where there is no room for all, that with the highest `rank` goes; one of rank 0 stays."""
 
     title: str
     rank: int
     cell: Callable[[Row], str]
     right: bool = False
+    least: int | None = None
+    """How narrow it may become; None for one that is shown whole."""
 
 
 _COLUMNS = (
     _Column("file", 0, lambda row: row.file),
-    _Column("start", 6, lambda row: moment(row.start_time, "%Y-%m-%d %H:%M:%S")),
-    _Column("task", 2, lambda row: shortened(text_of(row.task), lines=1, characters=_TASK)),
+    _Column("start", 5, lambda row: moment(row.start_time, "%Y-%m-%d %H:%M:%S")),
+    _Column("task", 1, lambda row: " ".join(text_of(row.task).split()), least=12),
     _Column("status", 0, lambda row: row.status),
-    _Column("success", 1, lambda row: {True: "yes", False: "no"}.get(row.success, "")),
-    _Column("model", 4, lambda row: "/".join(filter(None, (text_of(row.provider), text_of(row.model))))),
-    _Column("calls", 3, lambda row: _number(row.llm_calls), right=True),
-    _Column("tokens in", 5, lambda row: _number(row.input_tokens), right=True),
-    _Column("out", 5, lambda row: _number(row.output_tokens), right=True),
-    _Column("took", 3, lambda row: seconds(row.execution_time), right=True),
+    _Column("success", 1, lambda row: {"True": "yes", "False": "no"}.get(str(row.success), "")),
+    _Column("model", 3, lambda row: "/".join(filter(None, (text_of(row.provider), text_of(row.model))))),
+    _Column("calls", 2, lambda row: number(row.llm_calls), right=True),
+    _Column("tokens in", 4, lambda row: number(row.input_tokens), right=True),
+    _Column("out", 4, lambda row: number(row.output_tokens), right=True),
+    _Column("took", 2, lambda row: seconds(row.execution_time), right=True),
 )
+_WIDEST = 60
+_BETWEEN = 2
 
 
-def _number(value: Payload) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def table(rows: Sequence[Row], width: int | None) -> Iterable[str]:
+def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     """Write the rows as lines of text, with as many columns as there is room for; `width` None is endless."""
-    columns = [(column, [column.title, *(visible(column.cell(row)) for row in rows)]) for column in _COLUMNS]
-    while width is not None and _width(columns) > width and any(column.rank for column, _ in columns):
+    columns = [(column, [column.title, *(in_one_line(column.cell(row)) for row in rows)]) for column in _COLUMNS]
+    while width is not None and _least_width(columns) > width and any(column.rank for column, _ in columns):
         last = max(column.rank for column, _ in columns)
         columns = [(column, cells) for column, cells in columns if column.rank != last]
-    widths = [max(map(cell_len, cells)) for _, cells in columns]
-    for number in range(len(rows) + 1):
-        cells = [
-            _aligned(cells[number], size, column.right) for (column, cells), size in zip(columns, widths, strict=True)
-        ]
-        yield (" " * _BETWEEN).join(cells).rstrip()
+    spare = _WIDEST if width is None else max(0, width - _least_width(columns))
+    laid_out = [_laid_out(column, cells, spare) for column, cells in columns]
+    for line in zip(*laid_out, strict=True):
+        yield (" " * _BETWEEN).join(line).rstrip()
 
 
-def _width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
-    return sum(max(map(cell_len, cells)) + _BETWEEN for _, cells in columns) - _BETWEEN
+def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
+    return sum((column.least or max(map(cell_len, cells))) + _BETWEEN for column, cells in columns) - _BETWEEN
 
 
-def _aligned(cell: str, size: int, right: bool) -> str:
-    return " " * (size - cell_len(cell)) + cell if right else set_cell_size(cell, size)
+def _laid_out(column: _Column, cells: Sequence[str], spare: int) -> list[str]:
+    """Bring the cells of a column to one width; `spare` is what a narrow one may take beyond its least."""
+    if column.least:
+        cells = [_cut(cell, min(_WIDEST, column.least + spare)) for cell in cells]
+    size = max(map(cell_len, cells))
+    return [" " * (size - cell_len(cell)) + cell if column.right else set_cell_size(cell, size) for cell in cells]
+
+
+def _cut(cell: str, size: int) -> str:
+    return cell if cell_len(cell) <= size else set_cell_size(cell, size - 3) + "..."

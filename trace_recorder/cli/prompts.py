@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.cli.terminal import counted, text_of
-from trace_recorder.conversation import LLMResponse, Message, Payload, ToolCall, ToolResult
+from trace_recorder.conversation import LLMResponse, Message, Payload, ToolResult
 
 REMEMBERED = 8
 """How many earlier prompts one may continue; sub-agents that take turns need more than one."""
@@ -27,6 +27,13 @@ class _Earlier:
     name: str
     keys: Counter[str]
     answer: LLMResponse | None
+
+    def nearness(self, keys: Counter[str]) -> tuple[int, int]:
+        """How much another prompt has of this one; of two of which it has as much, the one that has less is nearer."""
+        return (self.keys & keys).total(), -self.keys.total()
+
+
+_NONE = _Earlier("", Counter(), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +57,18 @@ class Prompts:
 
     def whose(self, answer: LLMResponse) -> str | None:
         """Whose answer this is, if it was given to one of the last prompts."""
-        return next((one.name for one in reversed(self._earlier) if one.answer and _says(answer, one.answer)), None)
+        return next(
+            (one.name for one in reversed(self._earlier) if one.answer and _said(answer) == _said(one.answer)), None
+        )
 
     def news(self, name: str, messages: Sequence[Message], answer: LLMResponse | None) -> News:
         """Take the prompt of `name`, which was answered so; say what is new in it."""
         keys = [_key(message) for message in messages]
         counts = Counter(keys)
-        before = max(reversed(self._earlier), key=lambda one: (one.keys & counts).total(), default=None)
+        before = max(reversed(self._earlier), key=lambda one: one.nearness(counts), default=_NONE)
         self._earlier.append(_Earlier(name, counts, answer))
-        if before is None or not before.keys & counts:
-            return News(counted(len(messages), "message"), list(messages))
+        if not before.keys & counts:
+            before = _Earlier(before.name, Counter(), before.answer)
         left = before.keys.copy()
         beyond = []
         for key, message in zip(keys, messages, strict=True):
@@ -69,17 +78,17 @@ class Prompts:
                 beyond.append(message)
         return self._against(before, beyond, len(messages), left.total())
 
-    def _against(self, before: _Earlier, beyond: list[Message], all_of_them: int, gone: int) -> News:
+    def _against(self, before: _Earlier, beyond: list[Message], count: int, gone: int) -> News:
         echoes = [_repeats(message, before.answer) for message in beyond]
         shown = [(message.call_id or "", text_of(message.content)) in self._results for message in beyond]
         known = list(map(operator.or_, echoes, shown))
         new = [message for message, is_known in zip(beyond, known, strict=True) if not is_known]
-        parts = [f"{all_of_them - len(beyond)} as in {before.name}"]
-        parts += ["its answer"] if any(echoes) else []
+        parts = [f"{count - len(beyond)} as in {before.name}"] if count > len(beyond) else []
+        parts += ["its answer" if parts else f"the answer of {before.name}"] if any(echoes) else []
         parts += [f"{counted(sum(shown), 'result')} shown above"] if any(shown) else []
-        parts += [f"{len(new)} new"] if new else []
+        parts += [f"{len(new)} new"] if new and parts else []
         lost = f"; {gone} of {before.name} gone" if gone else ""
-        return News(f"{counted(all_of_them, 'message')}: {', '.join(parts)}{lost}", new)
+        return News(counted(count, "message") + (f": {', '.join(parts)}" if parts else "") + lost, new)
 
 
 def _key(message: Message) -> str:
@@ -100,16 +109,8 @@ def _unmarked(value: Payload) -> Payload:
 
 def _repeats(message: Message, answer: LLMResponse | None) -> bool:
     """Whether a message is the model's own answer, given back to it."""
-    if answer is None or message.role != "assistant":
-        return False
-    return text_of(message.content) == (answer.content or "") and _calls(message.tool_calls) == _calls(
-        answer.tool_calls
-    )
+    return answer is not None and message.role == "assistant" and _said(message) == _said(answer)
 
 
-def _says(answer: LLMResponse, other: LLMResponse) -> bool:
-    return (answer.content, _calls(answer.tool_calls)) == (other.content, _calls(other.tool_calls))
-
-
-def _calls(calls: Sequence[ToolCall]) -> list[Payload]:
-    return [(call.name, call.arguments) for call in calls]
+def _said(one: Message | LLMResponse) -> tuple[str, list[Payload]]:
+    return text_of(one.content), [(call.name, call.arguments) for call in one.tool_calls]

@@ -1,4 +1,7 @@
-"""Reading files for the command line: what cannot be read is a sentence for people, never a traceback."""
+"""Reading files for the command line: what cannot be read is a sentence for people, never a traceback.
+
+Whatever goes wrong with a file, an unknown failure of a reader among it, is told of that file, and stops nothing else.
+"""
 
 from __future__ import annotations
 

@@ -173,10 +173,10 @@ def _about(call: LLMInteraction) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    status = f"HTTP {attempt.status}" if attempt.status else ""
-    words = [status, seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
-    about = ", ".join(filter(None, words)) or "no answer"
-    return f"{attempt.number}, {about}" + (f": {error_of(attempt.error)}" if attempt.error else "")
+    """Tell of one HTTP exchange: its number, how long it took, whether it is inferred, and what came of it."""
+    status = f"HTTP {attempt.status}" if attempt.status else "no answer"
+    words = [str(attempt.number), seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
+    return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))
 
 
 def _incomplete(call: LLMInteraction, *, running: bool) -> str:
@@ -186,5 +186,5 @@ def _incomplete(call: LLMInteraction, *, running: bool) -> str:
     if call.ended_by:
         return f"it ended early: {call.ended_by}"
     if call.response is None:
-        return "in flight, no answer yet" if running else "the run ended before there was an answer"
-    return "in flight, the answer is still coming" if running else "the run ended in the middle of the answer"
+        return "in flight, no answer yet" if running else "no answer is on file"
+    return "in flight, the answer is still coming" if running else "the rest of the answer is not on file"

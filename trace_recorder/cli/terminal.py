@@ -31,15 +31,24 @@ _HIDDEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """Write what a terminal would obey or hide as an escape: ESC as \\x1b; line breaks and tabs stay."""
+    """Write what a terminal would obey or hide as an escape, as Python does; line breaks and tabs stay."""
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def shortened(text: str, *, lines: int = LINES, characters: int = CHARACTERS) -> str:
+def in_one_line(text: str) -> str:
+    """Write a text on one line, visibly."""
+    return visible(text).replace("\n", "\\n")
+
+
+def shortened(text: str) -> str:
     """Cut a long text, and say how much of it is not shown."""
-    kept = "\n".join(text.split("\n", lines)[:lines])[:characters]
-    left = len(text) - len(kept)
-    return f"{kept}... ({left:,} more characters)" if left else text
+    kept = "\n".join(text.split("\n", LINES)[:LINES])[:CHARACTERS]
+    return _cut(text, len(kept), "\n" if "\n" in kept else "")
+
+
+def _cut(text: str, size: int, between: str = "") -> str:
+    left = len(text) - size
+    return f"{text[:size]}{between}... ({left:,} more characters)" if left > 0 else text
 
 
 def compact(value: Payload, *, full: bool) -> str:
@@ -49,7 +58,7 @@ def compact(value: Payload, *, full: bool) -> str:
 
 def _with_short_strings(value: Payload) -> Payload:
     if isinstance(value, str):
-        return shortened(value, lines=value.count("\n") + 1, characters=STRING)
+        return _cut(value, STRING)
     if isinstance(value, list):
         return [_with_short_strings(element) for element in value]
     if isinstance(value, dict):
@@ -57,38 +66,47 @@ def _with_short_strings(value: Payload) -> Payload:
     return value
 
 
-def text_of(content: Payload, *, full: bool = True) -> str:
-    """Write the content of a message, or the result of a tool: its texts, and what else it has as JSON."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, list):
-        return "\n".join(text_of(part, full=full) for part in content)
-    if isinstance(content, dict) and content.keys() == {"type", "text"} and isinstance(content["text"], str):
-        return content["text"]
-    return compact(content, full=full)
+def text_of(value: Payload, *, full: bool = True) -> str:
+    """Write any value: a text as it is, of a list its elements, and what is neither as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list):
+        return "\n".join(text_of(element, full=full) for element in value)
+    if isinstance(value, dict):
+        shown = value.get("text") if value.get("type") == "text" else value.get("repr") if "__type__" in value else None
+        if isinstance(shown, str):
+            return shown
+    return compact(value, full=full)
 
 
-def seconds(value: float | None) -> str:
-    """Write a duration: 0.25 s, 12.3 s, 2 min 05 s, 1 h 02 min."""
-    if value is None:
-        return ""
+def number(value: Payload) -> str:
+    """Write a number with its thousands apart; anything else as it is."""
+    return f"{value:,}" if isinstance(value, int | float) else text_of(value)
+
+
+def seconds(value: Payload) -> str:
+    """Write a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min; anything but a number as it is."""
+    if not isinstance(value, int | float):
+        return text_of(value)
+    if value < 0.9995:
+        return f"{value * 1000:.0f} ms"
     if value < 59.95:
         return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def moment(timestamp: str | None, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
+def moment(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
     """Write a time in the local time zone; one that is no ISO 8601 as it stands."""
     try:
-        return datetime.fromisoformat(timestamp or "").astimezone().strftime(form)
-    except ValueError:
-        return timestamp or ""
+        return datetime.fromisoformat(timestamp).astimezone().strftime(form)
+    except (ValueError, TypeError):
+        return text_of(timestamp)
 
 
-def counted(number: Payload, noun: str) -> str:
+def counted(count: Payload, noun: str) -> str:
     """Write a number with its noun: 1 step, 1,200 steps."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +142,18 @@ class Sheet:
                 self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        beside = " " * entry.indent + (entry.label.ljust(_LABEL - 1) + " " if entry.label else "")
+        beside = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL - 1) + " " if entry.label else "")
         below = " " * len(beside)
-        for line in visible(entry.text if self._full else shortened(entry.text)).split("\n"):
+        text = entry.text if self._full else shortened(entry.text.rstrip("\n"))
+        for line in visible(text).split("\n"):
             for piece in self._wrapped(Text(line, entry.style), len(beside)):
-                self._console.print(Text.assemble((beside, "dim"), piece), soft_wrap=True)
+                self._console.print(Text.assemble((beside, "dim"), piece) if piece else "", soft_wrap=True)
                 beside = below
 
     def _wrapped(self, line: Text, indent: int) -> list[Text]:
         if not self._console.is_terminal or not line.plain:
             return [line]
-        return list(line.wrap(self._console, max(_NARROWEST, self._console.width - indent)))
+        pieces = list(line.wrap(self._console, max(_NARROWEST, self._console.width - indent)))
+        for piece in pieces:
+            piece.rstrip()
+        return pieces

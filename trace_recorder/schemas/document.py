@@ -1,4 +1,8 @@
-"""The models of the document, `trajectory_*.json`: what `document.py` and the values' `to_document` write."""
+"""The models of the document, `trajectory_*.json`: what `document.py` and the values' `to_document` write.
+
+A captured call is held to the form that all providers share; what an agent handed over stays as it gave it, and is
+held to little. What is always written has to be there, also where it is null.
+"""
 
 from __future__ import annotations
 

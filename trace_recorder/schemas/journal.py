@@ -1,4 +1,8 @@
-"""The models of the journal, `trajectory_*.jsonl`: a record, and what the data of each kind of record has."""
+"""The models of the journal, `trajectory_*.jsonl`: a record, and what the data of each kind of record has.
+
+They follow what is written: `run.py` and `recorder.py` (start, steps, the end), `capture/exchange.py` (what went over
+the wire), `items.py` (what was taken apart). What numbers lead to, and whether checks hold, is for validation.
+"""
 
 from __future__ import annotations
 
@@ -98,8 +102,11 @@ class LLMRequest(LLMExchange, Itemized):
 
 
 class LLMStream(LLMExchange):
-    """The next part of a stream: its text in UTF-8, compressed with zlib, in base64."""
+    """The next part of a stream: its text in UTF-8, compressed with zlib, in base64; and what is known by then."""
 
+    status: int
+    headers: dict[str, str]
+    time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
 
