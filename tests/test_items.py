@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tests.recording import TIME, Payload, exactly, json_objects, json_texts, json_values
 from trace_recorder import items
-from trace_recorder.items import Encoded, ItemEncoder, ItemTable, NotJsonError, parse
+from trace_recorder.items import Encoded, ItemEncoder, ItemTable
 from trace_recorder.journal import BadLine, Journal, Record, read
+from trace_recorder.json_text import NotJsonError, parse
 
 LARGE = "x" * items.LARGE_STRING
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import collections
 import copy
-import dataclasses
 import datetime
 import decimal
 import enum
+import inspect
 import json
+import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import NoReturn
 
 import pydantic
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
 from tests.recording import Payload, exactly, json_values, python
 from trace_recorder.plain import handed_over, plain, to_json
 
@@ -74,25 +75,12 @@ class Age(int):
     pass
 
 
-@dataclasses.dataclass
-class Point:
-    x: int
-    y: object = None
-
-
 class Model(pydantic.BaseModel):
     name: str
     inner: Point | None = None
 
 
 Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - what a user has
-
-
-class NotGiven:
-    """What the SDKs use to say that an argument was not given."""
-
-    def __repr__(self) -> str:
-        return "NOT_GIVEN"
 
 
 class Omit(NotGiven):
@@ -123,7 +111,7 @@ OPAQUE = {"__type__": "tests.test_plain.Opaque", "repr": "<opaque>"}
         (types.MappingProxyType({"a": 1}), {"a": 1}),
         (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
         ({"a": NotGiven(), "b": Omit(), "c": 1}, {"c": 1}),
-        ({1: "a", None: "b", (1, 2): "c", b"k": "d", True: "e"}, {"1": "e", "None": "b", "(1, 2)": "c", "b'k'": "d"}),
+        ({True: "a", None: "b", (1, 2): "c", b"k": "d"}, {"True": "a", "None": "b", "(1, 2)": "c", "b'k'": "d"}),
         ({1: "a", "1": "b"}, {"1": "a", "1 (str)": "b"}),
         (2**64 - 1, 2**64 - 1),
         (-(2**63), -(2**63)),
@@ -147,7 +135,6 @@ def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
         (-(2**63) - 1, "int", "-9223372036854775809"),
         (Opaque(), "tests.test_plain.Opaque", "<opaque>"),
         (Opaque, "type", "<class 'tests.test_plain.Opaque'>"),
-        (Model, "pydantic._internal._model_construction.ModelMetaclass", "<class 'tests.test_plain.Model'>"),
         (decimal.Decimal("1.10"), "decimal.Decimal", "Decimal('1.10')"),
         (datetime.date(2025, 6, 12), "datetime.date", "datetime.date(2025, 6, 12)"),
         (1j, "complex", "1j"),
@@ -180,229 +167,24 @@ def test_a_huge_integer_is_on_file() -> None:
 # ── values that try to do harm ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Raising:
-    """Raises wherever it is touched."""
-
-    def __getattr__(self, name: str) -> object:
-        raise RuntimeError(name)
-
-    @property
-    def content(self) -> object:
-        raise RuntimeError("content")
-
-    def __repr__(self) -> str:
-        raise RuntimeError("repr")
-
-    def __len__(self) -> int:
-        raise RuntimeError("len")
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("bool")
-
-    def __eq__(self, other: object) -> bool:
-        raise RuntimeError("eq")
-
-    def __hash__(self) -> int:
-        return 1
-
-
-class Unbound:
-    """A proxy outside of its context, such as a web framework's request: even its class is not known."""
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        raise RuntimeError("outside of the request's context")
-
-
-class RaisingMapping(Mapping[str, object]):
-    def __getitem__(self, key: str) -> object:
-        raise RuntimeError("getitem")
-
-    def __iter__(self) -> Iterator[str]:
-        raise RuntimeError("iter")
-
-    def __len__(self) -> int:
-        return 2
-
-
-class OddItems(dict[str, object]):
-    def items(self) -> object:  # type: ignore[override]
-        return [1, 2]
-
-
-class RaisingList(list[object]):
-    def __iter__(self) -> Iterator[object]:
-        raise RuntimeError("iter")
-
-
-class RaisingEnum(enum.Enum):
-    ONE = 1
-
-    @property
-    def value(self) -> object:
-        raise RuntimeError("value")
-
-
-class OddInt(int):
-    def __le__(self, other: object) -> bool:
-        raise RuntimeError("le")
-
-    __ge__ = __le__
-
-
-class OddFloat(float):
-    def __float__(self) -> float:
-        raise RuntimeError("float")
-
-
-class OddText(str):
-    __slots__ = ()
-
-    def encode(self, *_: object) -> bytes:
-        raise RuntimeError("encode")
-
-
-class OddRepr:
-    def __repr__(self) -> str:
-        return OddText("odd")
-
-
-class SurrogateRepr:
-    def __repr__(self) -> str:
-        return "\ud800"
-
-
-@dataclasses.dataclass
-class HalfMade:
-    """A dataclass of which a field was never set."""
-
-    there: int
-    missing: int = dataclasses.field(init=False)
-
-
-class RaisingModel(pydantic.BaseModel):
-    value: int = 1
-
-    @pydantic.model_serializer
-    def refuse(self) -> dict[str, object]:
-        raise RuntimeError("serializer")
-
-
-def renamed(**names: str) -> object:
-    return type("Renamed", (), {})() if not names else _named(names)
-
-
-def _named(names: dict[str, str]) -> object:
-    made = type("Renamed", (), {})
-    for name, value in names.items():
-        setattr(made, name, value)
-    return made()
-
-
-def cycle() -> Payload:
-    inner: Payload = {"list": []}
-    inner["list"].append(inner)
-    return inner
-
-
-def cyclic_dataclass() -> Point:
-    point = Point(1)
-    point.y = [point]
-    return point
-
-
-def nested(depth: int, wrap: Callable[[Payload], Payload]) -> Payload:
-    value: Payload = "inside"
-    for _ in range(depth):
-        value = wrap(value)
-    return value
-
-
-HOSTILE: dict[str, Callable[[], object]] = {
-    "raising": Raising,
-    "unbound proxy": Unbound,
-    "raising mapping": RaisingMapping,
-    "odd items": lambda: OddItems(a=1),
-    "raising list": lambda: RaisingList([1]),
-    "raising enum": lambda: RaisingEnum.ONE,
-    "odd int": lambda: OddInt(3),
-    "odd float": lambda: OddFloat(0.5),
-    "odd text": lambda: OddText("x"),
-    "odd repr": OddRepr,
-    "surrogate repr": SurrogateRepr,
-    "half made dataclass": lambda: HalfMade(1),
-    "raising model": RaisingModel,
-    "class with a surrogate for a name": lambda: _named({"__qualname__": "\ud800"}),
-    "class with a surrogate for a module": lambda: _named({"__module__": "\ud800"}),
-    "surrogate": lambda: "\ud800",
-    "surrogate key": lambda: {"\udfff": 1},
-    "nan key": lambda: {float("nan"): float("nan")},
-    "huge int": lambda: 10**5000,
-    "huge int key": lambda: {10**5000: 1},
-    "cycle": cycle,
-    "cyclic dataclass": cyclic_dataclass,
-    "deep list": lambda: nested(10_000, lambda inner: [inner]),
-    "deep dict": lambda: nested(10_000, lambda inner: {"a": inner}),
-    "deep dataclass": lambda: nested(10_000, lambda inner: Point(1, inner)),
-    "deep mixture": lambda: nested(10_000, lambda inner: ({"a": [inner]},)),
-    "generator": lambda: (one for one in ()),
-    "not given": NotGiven,
-    "exception": lambda: ValueError(Raising()),
-}
-
-HOLDERS: dict[str, Callable[[object], object]] = {
-    "alone": lambda value: value,
-    "in a list": lambda value: [value],
-    "in a dict": lambda value: {"content": value},
-    "as tool calls": lambda value: {"role": "assistant", "tool_calls": [value], "usage": value},
-    "as a key": lambda value: {_hashable(value): 1},
-    "as an attribute": lambda value: types.SimpleNamespace(role="user", content=value, tool_calls=value),
-    "in a dataclass": lambda value: Point(1, value),
-}
-
-
-def _hashable(value: object) -> object:
-    try:
-        hash(value)
-    except Exception:  # noqa: BLE001 - whatever a hostile value raises
-        return repr(type(value))
-    return value
-
-
-@pytest.mark.parametrize("holder", HOLDERS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_value_raises_or_poisons(name: str, holder: str) -> None:
+def test_no_value_raises_or_poisons(name: str) -> None:
     """Whatever a value does, and wherever it stands, it is written as one line that the strictest reader reads."""
-    value = HOLDERS[holder](HOSTILE[name]())
+    outcomes = {holder: (outcome(to_json, name, holder), outcome(copied_to_json, name, holder)) for holder in HOLDERS}
 
-    texts = [to_json(value), to_json(handed_over(value))]
-
-    assert [type(read_strictly(text)) in (dict, list, str, int, float) for text in texts] == [True, True]
+    assert outcomes == dict.fromkeys(HOLDERS, ("written", "written"))
 
 
-harmful = st.sampled_from(list(HOSTILE)).map(lambda name: HOSTILE[name]())
-texts = st.text(st.characters(exclude_categories=()), max_size=5)
-leaves = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | texts
-    | st.binary(max_size=5)
-    | st.complex_numbers()
-    | harmful
-)
-values = st.recursive(
-    leaves,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner, inner)
-        | st.dictionaries(texts | st.integers() | st.floats() | st.binary() | st.none(), inner, max_size=3)
-        | st.builds(Point, st.integers(), inner)
-        | st.builds(types.SimpleNamespace, role=texts, content=inner, tool_calls=inner)
-    ),
-    max_leaves=10,
-)
+def outcome(write: Callable[[object], str], name: str, holder: str) -> str:
+    try:
+        read_strictly(write(HOLDERS[holder](HOSTILE[name]())))
+    except (Exception, RecursionError) as error:  # noqa: BLE001 - whatever a hostile value raises
+        return f"{type(error).__name__}: {error}"
+    return "written"
+
+
+def copied_to_json(value: object) -> str:
+    return to_json(handed_over(value))
 
 
 @given(values)
@@ -428,18 +210,22 @@ def test_an_interrupt_is_no_value() -> None:
 def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
     """A value of ordinary depth is written wherever in a deep recursion the agent stands."""
     value = nested(50, lambda inner: [inner])
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
 
     def down(frames: int) -> str:
-        return down(frames - 1) if frames else to_json(value)
+        return down(frames - 1) if frames else outcome_of(value)
 
-    raised = []
-    for frames in range(0, 900, 20):
-        try:
-            down(frames)
-        except RecursionError:
-            raised.append(frames)
+    outcomes = {down(frames) for frames in range(0, room - 60, 20)}
 
-    assert raised == []
+    assert outcomes == {"written"}
+
+
+def outcome_of(value: object) -> str:
+    try:
+        to_json(value)
+    except RecursionError:
+        return "RecursionError"
+    return "written"
 
 
 def test_a_value_that_unfolds_without_end_is_cut() -> None:

@@ -15,6 +15,7 @@ from trace_recorder.interaction import Call
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.metrics import metrics_of
+from trace_recorder.plain import to_json
 from trace_recorder.providers.by_hand import read_step
 from trace_recorder.stepping import derive_steps
 from trace_recorder.trajectory import AgentStep, ErrorInfo, Gap, LLMInteraction, Reward, Status, Trajectory
@@ -29,7 +30,7 @@ class Fold:
     start: Record | None = None
     end: Record | None = None
     steps: list[AgentStep] = field(default_factory=list)
-    summaries: dict[int, Payload] = field(default_factory=dict)
+    summaries: dict[str, Payload] = field(default_factory=dict)
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -76,7 +77,7 @@ class Fold:
 
     def _annotation(self, record: Record) -> None:
         if "lakeview_step" in record.data:
-            self.summaries[record.data["lakeview_step"]] = record.data["value"]
+            self.summaries[to_json(record.data["lakeview_step"])] = record.data["value"]
         else:
             self.annotations[record.data["key"]] = record.data["value"]
 
@@ -137,9 +138,8 @@ class Fold:
         )
 
     def _summarised(self, step: AgentStep) -> AgentStep:
-        if step.step_number not in self.summaries:
-            return step
-        return replace(step, extra={**step.extra, "lakeview_summary": self.summaries[step.step_number]})
+        summary = self.summaries.get(to_json(step.step_number))
+        return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
 
 
 _TAKE: Mapping[str, Callable[[Fold, Record], None]] = {

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolResult
-from trace_recorder.items import ItemTable, NotJsonError, parse
+from trace_recorder.items import ItemTable
 from trace_recorder.journal import Record
+from trace_recorder.json_text import NotJsonError, parse
 from trace_recorder.providers import Reader, by_hand, reader_of
 from trace_recorder.providers.error_body import read_error
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction

@@ -20,17 +20,17 @@ Where the numbers of a list are scattered, ranges may name positions of an earli
 from __future__ import annotations
 
 import json
+import math
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, groupby
-from math import isqrt
-from typing import NoReturn
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
+from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line
 
 LARGE_MEMBER = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
@@ -49,38 +49,6 @@ Write = Callable[[str, str, str], tuple[int, int]]
 returns its (seq, crc)."""
 
 
-class NotJsonError(ValueError):
-    """The text is no JSON object, or not one that can be taken apart and put together exactly."""
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise NotJsonError(f"{constant} is not JSON")
-
-
-_decoder = json.JSONDecoder(parse_constant=_refuse)
-_SPACE = re.compile(r"[ \t\n\r]*")
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_COLON = re.compile(r"[ \t\n\r]*:")
-_LINE_BREAK = re.compile(r"[\r\n]")
-_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def parse(text: str) -> Payload:
-    """Read JSON strictly: no NaN, nothing beyond what every reader takes. Raises NotJsonError."""
-    try:
-        value = _decoder.decode(text)
-        if _LONE_SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(str(error)) from None
-    return value
-
-
-def one_line(text: str) -> str:
-    """JSON text without line breaks, which stand only between its tokens."""
-    return _LINE_BREAK.sub(" ", text) if _LINE_BREAK.search(text) else text
-
-
 @dataclass(slots=True)
 class _List:
     """A list of the last request: the numbers of its elements, their ranges, and the running check value."""
@@ -96,15 +64,6 @@ class _List:
         else:
             self.ranges.append([number, number])
         self.check = crc32(b"%08x" % crc, self.check)
-
-
-@dataclass(slots=True)
-class _Member:
-    """A member of a request: its name's JSON text, and its value's text or, of a list of objects, its elements."""
-
-    name: str
-    value: str
-    elements: list[tuple[int, int]] | None
 
 
 @dataclass(slots=True)
@@ -157,47 +116,48 @@ class ItemEncoder:
         """
         for lane in self._lanes:
             middle = lane.middle(request)
-            if middle is not None:
-                return self._continue(lane, request, middle)
+            added = None if middle is None else more_elements(middle)
+            if added is not None:
+                return self._continue(lane, request, added)
         return self._begin(request)
 
-    def _continue(self, lane: _Lane, request: bytes, middle: bytes) -> Encoded:
-        """Encode a request that a lane's request begins and ends."""
-        text = _decode(middle)
-        added = [self._item(text[start:end]) for start, end in _more_elements(text)]
-        for number, crc in added:
+    def _continue(self, lane: _Lane, request: bytes, added: list[str]) -> Encoded:
+        """Encode a request that a lane's request begins and ends, with new elements between."""
+        written = [self._item(text) for text in added]
+        for number, crc in written:
             lane.growing.add(number, crc)
         lane.request, lane.head = request, len(request) - len(lane.tail)
         self._remember(lane)
         return self._encoded(lane.body, lane.items)
 
     def _begin(self, request: bytes) -> Encoded:
-        """Encode a request that continues none."""
-        text = _decode(request)
-        members = _members(text)
+        """Encode a request that continues none. Of members with one name the last counts, as for every reader."""
+        text = decode(request)
+        members = members_of(text)
+        by_name = {str(json.loads(member.name)): member for member in members}
         body: list[str] = []
         items: dict[str, int | _List] = {}
-        for member in members:
+        for name, member in by_name.items():
             part = self._member(text, member)
             body.append(f"{member.name}:{one_line(member.value) if part is None else 'null'}")
             if part is not None:
-                items[json.loads(member.name)] = part
+                items[name] = part
         skeleton = "{" + ",".join(body) + "}"
-        if len(members) == len({member.name for member in members}):
-            self._open_lane(request, text, members, skeleton, items)
+        if len(members) == len(by_name):
+            self._open_lane(request, text, by_name, skeleton, items)
         return self._encoded(skeleton, items)
 
     def _open_lane(
-        self, request: bytes, text: str, members: list[_Member], body: str, items: dict[str, int | _List]
+        self, request: bytes, text: str, members: dict[str, Member], body: str, items: dict[str, int | _List]
     ) -> None:
         """Remember a request by its longest list, which the next one is likely to continue."""
-        lists = [member for member in members if member.elements]
+        lists = [name for name, member in members.items() if member.elements]
         if not lists:
             return
-        longest = max(lists, key=lambda member: len(member.value))
-        growing = items[json.loads(longest.name)]
-        if longest.elements and isinstance(growing, _List):
-            tail = text[longest.elements[-1][1] :].encode()
+        longest = max(lists, key=lambda name: len(members[name].value))
+        elements, growing = members[longest].elements, items[longest]
+        if elements and isinstance(growing, _List):
+            tail = text[elements[-1][1] :].encode()
             self._remember(_Lane(request, len(request) - len(tail), tail, body, items, growing))
 
     def _remember(self, lane: _Lane) -> None:
@@ -206,7 +166,7 @@ class ItemEncoder:
         while sum(len(other.request) for other in self._lanes) > LANE_BYTES:
             self._lanes.pop()
 
-    def _member(self, text: str, member: _Member) -> int | _List | None:
+    def _member(self, text: str, member: Member) -> int | _List | None:
         if member.elements is not None:
             numbers = _List()
             for start, end in member.elements:
@@ -239,7 +199,7 @@ class ItemEncoder:
         if base is None or len(part.ranges) <= SCATTERED:
             return part.ranges
         ranges = _against(base[1], part.numbers)
-        if len(ranges) > max(SCATTERED, isqrt(len(part.numbers))):
+        if len(ranges) > max(SCATTERED, math.isqrt(len(part.numbers))):
             return part.ranges
         return {"base": base[0], "ranges": ranges}
 
@@ -249,16 +209,16 @@ class ItemEncoder:
         if known is not None:
             return known
         strings: dict[str, int] = {}
-        shorter = _STRING.sub(lambda found: self._string(found, text, strings), text) if _is_large(text) else text
+        shorter = STRING.sub(lambda found: self._string(found, text, strings), text) if _is_large(text) else text
         return self._new(key, "n", one_line(shorter), strings)
 
     def _string(self, found: re.Match[str], text: str, strings: dict[str, int]) -> str:
-        if found.end() - found.start() < LARGE_STRING or _COLON.match(text, found.end()):
+        if found.end() - found.start() < LARGE_STRING or COLON.match(text, found.end()):
             return found[0]
         key = _digest("s", found[0])
         number, _ = self._known.get(key) or self._new(key, "s", found[0])
         placeholder = f"@string:{number}"
-        if placeholder in text:
+        if _says(text, placeholder):
             return found[0]
         strings[placeholder] = number
         return f'"{placeholder}"'
@@ -274,6 +234,11 @@ class ItemEncoder:
         return number, crc
 
 
+def _says(text: str, placeholder: str) -> bool:
+    """Whether an element says this itself, be it spelled with escapes."""
+    return placeholder in text or ("\\u" in text and placeholder in _dump(json.loads(text)))
+
+
 def _is_large(text: str) -> bool:
     return len(text) > LARGE_STRING
 
@@ -284,82 +249,6 @@ def _digest(name: str, text: str) -> bytes:
 
 def _dump(value: Payload) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _members(text: str) -> list[_Member]:
-    """Split a JSON object's text into its members; a list of objects also into its elements."""
-    at = _skip(text, 0, "{")
-    members: list[_Member] = []
-    while text[at : at + 1] != "}":
-        if members:
-            at = _skip(text, at, ",")
-        start, (_, at) = at, _value(text, at, str)
-        name, at = text[start:at], _skip(text, _skip(text, at), ":")
-        begin, elements = at, None
-        if text[at : at + 1] == "[":
-            elements, at = _elements(text, at)
-        else:
-            _, at = _value(text, at)
-        members.append(_Member(name, text[begin:at], elements))
-        at = _skip(text, at)
-    if _skip(text, at + 1) != len(text):
-        raise NotJsonError("more text after the JSON object")
-    return members
-
-
-def _more_elements(text: str) -> list[tuple[int, int]]:
-    """The spans of the elements in a list's continuation: white space and commas before each."""
-    spans: list[tuple[int, int]] = []
-    at = _skip(text, 0)
-    while at < len(text):
-        start = _skip(text, at, ",")
-        _, end = _value(text, start)
-        spans.append((start, end))
-        at = _skip(text, end)
-    return spans
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise NotJsonError(str(error)) from None
-
-
-def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
-    """The spans of a list's elements, or None for a list without objects; and where the list ends."""
-    spans: list[tuple[int, int]] = []
-    objects = False
-    at = _skip(text, at, "[")
-    while text[at : at + 1] != "]":
-        if spans:
-            at = _skip(text, at, ",")
-        value, end = _value(text, at)
-        objects = objects or isinstance(value, dict | list)
-        spans.append((at, end))
-        at = _skip(text, end)
-    return spans if objects else None, at + 1
-
-
-def _value(text: str, at: int, kind: type = object) -> tuple[Payload, int]:
-    try:
-        value, end = _decoder.raw_decode(text, at)
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(str(error)) from None
-    if not isinstance(value, kind):
-        raise NotJsonError(f"a name is expected at character {at}")
-    return value, end
-
-
-def _skip(text: str, at: int, token: str = "") -> int:
-    """Pass white space, then `token`, then white space. Raises NotJsonError where another token stands."""
-    found = _SPACE.match(text, at)
-    at = found.end() if found else at
-    if not token:
-        return at
-    if text[at : at + 1] != token:
-        raise NotJsonError(f"{token!r} is expected at character {at}")
-    return _skip(text, at + 1)
 
 
 def _against(base: array[int], numbers: array[int]) -> list[Payload]:

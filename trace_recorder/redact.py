@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from trace_recorder.json_text import COLON, STRING
+
 Redactor = Callable[[str], str]
 
 # Where a secret may begin: not in the middle of a word, but right behind an escape of JSON, whose last letter is none.
@@ -128,7 +130,7 @@ class Redaction:
         def literal(found: re.Match[str]) -> str:
             nonlocal name
             value: str = json.loads(found[0])
-            if _COLON.match(text, found.end()):
+            if COLON.match(text, found.end()):
                 name = value
                 masked = default_redactor(value) if default_redactor in self._redactors else value
             elif _SECRET_MEMBER.fullmatch(name) and _is_secret(value) and _is_value(text, found.start()):
@@ -137,7 +139,7 @@ class Redaction:
                 masked = value if _PLACEHOLDER.fullmatch(value) else self.mask_plain(value)
             return found[0] if masked == value else json.dumps(masked, ensure_ascii=False)
 
-        return _STRING.sub(literal, text)
+        return STRING.sub(literal, text)
 
     def mask_stream(self, text: str) -> str:
         """Mask a stream's text, line by line: the strings of what is JSON in a line, or else the line."""
@@ -162,8 +164,6 @@ class Redaction:
 
 _MASK = "[REDACTED:known-secret]"
 _ANY_MASK = r"\[REDACTED:[a-z-]+\]"
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_COLON = re.compile(r"[ \t\n\r]*:")
 _PLACEHOLDER = re.compile(r"@string:\d+")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")

@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
 from pathlib import Path
 
 from trace_recorder.conversation import known
@@ -62,6 +63,7 @@ class Run:
             "host": socket.gethostname(),
             "pid": self.pid,
             "process_start": _STARTED,
+            "recorder": _version(),
             "python": platform.python_version(),
             "platform": sys.platform,
             **known(parent=parent or os.environ.get(PARENT_VARIABLE)),
@@ -143,3 +145,11 @@ class Run:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
         self.closed = True
         self._journal.close()
+
+
+def _version() -> str:
+    """The version of this package: readers are mended, and old files say by which they were written."""
+    try:
+        return metadata.version("trace-recorder")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -20,8 +20,9 @@ from trace_recorder.document import from_document, to_document
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.fold import Fold
 from trace_recorder.interaction import Call
-from trace_recorder.items import ItemTable, parse
+from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
+from trace_recorder.json_text import parse
 from trace_recorder.plain import plain
 from trace_recorder.schema import breaches
 from trace_recorder.schemas.document import Document

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
-from trace_recorder.items import NotJsonError, one_line, parse
+from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import members, to_json
 from trace_recorder.providers import reader_of
 from trace_recorder.providers.endpoints import Endpoint
@@ -69,7 +69,7 @@ class Exchange:
         self._decode: Decoder | None = None
         self._streams = False
         self._buffer: list[bytes] = []
-        self._text: list[str] = []
+        self._written: list[bytes] = []
         self._buffered = 0
         self._flushed = self._began
         self._chunks = 0
@@ -173,8 +173,9 @@ class Exchange:
 
     def _write_stream(self, data: bytes) -> None:
         text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
-        self._text.append(text)
-        packed = base64.b64encode(zlib.compress(text.encode("utf-8", "surrogateescape"), 6)).decode()
+        masked = text.encode("utf-8", "surrogateescape")
+        self._written.append(masked)
+        packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
             "status": self._status,
             "time_to_first_token_seconds": self._seconds(self._first),
@@ -212,7 +213,7 @@ class Exchange:
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         reader = reader_of(self._sent.endpoint.api)
-        joined = reader.join_stream("".join(self._text)) if reader else None
+        joined = reader.join_stream(b"".join(self._written).decode("utf-8", "replace")) if reader else None
         complete = why is None or (joined is not None and joined.ended)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,

@@ -7,6 +7,7 @@ stays as it is in `given`, which is what the document shows; the reading beside 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 from trace_recorder.conversation import (
@@ -118,9 +119,14 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
     members = Members(body)
     calls = tuple(read_tool_call(call) for call in as_list(members.take("tool_calls")))
     usage = as_dict(body.get("usage"))
-    given = {**body, "tool_calls": [call.to_document() for call in calls] or None}
-    if "usage" in given:
-        given["usage"] = {name: value for name, value in usage.items() if value is not None}
+    shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
+    counted = {name: value for name, value in usage.items() if value is not None}
+    given = {
+        **shown,
+        **({"usage": counted} if counted else {}),
+        "tool_calls": [call.to_document() for call in calls] or None,
+        **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
+    }
     return LLMResponse(
         members.text("content"),
         members.text("reasoning") or members.text("reasoning_content"),
@@ -129,7 +135,7 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         read_usage(usage) if usage else None,
         members.text("model"),
         members.text("id"),
-        given={name: value for name, value in given.items() if name != "usage" or value},
+        given=given,
     )
 
 
@@ -164,7 +170,14 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
         llm_response=None if response is None else read_response(response),
         tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
-        reflection=as_text(data.get("reflection")),
-        error=as_text(data.get("error")),
+        reflection=_words(data.get("reflection")),
+        error=_words(data.get("error")),
         agent=data.get("agent"),
     )
+
+
+def _words(given: Payload) -> str | None:
+    """A text, or of anything else that was given in its place, what is known of it."""
+    if given is None or isinstance(given, str):
+        return given
+    return as_text(as_dict(given).get("repr")) or json.dumps(given, ensure_ascii=False)

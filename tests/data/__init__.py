@@ -1,0 +1,1 @@
+"""Runs for tests to look at."""

@@ -1,0 +1,105 @@
+"""Journals written record by record, a second apart from a fixed time on: all that is shown of them is known."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zlib import compress, crc32
+
+from trace_recorder import journal
+from trace_recorder.conversation import Payload
+from trace_recorder.journal import Journal
+
+BEGAN = datetime(2025, 6, 12, 20, 5, 46, tzinfo=UTC)
+ID = "0123456789abcdef0123456789abcdef"
+HEADERS = {"content-type": "application/json"}
+
+
+class Writing:
+    """A journal being written; `elsewhere` is the host, so that nobody can know whether the run goes on."""
+
+    def __init__(self, path: Path, host: str = "elsewhere", **about: Payload) -> None:
+        self.path = path
+        self.journal = Journal.create(path)
+        self._items: dict[str, tuple[int, int]] = {}
+        self._seconds = 0
+        where = {"host": host, "pid": 1, "process_start": 0.0, "python": "3.11.7", "platform": "linux"}
+        told = {"task": None, "provider": None, "model": None, "max_steps": None, "metadata": {}, **about}
+        self.add("start", schema=journal.SCHEMA, version=journal.VERSION, trajectory_id=ID, **where, **told)
+
+    def add(self, kind: str, **data: Payload) -> int:
+        """Write a record; return its CRC."""
+        at = (BEGAN + timedelta(seconds=self._seconds)).isoformat(timespec="microseconds")
+        self._seconds += 1
+        return self.journal.append(kind, json.dumps(data, ensure_ascii=False), at)[1]
+
+    def add_body(self, kind: str, body: Mapping[str, Payload], **data: Payload) -> None:
+        """Write a record whose body is taken apart: each object in a list is an item."""
+        lists = {name: value for name, value in body.items() if isinstance(value, list) and dict in map(type, value)}
+        numbers = {name: [self._item(element) for element in value] for name, value in lists.items()}
+        items = {name: [[number, number] for number, _ in found] for name, found in numbers.items()}
+        check = {name: f"{crc32(b''.join(b'%08x' % crc for _, crc in found)):08x}" for name, found in numbers.items()}
+        self.add(kind, **data, body={**body, **dict.fromkeys(lists)}, items=items, check=check)
+
+    def _item(self, element: Payload) -> tuple[int, int]:
+        """The number of an item, and the CRC of its record, which is written if it is new."""
+        text = json.dumps(element)
+        if text not in self._items:
+            number = len(self._items)
+            self._items[text] = number, self.add("item", n=number, value=element)
+        return self._items[text]
+
+    def request(self, call: int, body: Payload, attempt: int = 0, **more: Payload) -> None:
+        """Write the request of an OpenAI chat call."""
+        where = {"method": "POST", "url": "https://api.openai.com/v1/chat/completions", "headers": HEADERS}
+        told = {"interaction_id": f"llm_{call}", "attempt": attempt, "api": "openai-chat", "provider": "openai"}
+        self.add_body("llm_request", body, **told, **where, **more)
+
+    def response(self, call: int, attempt: int = 0, **more: Payload) -> None:
+        """Write a response; unless told otherwise, it came whole, with status 200, after 1.5 seconds."""
+        told = {"status": 200, "headers": HEADERS, "duration_seconds": 1.5, "complete": True}
+        self.add("llm_response", interaction_id=f"llm_{call}", attempt=attempt, **(told | more))
+
+    def stream(self, call: int, text: str, attempt: int = 0) -> None:
+        """Write a part of a stream."""
+        packed = base64.b64encode(compress(text.encode())).decode()
+        known = {"status": 200, "headers": HEADERS, "time_to_first_token_seconds": 0.25}
+        about = {"interaction_id": f"llm_{call}", "attempt": attempt, **known}
+        self.add("llm_stream", **about, bytes=len(text.encode()), zlib=packed)
+
+
+def asked(*messages: Payload, **more: Payload) -> dict[str, Payload]:
+    """The body of a chat request."""
+    return {"model": "gpt-4o", "messages": list(messages), **more}
+
+
+def said(content: str | None, *calls: Payload, **more: Payload) -> dict[str, Payload]:
+    """The body of a chat response."""
+    message = {"role": "assistant", "content": content} | ({"tool_calls": list(calls)} if calls else {})
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    return {"id": "chatcmpl-1", "model": "gpt-4o-2024-08-06", "choices": [choice], **more}
+
+
+def called(call_id: str, name: str, **arguments: Payload) -> dict[str, Payload]:
+    """A tool call as a chat response has it."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def change(path: Path, edit: Callable[[dict[str, Payload]], object]) -> None:
+    """Change records of a journal, each with a CRC that fits; one for which `edit` returns False is left out."""
+    lines = []
+    for line in path.read_bytes().splitlines(keepends=True):
+        record: dict[str, Payload] = json.loads(line)
+        if edit(record) is not False:
+            lines.append(line if record == json.loads(line) else _line(record))
+    path.write_bytes(b"".join(lines))
+
+
+def _line(record: Mapping[str, Payload]) -> bytes:
+    members = {name: value for name, value in record.items() if name != "crc"}
+    head = json.dumps(members, ensure_ascii=False, separators=(",", ":"))[:-1].encode()
+    return b'%s,"crc":"%08x"}\n' % (head, crc32(head))

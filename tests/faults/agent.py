@@ -1,0 +1,262 @@
+"""The agent that is killed, and the zygote that it is forked from.
+
+Run as a program with the number of a socket, this is the zygote: it imports everything and calls a model once, so
+that the first call of an agent costs no more than the others; it has no recorder. For each job that it is sent, with
+the pipe for the agent's reports, it forks an agent, tells its pid, and when it is told to, waits for its end.
+
+An agent goes on until it dies. It reports on its pipe, one line at a time, what has returned:
+
+    started | answered a.3 | piece a.3 | step 2
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+
+import openai
+
+from trace_recorder import TrajectoryRecorder
+
+EXIT_CODE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an agent is to do: of which kind it is, where it asks and records, and how it is to die."""
+
+    variant: str
+    dying: str
+    address: str
+    path: str
+    length: int
+    answers: int
+
+    @classmethod
+    def read(cls, data: bytes) -> Job:
+        """The job of a message."""
+        return cls(**json.loads(data))
+
+    def written(self) -> bytes:
+        """The job as a message."""
+        return json.dumps(asdict(self)).encode()
+
+
+class EnoughError(Exception):
+    """The exception of which some agents die; nobody handles it."""
+
+
+class Agent:
+    """One agent: its recorder, its clients, and what its workers share."""
+
+    def __init__(self, job: Job, pipe: int) -> None:
+        self.job = job
+        self.recorder = TrajectoryRecorder(job.path, task="die")
+        self.clients = Clients(job.address)
+        self.ending = threading.Event()
+        self._pipe = pipe
+        self._answers = 0
+
+    def report(self, line: str) -> None:
+        """Tell that something has returned."""
+        os.write(self._pipe, f"{line}\n".encode())
+
+    def answered(self, talk: Talk, text: str | None) -> None:
+        """Take an answer."""
+        talk.hear(text or "")
+        self.report(f"answered {talk.question}")
+        self._answers += 1
+
+    def may_raise(self) -> None:
+        """Die of an exception, where that is how to die and it is time; a worker leaves that to the main thread."""
+        mortal = self.job.dying.startswith("exception") and threading.current_thread() is threading.main_thread()
+        if mortal and self._answers >= self.job.answers:
+            raise EnoughError
+
+    def run(self) -> None:
+        """Go on until the end."""
+        block = self.job.dying.endswith("in a block")
+        context: AbstractContextManager[object] = self.recorder if block else nullcontext()
+        with context:
+            if not block:
+                self.recorder.start()
+            self.report("started")
+            VARIANTS[self.job.variant](self)
+
+
+class Clients:
+    """The clients of one process: made once in the zygote, where they connect to nobody, and used by the agents."""
+
+    made = openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9", max_retries=0)
+    made_async = openai.AsyncOpenAI(api_key="k", base_url="http://127.0.0.1:9", max_retries=0)
+
+    def __init__(self, address: str) -> None:
+        self.sync = self.made.with_options(base_url=address)
+        self.asynchronous = self.made_async.with_options(base_url=address)
+
+
+class Talk:
+    """One conversation, which grows: what was said so far, and the question that is asked now."""
+
+    def __init__(self, job: Job, worker: str, model: str = "m") -> None:
+        self._worker = worker
+        self._fixed = {"model": model, "max_tokens": job.length}
+        self._messages: list[dict[str, str]] = []
+        self.question = ""
+
+    def ask(self) -> dict[str, object]:
+        """Arguments for the next call."""
+        self.question = f"{self._worker}.{len(self._messages) // 2}"
+        self._messages.append({"role": "user", "content": self.question})
+        return {**self._fixed, "messages": self._messages}
+
+    def hear(self, text: str) -> None:
+        """Take the answer into the conversation."""
+        self._messages.append({"role": "assistant", "content": text})
+
+
+def talk_sync(agent: Agent, worker: str = "a") -> None:
+    """Ask, wait, ask again."""
+    client, talk = agent.recorder.wrap(agent.clients.sync), Talk(agent.job, worker)
+    while not agent.ending.is_set():
+        agent.may_raise()
+        answer = client.chat.completions.create(**talk.ask())  # type: ignore[call-overload]
+        agent.answered(talk, answer.choices[0].message.content)
+
+
+def talk_streaming(agent: Agent, worker: str = "a", model: str = "m") -> None:
+    """Ask, read the answer piece by piece, ask again; an exception comes in mid-stream."""
+    client, talk = agent.recorder.wrap(agent.clients.sync), Talk(agent.job, worker, model)
+    while not agent.ending.is_set():
+        texts = []
+        for chunk in client.chat.completions.create(stream=True, **talk.ask()):  # type: ignore[call-overload]
+            texts.append(chunk.choices[0].delta.content or "")
+            agent.report(f"piece {talk.question}")
+            agent.may_raise()
+        agent.answered(talk, "".join(texts))
+
+
+def talk_stalling(agent: Agent) -> None:
+    """Ask for a stream that stops in the middle."""
+    talk_streaming(agent, model="stalling")
+
+
+async def _talk(agent: Agent, worker: str) -> None:
+    client, talk = agent.recorder.wrap(agent.clients.asynchronous), Talk(agent.job, worker)
+    while not agent.ending.is_set():
+        agent.may_raise()
+        answer = await client.chat.completions.create(**talk.ask())  # type: ignore[call-overload]
+        agent.answered(talk, answer.choices[0].message.content)
+
+
+def talk_async(agent: Agent, first: str = "a") -> None:
+    """Hold three conversations at once, in one thread."""
+
+    async def gather() -> None:
+        await asyncio.gather(*(_talk(agent, f"{first}{number}") for number in range(3)))
+
+    asyncio.run(gather())
+
+
+def talk_in_threads(agent: Agent) -> None:
+    """Hold eight conversations at once, each in its thread; the main thread waits."""
+    threads = [threading.Thread(target=talk_sync, args=(agent, f"t{number}")) for number in range(8)]
+    _beside(threads, agent, lambda _: None)
+
+
+def talk_mixed(agent: Agent) -> None:
+    """Do all of that at once, and record steps by hand."""
+
+    def record_step(number: int) -> None:
+        agent.recorder.record_agent_step(number, "completed", [{"role": "user", "content": f"step {number}"}])
+        agent.report(f"step {number}")
+
+    targets: list[tuple[Callable[..., None], str]] = [(talk_sync, "s"), (talk_streaming, "e"), (talk_async, "a")]
+    threads = [threading.Thread(target=target, args=(agent, worker)) for target, worker in targets]
+    _beside(threads, agent, record_step)
+
+
+def _beside(threads: list[threading.Thread], agent: Agent, act: Callable[[int], None]) -> None:
+    """Act again and again while threads work; where this thread dies, they come to their end first."""
+    try:
+        for thread in threads:
+            thread.start()
+        for number in itertools.count(1):
+            agent.may_raise()
+            act(number)
+            agent.ending.wait(0.003)
+    finally:
+        agent.ending.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+VARIANTS: dict[str, Callable[[Agent], None]] = {
+    "sync": talk_sync,
+    "async": talk_async,
+    "8 threads": talk_in_threads,
+    "streaming": talk_streaming,
+    "mixed": talk_mixed,
+    "stalling": talk_stalling,
+}
+
+
+def _become_mortal(dying: str) -> None:
+    """Arrange for the ways of dying that a process has a hand in; they hit at any moment of the main thread."""
+    if dying == "os._exit":
+        signal.signal(signal.SIGUSR1, lambda *_: os._exit(EXIT_CODE))
+    if dying.startswith("SystemExit"):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_CODE))
+
+
+def _warm_up(address: str) -> None:
+    """Do once what costs most the first time: the SDK builds its models with the first call."""
+    ask = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "warm up"}]}
+    with openai.OpenAI(api_key="k", base_url=address, max_retries=0) as client:
+        client.chat.completions.create(**ask)  # type: ignore[call-overload]
+        list(client.chat.completions.create(stream=True, **ask))  # type: ignore[call-overload]
+
+    async def once() -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=address, max_retries=0) as client:
+            await client.chat.completions.create(**ask)  # type: ignore[call-overload]
+
+    asyncio.run(once())
+    gc.collect()
+    gc.freeze()
+
+
+def main(channel: socket.socket, address: str) -> None:
+    """Fork an agent for each job; an agent leaves by dying."""
+    _warm_up(address)
+    channel.send(b"ready")
+    while True:
+        message, pipes, _, _ = socket.recv_fds(channel, 65536, 2)
+        if not message:
+            return
+        job, (reports, errors) = Job.read(message), pipes
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            os.dup2(errors, sys.stderr.fileno())
+            _become_mortal(job.dying)
+            return Agent(job, reports).run()
+        os.close(reports)
+        os.close(errors)
+        channel.send(b"%d" % pid)
+        channel.recv(1)  # until then the dead one keeps its pid
+        channel.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

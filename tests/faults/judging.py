@@ -1,0 +1,158 @@
+"""Judging what a dead agent left: whatever the way of dying, this is what has to be so.
+
+Every call that was reported is in the journal with its answer, and in the document while that is small; every call
+that the model was asked is there; nothing there is wrong; every document is JSON; the run is seen to have been
+interrupted; the journal is whole but for a torn end; nothing is in the way of whoever comes next. A verdict names
+what is not so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.faults.agent import EXIT_CODE
+from tests.faults.answering import answer_to
+from tests.faults.killing import Death, Kill
+from trace_recorder import LLMInteraction, Trajectory, load
+from trace_recorder.snapshot import SMALL
+from trace_recorder.validation import validate
+
+EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}
+STREAM_DELAY = 1.5
+"""What came of a stream earlier than this many seconds before a kill has to be on file; the contract says one."""
+
+Interactions = dict[str, LLMInteraction]
+"""Those on file, by what was asked."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found of one death. `lost` and `unparsable` are among the `problems`; there ought to be none."""
+
+    reported: int = 0
+    in_flight: int = 0
+    shown: int = 0
+    torn: bool = False
+    in_snapshot: bool = False
+    large: bool = False
+    lost: list[str] = field(default_factory=list)
+    unparsable: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is not as it has to be."""
+        return [f"lost: {one}" for one in self.lost] + [f"no JSON: {one}" for one in self.unparsable] + self.others
+
+
+def judge(kill: Kill, death: Death, directory: Path) -> Verdict:
+    """Look at what an agent left in a directory."""
+    verdict = Verdict(reported=len(death.said("answered")) + len(death.said("step")))
+    verdict.others += _ending(kill, death)
+    documents = _documents(directory, verdict)
+    journal = directory / "run.jsonl"
+    if journal.exists():
+        trajectory = load(journal)
+        on_file = {str(one.input_messages[-1].content): one for one in trajectory.llm_interactions}
+        verdict.lost += _lost(death, on_file, kill.length) + _lost_steps(death, trajectory)
+        verdict.others += _wrong(on_file, kill.length) + _status(kill, death, trajectory)
+        flying = set(death.asked) - set(death.said("answered"))
+        verdict.in_flight, verdict.shown = len(flying), len(flying & set(on_file))
+        verdict.others += _files(journal, verdict)
+    elif death.reports:
+        verdict.lost += ["the journal"]
+    if not verdict.large:
+        verdict.lost += _lost_in(documents.get("run.json"), death)
+    return verdict
+
+
+def _ending(kill: Kill, death: Death) -> list[str]:
+    found = []
+    expected = EXIT.get(kill.dying, EXIT_CODE)
+    if death.exit_code != expected:
+        found.append(f"it ended with {death.exit_code} and not with {expected}: {death.complaints[-500:]}")
+    if "could not" in death.complaints or "unrecorded" in death.complaints:
+        found.append(f"it complained: {death.complaints}")
+    return found
+
+
+def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
+    """Read every document as any tool does."""
+    documents = {}
+    for path in directory.iterdir():
+        verdict.in_snapshot = verdict.in_snapshot or path.suffix == ".tmp"
+        if path.suffix == ".json":
+            verdict.large = verdict.large or path.stat().st_size > SMALL
+            try:
+                documents[path.name] = json.loads(path.read_bytes())
+            except ValueError as error:
+                verdict.unparsable.append(f"{path.name}: {error}")
+    return documents
+
+
+def _lost(death: Death, on_file: Interactions, length: int) -> list[str]:
+    """What is missing of the calls: answers that were reported, calls that were asked, pieces that had come."""
+    answered = death.said("answered")
+    lost = [f"the call {one}" for one in answered if not _is_whole(on_file.get(one), answer_to(one, length))]
+    lost += [f"the call in flight {one}" for one in death.asked if one not in on_file]
+    pieces = death.said_before("piece", death.killed_at - STREAM_DELAY)
+    for one in set(pieces) & set(on_file) - set(answered):
+        if (on_file[one].raw_stream or "").count("data: ") < pieces.count(one):
+            lost.append(f"pieces of {one}")
+    return lost
+
+
+def _is_whole(one: LLMInteraction | None, answer: str) -> bool:
+    return one is not None and one.complete and one.response is not None and one.response.content == answer
+
+
+def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:
+    steps = {str(step.step_number) for step in trajectory.agent_steps if not step.derived}
+    return [f"the step {one}" for one in death.said("step") if one not in steps]
+
+
+def _lost_in(document: Any, death: Death) -> list[str]:
+    """What is missing in a document that is small: all that was reported has to be there."""
+    if document is None:
+        return ["the document"] if death.reports else []
+    there = {
+        one["input_messages"][-1]["content"] for one in document["llm_interactions"] if one["response"].get("content")
+    }
+    return [f"the call {one} in the document" for one in death.said("answered") if one not in there]
+
+
+def _wrong(on_file: Interactions, length: int) -> list[str]:
+    """Which answers on file are neither what was answered nor, where the call was cut off, a beginning of it."""
+    wrong = []
+    for question, one in on_file.items():
+        answer, found = answer_to(question, length), (one.response.content if one.response else None) or ""
+        if not (found == answer if one.complete else answer.startswith(found)):
+            wrong.append(f"the answer to {question}: {found[:100]!r}")
+    return wrong
+
+
+def _status(kill: Kill, death: Death, trajectory: Trajectory) -> list[str]:
+    """One killed before it reported anything may have left no record from which its host is known."""
+    status = trajectory.status
+    expected = "failed" if kill.dying.endswith("in a block") else "interrupted"
+    return [] if status == expected or not death.reports else [f"the status is {status} and not {expected}"]
+
+
+def _files(journal: Path, verdict: Verdict) -> list[str]:
+    """Whether the files are whole, the lock is free, and nothing can be taken for a document that is none."""
+    report = validate(journal)
+    verdict.torn = any("ends in the middle" in finding.what for finding in report.findings)
+    found = [f"{one.where}: {one.what}" for one in report.findings if one.severity == "error"]
+    visible = {path.name for path in journal.parent.iterdir() if not path.name.startswith(".")}
+    if not visible <= {"run.json", "run.jsonl"}:
+        found.append(f"files: {sorted(visible)}")
+    with journal.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found.append("the journal is locked")
+    return found

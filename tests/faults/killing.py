@@ -1,0 +1,147 @@
+"""Killing agents: `Zygote.kill` has one forked, kills it at a random moment, and returns what was heard of it.
+
+Python starts and imports an SDK in half a second; a fork of a process that has done so takes milliseconds, so that
+thousands of kills take minutes. A moment is a number of reports and some milliseconds more: within them are several
+calls, several records of each, several snapshots. What a dead agent left is judged elsewhere (`judging.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import IO, Self
+
+from tests.faults.agent import Job
+from tests.faults.answering import Provider
+from tests.recording import ROOT
+
+PATIENCE = 20.0
+"""After how many seconds an agent that does not die is killed, and that is a problem."""
+
+SIGNAL = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "os._exit": signal.SIGUSR1}
+DYING = ("SIGKILL", "SIGTERM", "os._exit", "SystemExit", "SystemExit in a block", "exception", "exception in a block")
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One way to kill one agent: after `reports` of its lines and `seconds` more."""
+
+    variant: str
+    dying: str
+    length: int
+    reports: int
+    seconds: float
+
+    @classmethod
+    def random(cls, random: Random, variant: str, dying: str) -> Self:
+        """A kill at a moment like any other; about half of the agents have documents beyond the small."""
+        length = random.choice((100, 2_000, 12_000, 60_000))
+        if variant == "stalling":
+            return cls(variant, dying, length, 3, random.uniform(0.0, 2.6))
+        return cls(variant, dying, length, random.randint(0, 30), random.uniform(0.0, 0.012))
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What was heard of an agent: how it ended, what it reported and when, its complaints, what it asked the model."""
+
+    exit_code: int
+    killed_at: float
+    reports: list[tuple[float, str]]
+    complaints: str
+    asked: list[str]
+
+    def said(self, kind: str) -> list[str]:
+        """What was reported of a kind."""
+        return self.said_before(kind, float("inf"))
+
+    def said_before(self, kind: str, moment: float) -> list[str]:
+        """What was reported of a kind before a moment."""
+        return [line.partition(" ")[2] for at, line in self.reports if at < moment and line.split()[0] == kind]
+
+
+class Zygote:
+    """The process from which agents are forked."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        ours, theirs = socket.socketpair()
+        arguments = [sys.executable, "-m", "tests.faults.agent", str(theirs.fileno()), provider.address_for("warm")]
+        self._process = subprocess.Popen(arguments, cwd=ROOT, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self._channel = ours
+        assert ours.recv(16) == b"ready"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+        self._process.wait()
+
+    def kill(self, kill: Kill, directory: Path) -> Death:
+        """Fork an agent that records to `directory`/run.json, and kill it."""
+        name = directory.parent.name
+        path = str(directory / "run.json")
+        job = Job(kill.variant, kill.dying, self._provider.address_for(name), path, kill.length, kill.reports)
+        ours, theirs = os.pipe()
+        with (directory.parent / "stderr").open("wb+") as errors, os.fdopen(ours, "rb") as pipe:
+            socket.send_fds(self._channel, [job.written()], [theirs, errors.fileno()])
+            os.close(theirs)
+            pid = int(self._channel.recv(32))
+            ear = _Ear(pipe)
+            killed_at = _end(pid, kill, ear)
+            self._channel.send(b"!")
+            code = int(self._channel.recv(32))
+            errors.seek(0)
+            return Death(code, killed_at, ear.heard, errors.read().decode(), list(self._provider.asked[name]))
+
+
+class _Ear(threading.Thread):
+    """Hears the reports of an agent until it is dead."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._pipe = pipe
+        self._more = threading.Condition()
+        self.heard: list[tuple[float, str]] = []
+        self.start()
+
+    def run(self) -> None:
+        for line in self._pipe:
+            with self._more:
+                self.heard.append((time.monotonic(), line.decode().rstrip("\n")))
+                self._more.notify()
+
+    def wait_for(self, reports: int) -> None:
+        """Wait for a number of reports, or for the death."""
+        with self._more:
+            self._more.wait_for(lambda: len(self.heard) >= reports or not self.is_alive(), PATIENCE)
+
+
+def _end(pid: int, kill: Kill, ear: _Ear) -> float:
+    """Kill the agent, or wait for it to die by itself; return the time."""
+    number = SIGNAL.get(kill.dying, signal.SIGTERM)
+    killed_at = float("inf")
+    if not kill.dying.startswith("exception"):
+        ear.wait_for(kill.reports)
+        time.sleep(kill.seconds)
+        killed_at = time.monotonic()
+        os.kill(pid, number)
+    for _ in range(4):  # Python drops a SystemExit that comes in a __del__: whoever wants to end it asks again
+        ear.join(PATIENCE / 4)
+        if not ear.is_alive():
+            return killed_at
+        if kill.dying.startswith("SystemExit"):
+            os.kill(pid, number)
+    os.kill(pid, signal.SIGKILL)
+    ear.join()
+    return killed_at

@@ -1,0 +1,97 @@
+"""The long run, by hand: thousands of kills, and a table of what they left, one row a variant and way of dying.
+
+Each kill is seeded by its number, so that one that has problems can be tried again alone (`--only NUMBER`); the moment
+at which it hits depends on the machine too. Files of kills with problems stay where `--keep` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from tests.faults.agent import VARIANTS
+from tests.faults.answering import answering
+from tests.faults.judging import Verdict, judge
+from tests.faults.killing import DYING, Kill, Zygote
+
+COLUMNS = ("kills", "reported", "lost", "no JSON", "in flight", "shown", "in snapshot", "torn", "large", "problems")
+STALLING_SHARE = 20
+"""One kill in this many is of a stream that stalls: it takes seconds."""
+
+
+def kills(number: int, seed: int) -> Iterator[Kill]:
+    """The kills of a run: every variant dies in every way in turn."""
+    pairs = itertools.cycle([(one, other) for one in VARIANTS if one != "stalling" for other in DYING])
+    dying = itertools.cycle(one for one in DYING if not one.startswith("exception"))
+    for at in range(number):
+        random = Random(f"{seed} {at}")
+        yield Kill.random(random, *(("stalling", next(dying)) if at % STALLING_SHARE == 7 else next(pairs)))
+
+
+class Table:
+    """Sums of verdicts."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, kill: Kill, verdict: Verdict) -> None:
+        """Count one verdict."""
+        counted = (
+            *(1, verdict.reported, len(verdict.lost), len(verdict.unparsable), verdict.in_flight, verdict.shown),
+            *(verdict.in_snapshot, verdict.torn, verdict.large, bool(verdict.problems)),
+        )
+        row = self._rows.setdefault((kill.variant, kill.dying), [0] * len(COLUMNS))
+        row[:] = [one + int(other) for one, other in zip(row, counted, strict=True)]
+
+    def lines(self) -> Iterator[str]:
+        """The table as Markdown."""
+        total = [sum(column) for column in zip(*self._rows.values(), strict=True)]
+        yield "| variant | dying | " + " | ".join(COLUMNS) + " |"
+        yield "|---|---|" + "---:|" * len(COLUMNS)
+        for (variant, dying), row in [*sorted(self._rows.items()), (("all", ""), total)]:
+            yield f"| {variant} | {dying} | " + " | ".join(map(str, row)) + " |"
+
+
+def run(arguments: argparse.Namespace, keep: Path) -> int:
+    """Kill, judge, count; return how many kills left a problem."""
+    table, bad, began = Table(), 0, time.monotonic()
+    with answering() as provider, Zygote(provider) as zygote:
+        for at, kill in enumerate(kills(arguments.kills, arguments.seed)):
+            if arguments.only not in {None, at}:
+                continue
+            directory = keep / f"agent-{at}" / "run"
+            directory.mkdir(parents=True)
+            death = zygote.kill(kill, directory)
+            verdict = judge(kill, death, directory)
+            table.add(kill, verdict)
+            if verdict.problems:
+                bad += 1
+                print(f"{at}: {kill}", *verdict.problems[:5], sep="\n    ", file=sys.stderr, flush=True)
+            else:
+                shutil.rmtree(directory.parent)
+    print(*table.lines(), sep="\n")
+    print(f"{time.monotonic() - began:.0f} seconds; {bad} kills with problems, files in {keep}")
+    return bad
+
+
+def main() -> None:
+    """Read the arguments; exit 1 where anything was lost."""
+    parser = argparse.ArgumentParser(prog="scripts/kill")
+    parser.add_argument("--kills", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="one kill alone, by its number")
+    parser.add_argument("--keep", type=Path, help="where files of kills with problems stay")
+    arguments = parser.parse_args()
+    keep = arguments.keep or Path(tempfile.mkdtemp(prefix="kills-"))
+    sys.exit(1 if run(arguments, keep) else 0)
+
+
+if __name__ == "__main__":
+    main()

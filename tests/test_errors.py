@@ -1,0 +1,38 @@
+"""The tree of exceptions, as its header draws it."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_recorder import errors
+
+
+@pytest.mark.parametrize(
+    ("name", "bases"),
+    [
+        ("TraceRecorderError", (Exception,)),
+        ("RecorderStateError", (errors.TraceRecorderError, RuntimeError)),
+        ("AlreadyFinalizedError", (errors.RecorderStateError,)),
+        ("TrajectoryPathError", (errors.TraceRecorderError, OSError)),
+        ("UnsupportedClientError", (errors.TraceRecorderError, TypeError)),
+        ("BoundClientError", (errors.TraceRecorderError, ValueError)),
+        ("TrajectoryFormatError", (errors.TraceRecorderError, ValueError)),
+    ],
+)
+def test_each_exception_is_one_of_the_package_and_of_python(name: str, bases: tuple[type, ...]) -> None:
+    """A caller catches ours by TraceRecorderError, or by the built-in class that fits."""
+    assert getattr(errors, name).__bases__ == bases
+
+
+def test_the_header_draws_every_exception() -> None:
+    """No exception is missing from the drawing, and none is drawn that does not exist."""
+    drawn = {word for word in (errors.__doc__ or "").split() if word.endswith("Error")}
+
+    assert drawn == {name for name, one in vars(errors).items() if isinstance(one, type)}
+
+
+def test_a_path_error_tells_what_the_system_said() -> None:
+    """A TrajectoryPathError is an OSError with its number, its message and its path."""
+    error = errors.TrajectoryPathError(21, "is a directory", "/tmp/x")
+
+    assert (error.errno, str(error)) == (21, "[Errno 21] is a directory: '/tmp/x'")

@@ -1,0 +1,148 @@
+"""The guard: what goes wrong in recording stays in it, is counted, logged once and kept for the file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.guard import Guard, attempt
+
+
+class UnspeakableError(Exception):
+    """An exception that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def guarded(guard: Guard, error: BaseException, what: str = "record a request") -> str:
+    with guard(what):
+        raise error
+    return "the agent goes on"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("x"), OSError(28, "No space left"), RecursionError(), MemoryError(), UnspeakableError()],
+    ids=repr,
+)
+def test_a_failure_does_not_reach_the_agent(error: Exception) -> None:
+    """Whatever fails in recording, what comes after the guarded block is done."""
+    assert guarded(Guard(), error) == "the agent goes on"
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError()], ids=repr
+)
+def test_an_exit_is_no_failure(error: BaseException) -> None:
+    """Ctrl-C, cancellation and other exits pass, and are not counted."""
+    guard = Guard()
+
+    with pytest.raises(type(error)):
+        guarded(guard, error)
+
+    assert (guard.count, list(guard.failures)) == (0, [])
+
+
+def test_strict_raises_what_went_wrong() -> None:
+    """With `strict`, a failure is counted and passes."""
+    guard = Guard(strict=True)
+
+    with pytest.raises(ValueError, match="x"):
+        guarded(guard, ValueError("x"))
+
+    assert guard.count == 1
+
+
+def test_a_failure_is_kept_with_what_and_why() -> None:
+    """What could not be done and why wait until they can be written."""
+    guard = Guard()
+
+    guarded(guard, ValueError("x"))
+    guarded(guard, UnspeakableError(), "write the document")
+
+    assert [(one.what, one.why) for one in guard.failures] == [
+        ("record a request", "ValueError: x"),
+        ("write the document", "UnspeakableError"),
+    ]
+
+
+def test_each_kind_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A thousand failures of one kind are a thousand counted and one logged; another kind is logged too."""
+    guard = Guard()
+
+    for number in range(1000):
+        guarded(guard, ValueError(str(number)))
+    guarded(guard, TypeError("y"))
+    guarded(guard, ValueError("z"), "write the document")
+
+    assert guard.count == 1002
+    assert [record.message for record in caplog.records] == [
+        "could not record a request: ValueError: 0 (the agent is not affected; logged once)",
+        "could not record a request: TypeError: y (the agent is not affected; logged once)",
+        "could not write the document: ValueError: z (the agent is not affected; logged once)",
+    ]
+
+
+def test_failures_do_not_fill_the_memory() -> None:
+    """Of failures that cannot be written, the newest thousand are kept; the log of kinds ends too."""
+    guard = Guard()
+
+    for number in range(1500):
+        guarded(guard, ValueError(str(number)), f"do {number}")
+
+    assert (guard.count, len(guard.failures), guard.failures[0].why) == (1500, 1000, "ValueError: 500")
+
+
+@pytest.fixture
+def broken_log() -> Iterator[None]:
+    """A handler of the user's that raises for every record, as some that hand records on do."""
+
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError("the log is broken")
+
+    handler = Broken()
+    logging.getLogger("trace_recorder").addHandler(handler)
+    yield
+    logging.getLogger("trace_recorder").removeHandler(handler)
+
+
+@pytest.mark.usefixtures("broken_log")
+def test_a_broken_log_does_not_reach_the_agent() -> None:
+    """Where even the telling fails, the agent goes on, and the failure is kept."""
+    guard = Guard()
+
+    assert (guarded(guard, ValueError("x")), guard.count, len(guard.failures)) == ("the agent goes on", 1, 1)
+
+
+def test_attempt_gives_the_result_or_the_other() -> None:
+    """Code that is not ours may raise anything but an exit."""
+
+    def fails() -> str:
+        raise UnspeakableError
+
+    assert (attempt(lambda: "done", lambda _: "not done"), attempt(fails, lambda error: type(error).__name__)) == (
+        *("done", "UnspeakableError"),
+    )
+
+
+def test_what_could_not_be_recorded_is_on_file_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    """A failure becomes a gap of the next record, and of the document."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"a": 1})
+    recorder.start()
+    recorder.note_gap("record a thought", "it was too long")
+
+    recorder.annotate("k", 1)
+
+    trajectory = load(recorder.trajectory_path)
+    assert ([(gap.what, gap.why) for gap in trajectory.gaps], trajectory.annotations) == (
+        [("record a thought", "it was too long")],
+        {"k": 1},
+    )
+    recorder.finalize()

@@ -1,0 +1,193 @@
+"""Rules that hold for the package as a whole: which room may import which, what it exports, what importing it does."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import trace_recorder
+from tests.recording import ROOT, python
+
+PACKAGE = ROOT / "trace_recorder"
+SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer"}
+
+ROOMS = (
+    # A room may import those above it, those that share its line, and nothing else of the package.
+    "errors",
+    "conversation",
+    "journal",
+    "guard",
+    "plain items redact trajectory paths replacing schemas",
+    "providers",
+    "interaction stepping metrics document schema",
+    "fold",
+    "load snapshot validation",
+    "run",
+    "capture",
+    "recorder",
+    "current",
+    "views clients cli viewer",
+)
+"""The order of the rooms, from the first to the last."""
+
+
+def room(module: str) -> str:
+    """The room of a module: a file of the package, or a folder."""
+    return module.split(".")[1]
+
+
+def module_of(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """What every module of the package imports, wherever in it, by the name of a module."""
+    return {module_of(path): frozenset(_imported(path)) for path in PACKAGE.rglob("*.py")}
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for name in node.names:
+                inner = f"{node.module}.{name.name}"
+                yield (
+                    inner
+                    if (ROOT / inner.replace(".", "/")).with_suffix(".py").exists() or _is_room(inner)
+                    else node.module
+                )
+
+
+def _is_room(module: str) -> bool:
+    return (ROOT / module.replace(".", "/") / "__init__.py").exists()
+
+
+def rank(name: str) -> int:
+    return next(number for number, rooms in enumerate(ROOMS) if name in rooms.split())
+
+
+def own(modules: frozenset[str]) -> set[str]:
+    return {module for module in modules if module.startswith("trace_recorder.")}
+
+
+def test_every_room_has_its_place() -> None:
+    """The order names every room that there is."""
+    there = {room(module) for module in imports() if "." in module}
+
+    assert there - {name for rooms in ROOMS for name in rooms.split()} == set()
+
+
+def test_no_room_imports_one_below_it() -> None:
+    """The rooms are one-way: what a room imports stands above it, or beside it."""
+    wrong = [
+        (module, imported)
+        for module, modules in imports().items()
+        for imported in own(modules)
+        if "." in module and rank(room(module)) < rank(room(imported))
+    ]
+
+    assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Each module can be read before those that import it."""
+    left = {module: own(modules) - {module} for module, modules in imports().items()}
+    while free := {module for module, modules in left.items() if not modules & left.keys()}:
+        left = {module: modules for module, modules in left.items() if module not in free}
+
+    assert left == {}
+
+
+def test_nobody_inside_imports_the_top() -> None:
+    """The package's own top is for others."""
+    assert [module for module, modules in imports().items() if "trace_recorder" in modules] == []
+
+
+def test_readers_and_the_rooms_below_them_import_no_sdk() -> None:
+    """What reads a provider's JSON needs nobody's library; pydantic is for the schemas alone."""
+    allowed = {"schema": {"pydantic"}, "schemas": {"pydantic"}, "cli": {"rich", "typer"}}
+    found = {
+        (module, imported)
+        for module, modules in imports().items()
+        for imported in modules
+        if "." in module
+        and imported.partition(".")[0] in SDKS - allowed.get(room(module), set())
+        and room(module) not in {"clients", "viewer"}
+    }
+
+    assert found == set()
+
+
+def test_all_imports_are_absolute() -> None:
+    """No import says `from .`, so that a module's imports can be searched for."""
+    relative = [
+        module_of(path)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+    assert relative == []
+
+
+def test_what_is_exported_is_all() -> None:
+    """`__all__` is sorted, and names exactly what the top has that is not a module of it."""
+    public = {
+        name for name, value in vars(trace_recorder).items() if not name.startswith("_") and not inspect.ismodule(value)
+    }
+
+    assert (trace_recorder.__all__, public) == (sorted(trace_recorder.__all__), set(trace_recorder.__all__))
+
+
+def test_every_export_has_a_docstring() -> None:
+    """Whoever asks help() of a public name is told what it does."""
+    undocumented = [name for name in trace_recorder.__all__ if not getattr(trace_recorder, name).__doc__]
+
+    assert undocumented == []
+
+
+LISTEN = """
+import json, sys
+written = []
+
+def listen(event, arguments):
+    if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        written.append(str(arguments[0]))
+    if event in ("os.mkdir", "os.rename", "os.remove", "socket.connect", "subprocess.Popen", "os.fork"):
+        written.append(event)
+
+sys.dont_write_bytecode = True
+sys.addaudithook(listen)
+import threading
+import trace_recorder
+print(json.dumps([sorted(sys.modules), written, threading.active_count()]))
+"""
+
+
+def test_importing_is_silent() -> None:
+    """Importing the package prints nothing, writes nothing, starts nothing, and imports no SDK, httpx or pydantic."""
+    ended = python(LISTEN)
+
+    modules, written, threads = json.loads(ended.stdout)
+    assert (ended.stderr, written, threads) == ("", [], 1)
+    assert {name.partition(".")[0] for name in modules} & SDKS == set()
+
+
+def test_what_importing_costs() -> None:
+    """The number of modules that importing adds is bounded; how many and how long is printed."""
+    ended = python(
+        "import subprocess, sys; subprocess.run([sys.executable, '-X', 'importtime', '-c', 'import trace_recorder'])"
+    )
+
+    lines = [line.split("|") for line in ended.stderr.splitlines() if line.startswith("import time:")][1:]
+    [total] = [int(line[1]) for line in lines if line[2].strip() == "trace_recorder"]
+    ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
+    print(f"import trace_recorder: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
+    assert len(lines) < 250

@@ -1,0 +1,70 @@
+"""The shapes of anthropic: each kind of client, and every way to call one."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from tests.capture.server import MESSAGE, plain
+from tests.versions.answers import COUNTED, MESSAGE_STREAM
+from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, read, shapes
+
+Payload = Any
+
+
+def _client(name: str, url: str, **options: Payload) -> Payload:
+    return getattr(import_module("anthropic"), name)(api_key="k", base_url=url, max_retries=0, **options)
+
+
+def _vertex(name: str, url: str) -> Payload:
+    make = getattr(import_module("anthropic"), name)
+    return make(region="r", project_id="p", access_token="t", base_url=f"{url}/v1", max_retries=0)
+
+
+sync = partial(_client, "Anthropic")
+asynchronous = partial(_client, "AsyncAnthropic")
+
+SYNC: dict[str, Make] = {
+    "Anthropic": sync,
+    "AnthropicVertex": partial(_vertex, "AnthropicVertex"),
+    "AnthropicFoundry": partial(_client, "AnthropicFoundry"),
+    "Anthropic on the user's httpx": on_own("httpx", sync),
+    "Anthropic on the user's httpx2": on_own("httpx2", sync),
+}
+ASYNC: dict[str, Make] = {
+    "AsyncAnthropic": asynchronous,
+    "AsyncAnthropicVertex": partial(_vertex, "AsyncAnthropicVertex"),
+    "AsyncAnthropicFoundry": partial(_client, "AsyncAnthropicFoundry"),
+    "AsyncAnthropic on the user's httpx": on_own("httpx", asynchronous, asynchronous=True),
+    "AsyncAnthropic on the user's httpx2": on_own("httpx2", asynchronous, asynchronous=True),
+    "AsyncAnthropic on aiohttp": on_aiohttp("anthropic", asynchronous),
+}
+
+MESSAGES = [{"role": "user", "content": "hello"}]
+ASK = {"model": "m", "max_tokens": 9, "messages": MESSAGES}
+STREAM = (MESSAGE_STREAM,)
+messages = partial(Call, arguments=ASK, answers=(plain(MESSAGE),), apis=("anthropic-messages",))
+no_llm_call = partial(Call, arguments={"model": "m", "messages": MESSAGES}, answers=(plain(COUNTED),), apis=())
+
+CALLS: dict[str, Call] = {
+    "create": messages(lambda client: client.messages.create),
+    "create, streamed": messages(
+        lambda client: client.messages.create, arguments={**ASK, "stream": True}, answers=STREAM, take=iterated
+    ),
+    "stream": messages(lambda client: client.messages.stream, answers=STREAM, take=entered),
+    "with_options": messages(lambda client: client.with_options(timeout=5).messages.create),
+    "copy": messages(lambda client: client.copy().messages.create),
+    "with_raw_response": messages(lambda client: client.messages.with_raw_response.create, take=parsed),
+    "with_streaming_response": messages(lambda client: client.messages.with_streaming_response.create, take=read),
+    "parse": messages(lambda client: client.messages.parse),
+    "beta": messages(lambda client: client.beta.messages.create),
+    "beta, streamed": messages(
+        lambda client: client.beta.messages.create, arguments={**ASK, "stream": True}, answers=STREAM, take=iterated
+    ),
+    "beta.stream": messages(lambda client: client.beta.messages.stream, answers=STREAM, take=entered),
+    "count_tokens": no_llm_call(lambda client: client.messages.count_tokens),
+    "beta.count_tokens": no_llm_call(lambda client: client.beta.messages.count_tokens),
+}
+
+SHAPES = shapes(SYNC, CALLS, basic=2) | shapes(ASYNC, CALLS, basic=2)

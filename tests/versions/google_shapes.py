@@ -1,0 +1,91 @@
+"""The shapes of google-genai: Gemini's API and Vertex, sync and `.aio`, and every way to call them."""
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from tests.capture.server import GENERATED, plain
+from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION
+from tests.versions.shapes import Call, Make, iterated, own_transport, shapes
+
+Payload = Any
+
+
+def _gemini(url: str, **options: Payload) -> Payload:
+    genai = import_module("google.genai")
+    if missing := options.keys() - genai.types.HttpOptions.model_fields.keys():
+        raise ImportError(f"HttpOptions.{min(missing)}")
+    return genai.Client(api_key="k", http_options={"base_url": url, **options})
+
+
+def _vertex(url: str) -> Payload:
+    credentials = import_module("google.oauth2.credentials").Credentials("t")
+    genai = import_module("google.genai")
+    return genai.Client(
+        vertexai=True, project="p", location="l", credentials=credentials, http_options={"base_url": url}
+    )
+
+
+def _with_own_transports(library: str, url: str) -> Payload:
+    transports = [own_transport(library, asynchronous=asynchronous) for asynchronous in (False, True)]
+    return _gemini(url, client_args={"transport": transports[0]}, async_client_args={"transport": transports[1]})
+
+
+def _on_own(library: str, url: str) -> Payload:
+    http = import_module(library)
+    return _gemini(
+        url,
+        httpx_client=http.Client(transport=own_transport(library, asynchronous=False)),
+        httpx_async_client=http.AsyncClient(transport=own_transport(library, asynchronous=True)),
+    )
+
+
+CLIENTS: dict[str, Make] = {
+    "Client": _gemini,
+    "Client of Vertex": _vertex,
+    "Client with the user's httpx transports": partial(_with_own_transports, "httpx"),
+    "Client with the user's httpx2 transports": partial(_with_own_transports, "httpx2"),
+    "Client on the user's httpx": partial(_on_own, "httpx"),
+    "Client on the user's httpx2": partial(_on_own, "httpx2"),
+}
+
+
+def weather(city: str) -> str:
+    """Say what the weather is."""
+    return f"fine in {city}"
+
+
+ASK = {"model": "m", "contents": "hello"}
+STREAM = (GENERATED_STREAM,)
+generate = partial(Call, arguments=ASK, answers=(plain(GENERATED),), apis=("google-generate",))
+
+CALLS: dict[str, Call] = {
+    "generate_content": generate(lambda client: client.models.generate_content),
+    "generate_content_stream": generate(
+        lambda client: client.models.generate_content_stream, answers=STREAM, take=iterated
+    ),
+    "chats": generate(lambda client: client.chats.create(model="m").send_message, arguments={"message": "hello"}),
+    "chats, streamed": generate(
+        lambda client: client.chats.create(model="m").send_message_stream,
+        arguments={"message": "hello"},
+        answers=STREAM,
+        take=iterated,
+    ),
+    "automatic function calling": generate(
+        lambda client: client.models.generate_content,
+        arguments={**ASK, "config": {"tools": [weather]}},
+        answers=(plain(GENERATED_CALL), plain(GENERATED)),
+        apis=("google-generate", "google-generate"),
+    ),
+    "interactions": Call(
+        lambda client: client.interactions.create,
+        {"model": "m", "input": "hello"},
+        (plain(INTERACTION),),
+        ("google-interactions",),
+    ),
+    "count_tokens": Call(lambda client: client.models.count_tokens, ASK, (plain({"totalTokens": 3}),), ()),
+}
+
+SHAPES = shapes(CLIENTS, CALLS, basic=2) | shapes(
+    {f"{name}, .aio": make for name, make in CLIENTS.items()}, CALLS, basic=2
+)

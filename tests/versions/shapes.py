@@ -1,0 +1,197 @@
+"""A shape is one way to call one SDK: how the client is made, what is called on it, how its answer is taken.
+
+Sync and async shapes run through the same code: what can be awaited is awaited, and a sync shape never has to wait.
+What the installed version lacks is skipped, by the name that it lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import isawaitable
+from typing import Any
+
+import pytest
+
+from tests.capture.server import Answer
+
+Payload = Any
+Make = Callable[[str], Payload]
+"""Makes a client of the server at a URL."""
+
+
+async def returned(said: Payload) -> Payload:
+    """Take the answer itself."""
+    return said
+
+
+async def iterated(said: Payload) -> Payload:
+    """Take every chunk of a stream."""
+    return [chunk async for chunk in said] if hasattr(said, "__aiter__") else list(said)
+
+
+async def parsed(said: Payload) -> Payload:
+    """Take what a raw response parses to."""
+    return await _settled(said.parse())
+
+
+async def entered(said: Payload) -> Payload:
+    """Take every event of a stream helper, which is a context manager."""
+    return await _inside(said, iterated)
+
+
+async def read(said: Payload) -> Payload:
+    """Take the bytes of a streaming response, which is a context manager."""
+    return await _inside(said, lambda response: _settled(response.read()))
+
+
+async def _inside(manager: Payload, take: Callable[[Payload], Awaitable[Payload]]) -> Payload:
+    if not hasattr(manager, "__aenter__"):
+        with manager as inside:
+            return await take(inside)
+    async with AsyncExitStack() as stack:
+        return await take(await stack.enter_async_context(manager))
+
+
+async def _settled(value: Payload) -> Payload:
+    return await value if isawaitable(value) else value
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is called on a client; `apis` are the dialects of the LLM calls that it makes, in order."""
+
+    method: Callable[[Payload], Callable[..., Payload]]
+    arguments: Mapping[str, Payload]
+    answers: tuple[Answer, ...]
+    apis: tuple[str, ...]
+    take: Callable[[Payload], Awaitable[Payload]] = field(default=returned)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One way to call one SDK."""
+
+    make: Make
+    call: Call
+    asynchronous: bool
+
+    def client(self, url: str) -> Payload:
+        """Make the client; skip the test where the installed version has no such client or method."""
+        try:
+            client = self.make(url)
+            self._method(client)
+        except (ImportError, AttributeError) as missing:
+            pytest.skip(f"not in this version: {missing}")
+        return client
+
+    def run(self, client: Payload) -> Payload:
+        """Make the call, take its answer as plain data, and close the client."""
+        work = self._run(client)
+        return asyncio.run(work) if self.asynchronous else _without_waiting(work)
+
+    async def _run(self, client: Payload) -> Payload:
+        try:
+            said = self._method(client)(**self.call.arguments)
+            return plainly(await self.call.take(await _settled(said)))
+        finally:
+            await closed(client, asynchronous=self.asynchronous)
+
+    def _method(self, client: Payload) -> Callable[..., Payload]:
+        return self.call.method(getattr(client, "aio", client) if self.asynchronous else client)
+
+
+def shapes(clients: Mapping[str, Make], calls: Mapping[str, Call], *, basic: int) -> dict[str, Shape]:
+    """Every call on the first client, and the first `basic` calls on each of the others.
+
+    A client whose name begins with "Async" or is google-genai's ".aio" is called asynchronously.
+    """
+    found = {}
+    for place, (client, make) in enumerate(clients.items()):
+        asynchronous = client.startswith("Async") or ".aio" in client
+        for name, call in list(calls.items())[: basic if place else None]:
+            found[f"{client}: {name}"] = Shape(make, call, asynchronous)
+    return found
+
+
+def own_transport(library: str, *, asynchronous: bool) -> Payload:
+    """A transport as a user may have one: it changes each request a little."""
+    http = import_module(library)
+    base = http.AsyncHTTPTransport if asynchronous else http.HTTPTransport
+    method = "handle_async_request" if asynchronous else "handle_request"
+
+    def handle(self: Payload, request: Payload) -> Payload:
+        request.headers["x-sent-through"] = "a transport of the user's own"
+        return getattr(base, method)(self, request)
+
+    return type("OwnTransport", (base,), {method: handle})()
+
+
+def on_own(library: str, make: Callable[..., Payload], *, asynchronous: bool = False) -> Make:
+    """A client of openai or anthropic on an HTTP client of the user's own, if this version takes one of `library`."""
+
+    def made(url: str) -> Payload:
+        http = import_module(library)
+        kind = http.AsyncClient if asynchronous else http.Client
+        try:
+            return make(url, http_client=kind(transport=own_transport(library, asynchronous=asynchronous)))
+        except TypeError as refused:
+            raise ImportError(f"a client that takes one of {library}") from refused
+
+    return made
+
+
+def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:
+    """An async client of openai or anthropic on the package's own HTTP client that speaks through aiohttp."""
+
+    def made(url: str) -> Payload:
+        try:
+            return make(url, http_client=import_module(package).DefaultAioHttpClient())
+        except RuntimeError as missing:
+            raise ImportError(f"{package}[aiohttp]") from missing
+
+    return made
+
+
+def plainly(value: Payload) -> Payload:
+    """An answer as plain data, without its HTTP response's headers, in which the time stands."""
+    if isinstance(value, list):
+        return [plainly(one) for one in value]
+    if hasattr(value, "model_dump"):
+        return value.model_dump(exclude={"sdk_http_response"}, warnings=False)
+    return value
+
+
+def http_clients(client: Payload) -> list[Payload]:
+    """Every HTTP client inside an SDK's client, found without the package's help."""
+    holder = getattr(client, "_api_client", client)
+    found = [getattr(holder, name, None) for name in ("_client", "_httpx_client", "_async_httpx_client")]
+    return [one for one in found if one is not None]
+
+
+def inside(client: Payload) -> Payload:
+    """What `unwrap` brings back: the identity of every transport, and the attributes of all that holds them."""
+    http = http_clients(client)
+    transports = [(id(one._transport), [id(mounted) for mounted in one._mounts.values()]) for one in http]
+    return transports, [sorted(vars(one)) for one in (getattr(client, "_api_client", client), *http)]
+
+
+async def closed(client: Payload, *, asynchronous: bool) -> None:
+    """Close what was used. google-genai's client holds async clients too, which a sync call leaves untouched."""
+    for owner in (getattr(client, "aio", None), *http_clients(client)):
+        close = getattr(owner, "aclose", None)
+        if close is None and hasattr(owner, "close"):
+            owner.close()
+        elif close is not None and asynchronous:
+            await close()
+
+
+def _without_waiting(work: Coroutine[Payload, None, Payload]) -> Payload:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a sync call has nothing to wait for")

@@ -1,0 +1,133 @@
+"""The modules `openai` and `ollama`, whose own functions speak through one client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.server import CHAT, OLLAMA, Server, plain, serving
+from tests.versions.shapes import own_transport
+from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
+
+Payload = Any
+ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server that answers as both do."""
+    with serving(plain({**OLLAMA, **CHAT})) as running:
+        yield running
+
+
+@pytest.fixture
+def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
+    """The module as it is after its import: no client, no HTTP client, no key."""
+    module = pytest.importorskip("openai")
+    for name in ("_client", "http_client", "api_key", "base_url"):
+        monkeypatch.setattr(module, name, None)
+    yield module
+    if module.http_client is not None:
+        module.http_client.close()
+
+
+@pytest.fixture
+def ollama(monkeypatch: pytest.MonkeyPatch, server: Server) -> Payload:
+    """The module, its client directed to the server."""
+    module = pytest.importorskip("ollama")
+    monkeypatch.setattr(module._client._client, "base_url", server.url)
+    yield module
+    unwrap(module)
+
+
+def ask_openai(module: Payload, server: Server) -> Payload:
+    """Use the module as its users do: the key and the address first, then a function."""
+    module.api_key = "k"
+    module.base_url = f"{server.url}/v1/"
+    return module.chat.completions.create(**ASK).choices[0].message.content
+
+
+def recorded(recorder: TrajectoryRecorder) -> list[str | None]:
+    """The dialect of each call on file."""
+    return [one.api for one in load(recorder.trajectory_path).llm_interactions]
+
+
+def test_the_module_openai_is_wrapped_before_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:
+    """wrap(openai) asks for no key, and records what the module's functions do from then on."""
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        same = wrap(openai)
+        answer = ask_openai(openai, server)
+
+    assert (same is openai, answer, recorded(recorder)) == (True, "hi", ["openai-chat"])
+
+
+def test_the_module_openai_is_wrapped_after_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:
+    """wrap(openai) finds the client that the module has made, and unwrap restores it."""
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        ask_openai(openai, server)
+        made, transport = openai.http_client, openai.http_client._transport
+        recorder.wrap(openai)
+        ask_openai(openai, server)
+        unwrap(openai)
+        ask_openai(openai, server)
+
+    assert (openai.http_client is made, made._transport is transport) == (True, True)
+    assert recorded(recorder) == ["openai-chat"]
+
+
+def test_the_module_openai_keeps_the_http_client_of_the_user(tmp_path: Path, openai: Payload, server: Server) -> None:
+    """An openai.http_client of the user's own is wrapped where it is, with its transport inside."""
+    library = openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
+    openai.http_client = own = openai.DefaultHttpxClient(transport=own_transport(library, asynchronous=False))
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        wrap(openai)
+        ask_openai(openai, server)
+
+    assert openai.http_client is own
+    assert [headers.get("x-sent-through") for _, headers, _ in server.requests] == ["a transport of the user's own"]
+    assert recorded(recorder) == ["openai-chat"]
+
+
+def test_unwrap_leaves_the_module_openai_at_work(tmp_path: Path, openai: Payload, server: Server) -> None:
+    """After unwrap(openai) the module's functions go on, unrecorded; so does a module that never was wrapped."""
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        unwrap(openai)
+        untouched = openai.http_client
+        unwrap(recorder.wrap(openai))
+        answer = ask_openai(openai, server)
+
+    assert (untouched, answer, recorded(recorder)) == (None, "hi", [])
+
+
+def test_the_module_ollama_is_wrapped(tmp_path: Path, ollama: Payload) -> None:
+    """wrap(ollama) records the module's functions, those that were imported by name before too."""
+    from ollama import chat
+
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        wrap(ollama)
+        chat(**ASK)
+        ollama.chat(**ASK)
+
+    assert recorded(recorder) == ["ollama-chat"] * 2
+
+
+def test_the_module_ollama_is_restored(tmp_path: Path, ollama: Payload) -> None:
+    """unwrap(ollama) leaves the transport that was there, and functions that go unrecorded."""
+    before = ollama._client._client._transport
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        unwrap(recorder.wrap(ollama))
+        ollama.chat(**ASK)
+
+    assert (ollama._client._client._transport is before, recorded(recorder)) == (True, [])
+
+
+@pytest.mark.parametrize(("package", "name"), [("anthropic", None), ("google.genai", None), ("openai", "OpenAI")])
+def test_what_is_no_client_is_refused_by_name(package: str, name: str | None) -> None:
+    """A module that has no client of its own, or a class in place of a client, is named in the refusal."""
+    module = pytest.importorskip(package)
+    given = getattr(module, name) if name else module
+    with pytest.raises(UnsupportedClientError, match=f"(module|class) '{package}.* Give it a client of openai"):
+        wrap(given)

@@ -1,0 +1,64 @@
+"""Each shape of client, of whichever versions are installed: recorded once, unchanged for its user, and restored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.capture.server import Server, serving
+from tests.versions import anthropic_shapes, google_shapes, ollama_shapes, openai_shapes
+from tests.versions.shapes import Shape, inside
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load, unwrap
+
+SHAPES = {
+    **{f"openai, {name}": shape for name, shape in openai_shapes.SHAPES.items()},
+    **{f"anthropic, {name}": shape for name, shape in anthropic_shapes.SHAPES.items()},
+    **{f"google-genai, {name}": shape for name, shape in google_shapes.SHAPES.items()},
+    **{f"ollama, {name}": shape for name, shape in ollama_shapes.SHAPES.items()},
+}
+each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+
+
+def said(one: LLMInteraction) -> object:
+    """What the record of a call says of how it went, and the request that it holds."""
+    return one.api, one.complete, one.error, one.raw_request
+
+
+def asked(server: Server) -> list[object]:
+    """The path and the body of every request that a server had, and the header of the user's own transport."""
+    return [(path, body, headers.get("x-sent-through")) for path, headers, body in server.requests]
+
+
+@each_shape
+def test_a_call_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
+    """Each LLM call is on file once, whole, with the request that the server had; other calls are not."""
+    with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        shape.run(recorder.wrap(shape.client(server.url)))
+
+    recorded = [said(one) for one in load(recorder.trajectory_path).llm_interactions]
+    expected = [(api, True, None, body) for api, body in zip(shape.call.apis, server.bodies(), strict=False)]
+    assert recorded == expected
+
+
+@each_shape
+def test_a_call_is_as_it_would_be_unwrapped(tmp_path: Path, shape: Shape) -> None:
+    """A wrapped client sends the same requests, and gives its caller the same."""
+    with serving(*shape.call.answers) as server:
+        plainly = shape.run(shape.client(server.url)), asked(server)
+    with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        recorded = shape.run(recorder.wrap(shape.client(server.url))), asked(server)
+
+    assert recorded == plainly
+
+
+@each_shape
+def test_unwrap_restores_a_client(tmp_path: Path, shape: Shape) -> None:
+    """unwrap leaves the very transports that were there, nothing else, and a client whose calls go unrecorded."""
+    with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        client = shape.client(server.url)
+        before = inside(client)
+        restored = inside(unwrap(recorder.wrap(client)))
+        shape.run(client)
+
+    assert (restored, load(recorder.trajectory_path).llm_interactions) == (before, [])

@@ -1,0 +1,167 @@
+"""JSON as text: read strictly, and cut into its members and elements without being spelled anew.
+
+Strictly means: what every reader takes. NaN, half of a surrogate pair, a number beyond every float and nesting beyond
+200 levels are refused; such a text is kept as text elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from trace_recorder.conversation import Payload
+
+DEEPEST = 200
+"""JSON that is nested deeper is not taken apart: Python's own json refuses to read a little under 1,000 levels."""
+
+
+class NotJsonError(ValueError):
+    """The text is no JSON object, or not one that can be taken apart and put together exactly."""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise NotJsonError(f"{constant} is not JSON")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_number)
+_SPACE = re.compile(r"[ \t\n\r]*")
+STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TOKEN = re.compile(STRING.pattern + r"|[\[{]|[\]}]", re.DOTALL)
+COLON = re.compile(r"[ \t\n\r]*:")
+_LINE_BREAK = re.compile(r"[\r\n]")
+_HEX = "[0-9a-fA-F]"
+_SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
+
+
+def parse(text: str) -> Payload:
+    """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
+
+    Raises NotJsonError.
+    """
+    _refuse_lone_surrogates(text)
+    value, end = _value(text, _skip(text, 0))
+    if _skip(text, end) != len(text):
+        raise NotJsonError("more text after the JSON value")
+    return value
+
+
+def _refuse_lone_surrogates(text: str) -> None:
+    if "\\u" in text and any(found[1] for found in _SURROGATE.finditer(text)):
+        raise NotJsonError("half of a surrogate pair stands alone")
+
+
+def _refuse_depth(text: str, at: int, end: int) -> None:
+    """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
+    if text.count("[", at, end) + text.count("{", at, end) <= DEEPEST:
+        return
+    depth = 0
+    for token in _TOKEN.finditer(text, at, end):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > DEEPEST:
+            raise NotJsonError(f"nested more than {DEEPEST} levels deep")
+
+
+def one_line(text: str) -> str:
+    """JSON text without line breaks, which stand only between its tokens."""
+    return _LINE_BREAK.sub(" ", text) if _LINE_BREAK.search(text) else text
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a request: its name's JSON text, and its value's text or, of a list of objects, its elements."""
+
+    name: str
+    value: str
+    elements: list[tuple[int, int]] | None
+
+
+def members_of(text: str) -> list[Member]:
+    """Split a JSON object's text into its members; a list of objects also into its elements. Raises NotJsonError."""
+    at = _skip(text, 0, "{")
+    members: list[Member] = []
+    while text[at : at + 1] != "}":
+        if members:
+            at = _skip(text, at, ",")
+        start, (_, at) = at, _value(text, at, str)
+        name, at = text[start:at], _skip(text, _skip(text, at), ":")
+        begin, elements = at, None
+        if text[at : at + 1] == "[":
+            elements, at = _elements(text, at)
+        else:
+            _, at = _value(text, at)
+        members.append(Member(name, text[begin:at], elements))
+        at = _skip(text, at)
+    if _skip(text, at + 1) != len(text):
+        raise NotJsonError("more text after the JSON object")
+    return members
+
+
+def more_elements(data: bytes) -> list[str] | None:
+    """The elements that stand, each behind a comma, in what continues a list; None where anything else does."""
+    try:
+        text = decode(data)
+        elements: list[str] = []
+        at = _skip(text, 0)
+        while at < len(text):
+            start = _skip(text, at, ",")
+            _, end = _value(text, start)
+            elements.append(text[start:end])
+            at = _skip(text, end)
+    except NotJsonError:
+        return None
+    return elements
+
+
+def decode(data: bytes) -> str:
+    """The text of JSON bytes. Raises NotJsonError where they are not UTF-8, or a surrogate stands alone."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJsonError(str(error)) from None
+    _refuse_lone_surrogates(text)
+    return text
+
+
+def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
+    """The spans of a list's elements, or None for a list without objects; and where the list ends."""
+    spans: list[tuple[int, int]] = []
+    objects = False
+    at = _skip(text, at, "[")
+    while text[at : at + 1] != "]":
+        if spans:
+            at = _skip(text, at, ",")
+        value, end = _value(text, at)
+        objects = objects or isinstance(value, dict | list)
+        spans.append((at, end))
+        at = _skip(text, end)
+    return spans if objects else None, at + 1
+
+
+def _value(text: str, at: int, kind: type = object) -> tuple[Payload, int]:
+    try:
+        value, end = _decoder.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from None
+    if not isinstance(value, kind):
+        raise NotJsonError(f"a name is expected at character {at}")
+    _refuse_depth(text, at, end)
+    return value, end
+
+
+def _skip(text: str, at: int, token: str = "") -> int:
+    """Pass white space, then `token`, then white space. Raises NotJsonError where another token stands."""
+    found = _SPACE.match(text, at)
+    at = found.end() if found else at
+    if not token:
+        return at
+    if text[at : at + 1] != token:
+        raise NotJsonError(f"{token!r} is expected at character {at}")
+    return _skip(text, at + 1)
