@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -35,11 +35,18 @@ TIME = "2025-06-12T22:05:46.433797+00:00"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the wire gives back: bytes, a status, a media type."""
+    """What the wire gives back: bytes, in pieces of a size or whole, a status, a media type."""
 
     body: bytes
     status: int = 200
     media: str = "application/json"
+    size: int = 0
+
+    def pieces(self) -> Iterator[bytes] | None:
+        """The pieces in which the bytes come; None where they are there at once."""
+        if not self.size:
+            return None
+        return (self.body[at : at + self.size] for at in range(0, len(self.body), self.size))
 
 
 class Wire(httpx.BaseTransport):
@@ -52,7 +59,7 @@ class Wire(httpx.BaseTransport):
         if isinstance(self._answer, Exception):
             raise self._answer
         media = {"content-type": self._answer.media}
-        return httpx.Response(self._answer.status, headers=media, content=self._answer.body)
+        return httpx.Response(self._answer.status, headers=media, content=self._answer.pieces() or self._answer.body)
 
 
 def said(content: str | None, *, identity: str = "chat-1", calls: Iterable[tuple[str, str, str]] = ()) -> Answer:

@@ -120,6 +120,17 @@ def test_any_number_of_records_in_one_line_are_read() -> None:
     assert [one.seq for one in records(b"".join(one.rstrip(b"\n") for one in lines))] == list(range(1, 2001))
 
 
+INNER = line(1, "finalize", {}).rstrip(b"\n")
+HOLDING = line(1, "llm_response", {"body": {"tool_input": "X"}}).replace(b'"X"', INNER)
+"""A record within which a model said a whole record, not as a text but as JSON; its own CRC does not match."""
+
+
+@pytest.mark.parametrize("broken", [HOLDING, HOLDING[: HOLDING.index(INNER) + len(INNER)]], ids=["damaged", "cut off"])
+def test_a_record_that_was_said_within_another_is_none(broken: bytes) -> None:
+    """What a model says cannot become a record of the run, whatever happens to the line in which it stands."""
+    assert records(broken) == []
+
+
 def test_a_long_damaged_line_is_passed_over_in_time(tmp_path: Path) -> None:
     """A damaged line that looks at 60,000 places like the beginning of a record takes no minutes to read."""
     broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")

@@ -1,9 +1,10 @@
 """Any Python value as plain JSON: `plain(value)` copies it, `to_json(value)` writes it on one line.
 
-Invariant: neither ever raises for a value, and what they give can be read by every JSON reader. What JSON can say
-comes back equal (tuples as lists). What it has no word for, a NaN, bytes, a set, a lone surrogate, an integer
-beyond 64 bits, a cycle, a value nested too deep, an object of a class unknown here, becomes
-{"__type__": …, "repr": …}. Objects are not walked by their attributes: a client inside an argument would be.
+Invariant: neither ever raises for a value, whatever its own code does, and what they give can be read by every JSON
+reader. What JSON can say comes back equal (tuples as lists). What it has no word for, a NaN, bytes, a set, a lone
+surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of a class unknown
+here, becomes {"__type__": …, "repr": …}. Objects are not walked by their attributes: a client inside an argument
+would be. Ctrl-C passes.
 """
 
 from __future__ import annotations
@@ -12,24 +13,35 @@ import dataclasses
 import enum
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 from trace_recorder.conversation import Payload
 from trace_recorder.guard import attempt
 
 _DEPTH = 200
 """Deeper nesting is not walked: Python's own json refuses to read back a little under 1,000 levels."""
-_REPR = 10_000
+_NODES = 1_000_000
+"""A value with more parts than this is cut: lists that stand in one another twice unfold without end."""
+_LONGEST = 10_000
 """The longest repr that is kept, in characters."""
 _LEFT_OUT = frozenset({"NotGiven", "Omit"})
 """Classes by which the SDKs say that an argument was not given: as a dict's value they say that it is not there."""
+_NAMES = (
+    *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
+    *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
+    *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
+)
+"""The attributes that messages, responses, tools, calls and results have."""
+_OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
+"""The members that hold such values again."""
 
 
 def to_json(value: object) -> str:
     """Write any value as JSON text on one line."""
-    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return attempt(lambda: _dump(plain(value)), lambda _: _dump(marked(value)))
 
 
 def members(value: Mapping[str, object]) -> str:
@@ -39,89 +51,7 @@ def members(value: Mapping[str, object]) -> str:
 
 def plain(value: object) -> Payload:
     """Copy any value into dicts, lists, strings, numbers, booleans and None."""
-    return _plain(value, 0, ())
-
-
-def marked(value: object) -> dict[str, str]:
-    """Describe a value that JSON has no word for: its class and its repr, cut at 10,000 characters."""
-    kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return {"__type__": name, "repr": _safe(_repr(value))[:_REPR]}
-
-
-def _plain(value: object, depth: int, above: tuple[int, ...]) -> Payload:
-    if isinstance(value, enum.Enum):
-        return _plain(value.value, depth, above)
-    if value is None or isinstance(value, str | int | float):
-        return _scalar(value)
-    if depth >= _DEPTH or id(value) in above:
-        return marked(value)
-    inside = (*above, id(value))
-    if isinstance(value, list | tuple):
-        elements = attempt(lambda: list(value), lambda _: [marked(value)])
-        return [_plain(element, depth + 1, inside) for element in elements]
-    fields = value if isinstance(value, Mapping) else fields_of(value)
-    return marked(value) if fields is None else _mapping(fields, depth + 1, inside)
-
-
-def _scalar(value: str | float | None) -> Payload:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        text = str.__str__(value)
-        return text if _encodes(text) else marked(text)
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**64 else marked(int(value))
-    return float(value) if math.isfinite(value) else marked(float(value))
-
-
-def _mapping(value: Mapping[Payload, object], depth: int, above: tuple[int, ...]) -> Payload:
-    copied: dict[str, Payload] = {}
-    pairs = attempt(lambda: list(value.items()), lambda _: None)
-    if pairs is None:
-        return marked(value)
-    for key, element in pairs:
-        if type(element).__name__ not in _LEFT_OUT:
-            copied[_key(key, copied)] = _plain(element, depth, above)
-    return copied
-
-
-def _key(key: object, taken: Mapping[str, object]) -> str:
-    """A JSON name for any key; one that is taken already gets its class beside it, so that nothing is overwritten."""
-    name = str.__str__(key) if isinstance(key, str) else _repr(key)
-    name = _safe(name)
-    while name in taken:
-        name = f"{name} ({type(key).__name__})"
-    return name
-
-
-class _Model(Protocol):
-    def model_dump(self, *, warnings: bool) -> dict[str, object]: ...
-
-
-def _is_model(value: object) -> TypeGuard[_Model]:
-    return not isinstance(value, type) and hasattr(type(value), "model_dump") and hasattr(type(value), "model_fields")
-
-
-def fields_of(value: object) -> dict[str, object] | None:
-    """The fields of a pydantic model or a dataclass by name, or None for anything else."""
-    return attempt(lambda: _fields_of(value), lambda _: None)
-
-
-def _fields_of(value: object) -> dict[str, object] | None:
-    if _is_model(value):
-        return dict(value.model_dump(warnings=False))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return None
-
-
-_NAMES = (
-    *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
-    *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
-    *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
-)
-_OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
+    return _Copier().copy(value, 0, (), opens=False)
 
 
 def handed_over(value: object) -> Payload:
@@ -129,16 +59,111 @@ def handed_over(value: object) -> Payload:
 
     Beside what `plain` takes, an object counts by its attributes, of which those are read that such values have.
     """
-    if value is None or isinstance(value, str | int | float | bytes | type):
-        return plain(value)
-    if isinstance(value, list | tuple):
-        return [handed_over(element) for element in value]
-    fields = value if isinstance(value, Mapping) else fields_of(value) or _attributes(value)
-    if not fields:
-        return plain(value)
-    opened = {name: handed_over(fields[name]) for name in _OPENED if name in fields}
-    copied = plain({name: None if name in opened else element for name, element in fields.items()})
-    return {**copied, **opened} if isinstance(copied, dict) else copied
+    return _Copier().copy(value, 0, (), opens=True)
+
+
+def marked(value: object) -> dict[str, str]:
+    """Describe a value that JSON has no word for: its class and its repr, both shortened where they are long."""
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return {"__type__": _safe(name)[:_LONGEST], "repr": _safe(_repr(value))[:_LONGEST]}
+
+
+class _Copier:
+    """Copies one value. `opens` is whether an object counts by its attributes, at the place where it stands."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _NODES
+
+    def copy(self, value: object, depth: int, above: tuple[int, ...], *, opens: bool) -> Payload:
+        """Copy one value, or describe it where its own code raises."""
+        return attempt(partial(self._copy, value, depth, above, opens), lambda _: marked(value))
+
+    def _copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+        self._left -= 1
+        if isinstance(value, enum.Enum):
+            return self.copy(value.value, depth, above, opens=opens)
+        if value is None or isinstance(value, str | int | float):
+            return _scalar(value)
+        if depth >= _DEPTH or id(value) in above or self._left <= 0:
+            return dict(value) if _is_mark(value) else marked(value)
+        inside = (*above, id(value))
+        if isinstance(value, list | tuple):
+            return self._list(value, depth + 1, inside, opens)
+        fields = _fields(value, opens)
+        return marked(value) if fields is None else self._mapping(fields, depth + 1, inside, opens)
+
+    def _list(
+        self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], opens: bool
+    ) -> Payload:
+        copied: list[Payload] = []
+        for element in value:
+            copied.append(self.copy(element, depth, above, opens=opens))
+            if self._left <= 0:
+                break
+        return copied
+
+    def _mapping(self, value: Mapping[Payload, object], depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+        copied: dict[str, Payload] = {}
+        again: dict[str, int] = {}
+        for key, element in value.items():
+            if type(element).__name__ not in _LEFT_OUT:
+                name = _name(key, copied, again)
+                copied[name] = self.copy(element, depth, above, opens=opens and name in _OPENED)
+            if self._left <= 0:
+                break
+        return copied
+
+
+def _is_mark(value: object) -> TypeGuard[dict[str, str]]:
+    """Whether this is a description already: what was copied once is the same when it is copied again."""
+    return type(value) is dict and value.keys() == {"__type__", "repr"}
+
+
+def _scalar(value: str | float | None) -> Payload:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return text if _encodes(text) else marked(text)
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if -(2**63) <= number < 2**64 else marked(number)
+    real = float.__float__(value)
+    return real if math.isfinite(real) else marked(real)
+
+
+def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
+    """A JSON name for any key; one that is taken gets its class beside it, and a number where that is taken too."""
+    name = _safe(str.__str__(key) if isinstance(key, str) else _repr(key))
+    if name not in taken:
+        return name
+    name = f"{name} ({type(key).__name__})"
+    while name in taken:
+        again[name] = again.get(name, 1) + 1
+        name = f"{name[:-1]} {again[name]})"
+    return name
+
+
+def fields_of(value: object) -> dict[str, object] | None:
+    """The fields of a pydantic model or a dataclass by name, or None for anything else."""
+    kind = type(value)
+    if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
+        return dict(value.model_dump(warnings=False))  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None
+
+
+def _fields(value: object, opens: bool) -> Mapping[Payload, object] | None:
+    if isinstance(value, Mapping):
+        return value
+    fields = fields_of(value)
+    if fields is not None or not opens or isinstance(value, type):
+        return fields
+    return _attributes(value) or None
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -146,6 +171,10 @@ def _attributes(value: object) -> dict[str, object]:
     absent = object()
     found = ((name, attempt(partial(getattr, value, name, absent), lambda _: absent)) for name in _NAMES)
     return {name: element for name, element in found if element is not absent and not callable(element)}
+
+
+def _dump(value: Payload) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _encodes(text: str) -> bool:
@@ -157,8 +186,21 @@ def _encodes(text: str) -> bool:
 
 
 def _safe(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    return str.__str__(text).encode("utf-8", "backslashreplace").decode()
+
+
+class _Short(reprlib.Repr):
+    """A repr that ends: containers are shown some levels deep, and what raises says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxother, self.maxstring, self.maxlong = 6, _LONGEST, _LONGEST, _LONGEST
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = 100
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002 - the base class's signature
+        """Python refuses to spell a huge integer in decimal digits."""
+        return repr(x) if x.bit_length() < 10_000 else hex(x)
 
 
 def _repr(value: object) -> str:
-    return attempt(lambda: repr(value), lambda error: f"<repr raised {type(error).__name__}>")
+    return attempt(lambda: _Short().repr(value), lambda error: f"<repr raised {type(error).__name__}>")

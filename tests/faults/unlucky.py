@@ -1,0 +1,213 @@
+"""An agent to which the system says no for a while, and what it is told then.
+
+Run as a program with the name of a fault, a directory and the address of a model, it calls the model before, during
+and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is raised ends
+it. At the end the recorded files are copied to `left` beside the directory, which may be on a mount of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import openai
+
+from trace_recorder import TrajectoryRecorder
+
+CALLS = 3
+LENGTH = 2_000
+BALLAST = "ballast"
+STREAMED = ("before.0", "during.2", "after.2")
+"""The connection of a streamed answer is not used again: before and in the fault, others come first."""
+
+
+class UnavailableError(Exception):
+    """This fault cannot be made here."""
+
+
+@contextmanager
+def limit(number: int, value: int) -> Iterator[None]:
+    """Lower a limit of the process for a while."""
+    soft, hard = resource.getrlimit(number)
+    resource.setrlimit(number, (value, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(number, (soft, hard))
+
+
+def limited_size(directory: Path) -> AbstractContextManager[None]:
+    """Have no file grow beyond the journal and a hundred bytes: what is written then is cut off there."""
+    return limit(resource.RLIMIT_FSIZE, (directory / "run.jsonl").stat().st_size + 100)
+
+
+def no_descriptors(_: Path) -> AbstractContextManager[None]:
+    """Have no file opened."""
+    lowest = os.dup(0)
+    os.close(lowest)
+    return limit(resource.RLIMIT_NOFILE, lowest)
+
+
+@contextmanager
+def full_disk(directory: Path) -> Iterator[None]:
+    """Fill the file system up to its last byte."""
+    ballast = directory / BALLAST
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+    yield
+    ballast.unlink()
+
+
+@contextmanager
+def immutable(path: Path) -> Iterator[None]:
+    """Have the system refuse every change of a file or a directory, also to root."""
+    _command("chattr", "+i", str(path))
+    try:
+        yield
+    finally:
+        _command("chattr", "-i", str(path))
+
+
+def immutable_directory(directory: Path) -> AbstractContextManager[None]:
+    """Have the system refuse to create, rename and remove files; those that are open can be written."""
+    return immutable(directory)
+
+
+def immutable_journal(directory: Path) -> AbstractContextManager[None]:
+    """Have the system refuse to write to the journal, and to cut it."""
+    return immutable(directory / "run.jsonl")
+
+
+@contextmanager
+def failing_device(directory: Path) -> Iterator[None]:
+    """Have every write to the journal fail with EIO, as a terminal's does that nobody holds."""
+    descriptor = _descriptor_of(directory / "run.jsonl")
+    kept = os.dup(descriptor)
+    ours, theirs = os.openpty()
+    os.close(ours)
+    os.dup2(theirs, descriptor, inheritable=False)
+    os.close(theirs)
+    yield
+    os.dup2(kept, descriptor, inheritable=False)
+    os.close(kept)
+
+
+@contextmanager
+def moved_directory(directory: Path) -> Iterator[None]:
+    """Give the directory another name."""
+    directory.rename(directory.with_name("elsewhere"))
+    yield
+    directory.with_name("elsewhere").rename(directory)
+
+
+@contextmanager
+def removed_directory(directory: Path) -> Iterator[None]:
+    """Remove the directory with all that is in it; it is made again."""
+    shutil.rmtree(directory)
+    yield
+    directory.mkdir()
+
+
+FAULTS: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
+    "limited size": limited_size,
+    "full disk": full_disk,
+    "no descriptors": no_descriptors,
+    "immutable directory": immutable_directory,
+    "immutable journal": immutable_journal,
+    "failing device": failing_device,
+    "moved directory": moved_directory,
+    "removed directory": removed_directory,
+}
+ON_A_MOUNT = frozenset({"full disk"})
+"""Faults for which the directory is a small file system of its own."""
+
+
+def _descriptor_of(path: Path) -> int:
+    """The number under which this process has a file open."""
+    numbers = (int(one.name) for one in Path("/proc/self/fd").iterdir())
+    return next(number for number in numbers if _is_open_as(number, path))
+
+
+def _is_open_as(number: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(number), path.stat())
+    except OSError:
+        return False
+
+
+def _command(*arguments: str) -> None:
+    try:
+        subprocess.run(arguments, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(f"{arguments[0]} does not work here") from error
+
+
+class Told(logging.Handler):
+    """What the user is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+        logging.getLogger("trace_recorder").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+def ask(client: openai.OpenAI, question: str, *, stream: bool = False) -> str:
+    """Ask the model."""
+    messages = [{"role": "user", "content": question}]
+    made = client.chat.completions.create(model="m", max_tokens=LENGTH, messages=messages, stream=stream)  # type: ignore[call-overload]
+    if stream:
+        return "".join(chunk.choices[0].delta.content or "" for chunk in made)
+    return str(made.choices[0].message.content)
+
+
+def questions(phase: str) -> list[str]:
+    """What is asked in a phase."""
+    return [f"{phase}.{number}" for number in range(CALLS)]
+
+
+def endure(fault: str, directory: Path, address: str) -> dict[str, object]:
+    """Call and record before, during and after a fault; return the answers and the log."""
+    told = Told()
+    recorder = TrajectoryRecorder(directory / "run.json", task="endure")
+    recorder.start()
+    client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
+    answers: list[str] = []
+    for phase in ("before", "during", "after"):
+        with FAULTS[fault](directory) if phase == "during" else nullcontext():
+            for question in questions(phase):
+                answers.append(ask(client, question, stream=question in STREAMED))
+            recorder.record_agent_step(len(answers), "completed")
+    recorder.finalize(success=True, final_result="endured")
+    return {"answers": answers, "log": told.messages}
+
+
+def main(fault: str, directory: Path, address: str) -> None:
+    """Endure a fault, and tell."""
+    directory.mkdir()
+    try:
+        if fault in ON_A_MOUNT:
+            _command("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(directory))
+        told = endure(fault, directory, address)
+    except UnavailableError as error:
+        told = {"unavailable": str(error)}
+    shutil.copytree(directory, directory.with_name("left"))
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
