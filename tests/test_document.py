@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.recording import Answer, Payload, asked, call, folded, line, records_of, rich_run, said, streamed
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.conversation import Message, RequestReading, ToolCall, ToolResult
-from trace_recorder.document import Deltas, from_document, to_document
-from trace_recorder.trajectory import LLMInteraction, Trajectory
+from trace_recorder.document import from_document
+from trace_recorder.trajectory import Deltas, LLMInteraction, Trajectory
 
 ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps", "success"),
@@ -158,7 +158,7 @@ def test_a_history_as_deltas_loads_to_the_same_messages(tmp_path: Path) -> None:
     rich_run(tmp_path / "run.json")
     trajectory = load(tmp_path / "run.json")
 
-    inline, delta = to_document(trajectory), to_document(trajectory, "delta")
+    inline, delta = trajectory.to_document(), trajectory.to_document("delta")
 
     lists = [
         [one.input_messages for one in from_document(json.loads(json.dumps(document)), "it").llm_interactions]
@@ -204,7 +204,7 @@ def test_deltas_of_any_histories_give_the_whole_lists(lists: list[list[Message]]
     """However conversations grow, go back, alternate or repeat, each list can be put together again."""
     trajectory = Trajectory(llm_interactions=[interaction(number, one) for number, one in enumerate(lists)])
 
-    again = from_document(json.loads(json.dumps(to_document(trajectory, "delta"))), "it")
+    again = from_document(json.loads(json.dumps(trajectory.to_document("delta"))), "it")
 
     assert [[message.to_document() for message in one.input_messages] for one in again.llm_interactions] == [
         [message.to_document() for message in one] for one in lists
@@ -231,7 +231,7 @@ def test_a_document_that_is_loaded_is_written_the_same_again(tmp_path: Path) -> 
     """Loading a document alone and rendering it loses nothing and adds nothing."""
     document = json.loads(rich_run(tmp_path / "run.json").read_text())
 
-    assert to_document(from_document(document, "it")) == document
+    assert from_document(document, "it").to_document() == document
 
 
 def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Pa
     trajectory = folded(b"".join(line(one.seq, one.kind, one.data) for one in records if one is not lost))
 
     for history in ("inline", "delta"):
-        first, second = to_document(trajectory, history)["llm_interactions"]  # type: ignore[arg-type]
+        first, second = trajectory.to_document(history)["llm_interactions"]  # type: ignore[arg-type]
         assert ("input_messages" in first or "input_messages_delta" in first) is True
         assert [name for name in second if name.startswith("input_messages")] == [], history
     assert [gap.what for gap in trajectory.gaps] == ["the request of llm_2"]
@@ -257,4 +257,4 @@ def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
     """The public method gives what the function gives, inline unless asked otherwise."""
     trajectory = load(rich_run(tmp_path / "run.json"))
 
-    assert trajectory.to_document(history=history) == to_document(trajectory, history)  # type: ignore[arg-type]
+    assert trajectory.to_document(history=history) == trajectory.to_document(history)  # type: ignore[arg-type]

@@ -29,7 +29,6 @@ from tests.recording import (
     streamed,
 )
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.document import to_document
 from trace_recorder.journal import Record
 from trace_recorder.trajectory import Trajectory
 
@@ -56,7 +55,7 @@ def whole(trajectory: Trajectory) -> Payload:
     parts = [
         (one.raw_request, one.raw_response, one.raw_stream, one.input_messages) for one in trajectory.llm_interactions
     ]
-    documents = [to_document(trajectory), to_document(trajectory, "delta")]
+    documents = [trajectory.to_document(), trajectory.to_document("delta")]
     return json.dumps(documents, ensure_ascii=False, allow_nan=False).encode(), parts
 
 
@@ -347,7 +346,7 @@ def test_a_stream_that_is_cut_off_within_a_character_is_a_document() -> None:
 
     trajectory = folded(journal_of(*pairs()[:until], (kind, data | {"zlib": packed})))
 
-    [document] = [one for one in to_document(trajectory)["llm_interactions"] if one["interaction_id"] == "llm_2"]
+    [document] = [one for one in trajectory.to_document()["llm_interactions"] if one["interaction_id"] == "llm_2"]
     assert json.dumps(document, ensure_ascii=False).encode()[:2] == b'{"'
 
 

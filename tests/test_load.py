@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from tests.recording import ROOT, Payload, journal_of, json_values, line, records_of, rich_run
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
-from trace_recorder.document import to_document
 from trace_recorder.journal import read
 
 
@@ -28,18 +27,18 @@ def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
     """Wherever a journal breaks off it loads: with its first interactions, those that had ended as they were."""
     path = rich_run(tmp_path / "run.json").with_suffix(".jsonl")
     data = path.read_bytes()
-    full = to_document(load(path))["llm_interactions"]
+    full = load(path).to_document()["llm_interactions"]
     ends = [one.offset + one.length for one in read(data) if one.kind in ("llm_response", "llm_interaction")]  # type: ignore[union-attr]
 
     for length in range(len(data), -1, -1):
         os.truncate(path, length)
         trajectory = load(path)
-        document = to_document(trajectory)
+        document = trajectory.to_document()
         seen = document["llm_interactions"]
         ended = sum(end <= length for end in ends)
         assert [one["interaction_id"] for one in seen] == [one["interaction_id"] for one in full[: len(seen)]], length
         assert seen[:ended] == full[:ended], length
-        assert document["gaps"] in ([], to_document(trajectory)["gaps"][:1]), length
+        assert document["gaps"] in ([], trajectory.to_document()["gaps"][:1]), length
 
 
 def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
@@ -140,12 +139,12 @@ def test_the_journal_is_the_truth(tmp_path: Path) -> None:
 def test_a_document_alone_says_what_the_journal_says(tmp_path: Path) -> None:
     """Without its journal, a document loads to a trajectory that is written the same again; nothing is raw."""
     path = rich_run(tmp_path / "run.json")
-    from_journal = to_document(load(path))
+    from_journal = load(path).to_document()
     path.with_suffix(".jsonl").unlink()
 
     trajectory = load(path)
 
-    assert to_document(trajectory) == from_journal
+    assert trajectory.to_document() == from_journal
     assert {(one.raw_request, one.raw_response, one.raw_stream) for one in trajectory.llm_interactions} == {(None,) * 3}
 
 
@@ -281,7 +280,7 @@ def loaded(path: Path) -> str:
         repr((one, one.input_messages, one.tools, one.parameters, one.response))
     for step in trajectory.agent_steps:
         repr((step, step.llm_messages))
-    json.dumps([to_document(trajectory), to_document(trajectory, "delta")])
+    json.dumps([trajectory.to_document(), trajectory.to_document("delta")])
     return "usable"
 
 

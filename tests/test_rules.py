@@ -19,9 +19,10 @@ ROOMS = (
     # A room may import those above it, those that share its line, and nothing else of the package.
     "errors",
     "conversation",
-    "journal",
+    "json_text journal",
     "guard",
-    "plain items redact trajectory paths replacing schemas",
+    "plain json_text trajectory paths replacing schemas",
+    "items redact",
     "providers",
     "interaction stepping metrics document schema",
     "fold",

@@ -19,7 +19,6 @@ from trace_recorder import load
 from trace_recorder.cli.commands import app
 from trace_recorder.cli.terminal import CHARACTERS, LINES, Entry, Sheet, moment, seconds, visible
 from trace_recorder.conversation import Payload
-from trace_recorder.document import to_document
 
 CAPTURED = """\
 run.jsonl
@@ -274,7 +273,7 @@ def test_the_json_is_the_document_with_the_full_history(path: Path) -> None:
     """--json prints what `to_document` makes of the run."""
     by_hand(path)
 
-    assert json.loads(shown(path, "--json")) == to_document(load(path))
+    assert json.loads(shown(path, "--json")) == load(path).to_document()
 
 
 def test_a_terminal_wraps_long_lines_beside_their_label() -> None:

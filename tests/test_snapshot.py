@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import resource
 import shutil
 import subprocess
@@ -19,7 +20,6 @@ import pytest
 
 from tests.recording import CHAT, ROOT, Payload, asked, call, records_of, said, streamed
 from trace_recorder import TrajectoryRecorder, load, snapshot
-from trace_recorder.document import to_document
 from trace_recorder.journal import Journal
 from trace_recorder.plain import to_json
 from trace_recorder.snapshot import Snapshot
@@ -36,7 +36,7 @@ def document(recorder: TrajectoryRecorder) -> Payload:
 def agrees(recorder: TrajectoryRecorder) -> bool:
     """Whether the document says what the journal says."""
     written = document(recorder)
-    return written == to_document(load(recorder.trajectory_path), written["history"])
+    return written == load(recorder.trajectory_path).to_document(written["history"])
 
 
 def steps(recorder: TrajectoryRecorder) -> list[Payload]:
@@ -226,14 +226,20 @@ class Stop(BaseException):
 
 
 def interrupted(act: Callable[[], None], at: int) -> bool:
-    """Do something, interrupted at its nth line within the package; whether it came that far."""
+    """Do something, interrupted at its nth line within the package; whether it came that far.
+
+    Python itself does not interrupt between the end of a `with` block and what the block does at its end, so that
+    lines that begin one are passed over.
+    """
     left = at
 
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal left
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if event == "line":
+        if event == "line" and not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
+            "with"
+        ):
             left -= 1
             if left == 0:
                 raise Stop

@@ -1,7 +1,7 @@
 """The document: a trajectory as one JSON object, in the keys and the order of the format that it follows.
 
-`to_document` renders, `from_document` reads back what a document alone can tell. Of a captured interaction,
-`input_messages` is the complete list of what the model saw, or it is absent and this stands in its place:
+`Trajectory.to_document` renders it, `from_document` reads back what a document alone can tell. Of a captured
+interaction, `input_messages` is the complete list of what the model saw, or it is absent and this stands in its place:
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
@@ -11,11 +11,8 @@ the list under the other name. `history` at the root says which form was chosen.
 
 from __future__ import annotations
 
-import json
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import cast, get_args
 
 from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
@@ -27,62 +24,11 @@ from trace_recorder.trajectory import (
     Attempt,
     ErrorInfo,
     Gap,
-    History,
     LLMInteraction,
     Reward,
     Status,
     Trajectory,
 )
-
-DELTA_CANDIDATES = 8
-"""How many earlier interactions a delta may be written against; sub-agents that take turns need more than one."""
-
-
-def to_document(trajectory: Trajectory, history: History = "inline") -> dict[str, Payload]:
-    """Render the whole document."""
-    deltas = Deltas()
-    return {
-        **trajectory.head(),
-        "llm_interactions": [
-            one.to_document(deltas.of(one) if history == "delta" else None) for one in trajectory.llm_interactions
-        ],
-        "agent_steps": [step.to_document() for step in trajectory.agent_steps],
-        **trajectory.tail(history),
-    }
-
-
-@dataclass(slots=True)
-class Deltas:
-    """Writes each interaction's messages against the earlier one with which it shares the longest beginning.
-
-    What an interaction was written against first stays: two that each stand on the other could not be read.
-    """
-
-    _seen: deque[tuple[str, list[str]]] = field(default_factory=lambda: deque(maxlen=DELTA_CANDIDATES))
-    _chosen: dict[str, tuple[str | None, int]] = field(default_factory=dict)
-
-    def of(self, one: LLMInteraction) -> dict[str, Payload] | None:
-        """Return the members that stand in for `input_messages`; None for one recorded by hand, which stays whole."""
-        if one.api is None:
-            return None
-        messages = [message.to_document() for message in one.input_messages]
-        if one.interaction_id not in self._chosen:
-            self._choose(one.interaction_id, [json.dumps(message, sort_keys=True) for message in messages])
-        since, kept = self._chosen[one.interaction_id]
-        return {"input_messages_delta": {"since": since, "kept": kept, "messages": messages[kept:]}}
-
-    def _choose(self, identity: str, texts: list[str]) -> None:
-        candidates = [(_common(texts, earlier), earlier_identity) for earlier_identity, earlier in self._seen]
-        kept, since = max(candidates, key=itemgetter(0), default=(0, ""))
-        self._seen.append((identity, texts))
-        self._chosen[identity] = (since, kept) if kept else (None, 0)
-
-
-def _common(texts: list[str], earlier: list[str]) -> int:
-    for position, (text, before) in enumerate(zip(texts, earlier, strict=False)):
-        if text != before:
-            return position
-    return min(len(texts), len(earlier))
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
@@ -90,7 +36,7 @@ def from_document(document: Payload, name: str) -> Trajectory:
     if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
         raise TrajectoryFormatError(
             f"{name} is no trajectory: a JSON object with a list `llm_interactions` is expected. "
-            "Give load() a file that a TrajectoryRecorder wrote, its .json or its .jsonl."
+            "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         )
     if _version(document) > SCHEMA_VERSION:
         raise TrajectoryFormatError(
@@ -141,6 +87,9 @@ class _DocumentSource:
 
     def request(self) -> RequestReading:
         return self.reading
+
+    def is_whole(self) -> bool:
+        return True
 
     def raw_request(self) -> Payload:
         return None

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from trace_recorder.conversation import Payload
-from trace_recorder.interaction import Call
+from trace_recorder.guard import attempt
+from trace_recorder.interaction import Call, stated_error
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.metrics import metrics_of
 from trace_recorder.plain import to_json
 from trace_recorder.providers.by_hand import read_step
 from trace_recorder.stepping import derive_steps
-from trace_recorder.trajectory import AgentStep, ErrorInfo, Gap, LLMInteraction, Reward, Status, Trajectory
+from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
 
 @dataclass(slots=True)
@@ -35,18 +37,18 @@ class Fold:
     rewards: list[Reward] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     torn: BadLine | None = None
+    records: int = 0
+    senseless: set[str] = field(default_factory=set)
 
     def add(self, record: Record | BadLine) -> None:
         """Take one record. A kind that is not known is passed over: it is of a later version."""
         if isinstance(record, BadLine):
             self._bad_line(record)
             return
+        self.records += 1
         take = _TAKE.get(record.kind)
         if take is not None:
-            try:
-                take(self, record)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                self._gap(record, f"a {record.kind} record could not be used", error)
+            attempt(partial(take, self, record), partial(self._gap, record))
 
     def _bad_line(self, line: BadLine) -> None:
         if line.torn:
@@ -56,8 +58,9 @@ class Fold:
                 Gap(None, "a damaged line of the journal", f"{line.length} bytes at {line.offset}: {line.why}")
             )
 
-    def _gap(self, record: Record, what: str, error: Exception) -> None:
-        self.gaps.append(Gap(record.time, what, f"record {record.seq}: {type(error).__name__}: {error}"))
+    def _gap(self, record: Record, error: Exception) -> None:
+        why = f"record {record.seq}: {type(error).__name__}: {error}"
+        self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
 
     def _item(self, record: Record) -> None:
         self.items.add_item(record.data, record.crc)
@@ -95,9 +98,20 @@ class Fold:
 
     def interactions(self) -> list[LLMInteraction]:
         """The interactions, in the order in which they began; one recorded by hand that was captured too, once."""
-        made = [call.interaction() for call in self.calls.values()]
+        made = [one for call in self.calls.values() if (one := self._interaction(call)) is not None]
         captured = {one.response.id for one in made if one.api and one.response and one.response.id}
         return [one for one in made if one.api or one.response is None or one.response.id not in captured]
+
+    def _interaction(self, call: Call) -> LLMInteraction | None:
+        """Make an interaction of its records; what no reader can make sense of is a gap."""
+        if call.interaction_id in self.senseless:
+            return None
+
+        def give_up(error: Exception) -> None:
+            self.senseless.add(call.interaction_id)
+            self._gap(call.first, error)
+
+        return attempt(call.interaction, give_up)
 
     def unreadable(self, interactions: Iterable[LLMInteraction]) -> list[Gap]:
         """Say of which interactions the request cannot be put together again."""
@@ -121,7 +135,7 @@ class Fold:
             status=ended.get("status", status),
             success=ended.get("success"),
             final_result=ended.get("final_result"),
-            error=ErrorInfo(error["type"], error["message"]) if error else None,
+            error=stated_error(error),
             provider=begun.get("provider") or (first.provider if first else None),
             model=begun.get("model") or (first.model if first else None),
             max_steps=begun.get("max_steps"),

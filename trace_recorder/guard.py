@@ -65,7 +65,8 @@ class Guard:
         kind = f"{what}: {type(error).__name__}"
         if kind not in self._logged and len(self._logged) < 100:
             self._logged.add(kind)
-            logger.warning("could not %s: %s (the agent is not affected; logged once)", what, why, exc_info=error)
+            message = "could not %s: %s (the agent is not affected; logged once)"
+            attempt(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
 
 
 class _Guarded:

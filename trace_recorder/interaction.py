@@ -191,8 +191,8 @@ def interaction_of(call: Call) -> LLMInteraction:
         response=call.read_response(),
         error=_error(call, end),
         attempts=call.attempts(),
-        duration_seconds=end.get("duration_seconds"),
-        time_to_first_token_seconds=(end or call.last_part).get("time_to_first_token_seconds"),
+        duration_seconds=_seconds(end.get("duration_seconds")),
+        time_to_first_token_seconds=_seconds((end or call.last_part).get("time_to_first_token_seconds")),
         stream=bool(end.get("stream", _asks_for_stream(begin))),
         complete=answered and end.get("complete", True) is True,
         ended_by=end.get("ended_by"),
@@ -223,7 +223,7 @@ def _result(message: Message) -> ToolResult:
 
 def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
     if call.by_hand:
-        return _stated(call.begin.get("error"))
+        return stated_error(call.begin.get("error"))
     if call.joined is not None and call.joined.error is not None:
         kind, message = read_error({"error": call.joined.error})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
@@ -234,7 +234,7 @@ def _ending_error(ending: Record | None) -> ErrorInfo | None:
     if ending is None:
         return None
     if ending.kind == "llm_error" or "error" in ending.data:
-        return _stated(ending.data.get("error", ending.data))
+        return stated_error(ending.data.get("error", ending.data))
     body = raw_body(ending.data)
     if _status(ending) < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
@@ -242,8 +242,15 @@ def _ending_error(ending: Record | None) -> ErrorInfo | None:
     return ErrorInfo(kind or "http_error", message or f"HTTP status {_status(ending)}", _status(ending))
 
 
-def _stated(error: Payload) -> ErrorInfo | None:
-    return None if error is None else ErrorInfo(error["type"], error["message"])
+def stated_error(error: Payload) -> ErrorInfo | None:
+    """An error as a record states it; None for none."""
+    if not isinstance(error, dict):
+        return None
+    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""))
+
+
+def _seconds(value: Payload) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _attempt(begin: Record, heard: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]) -> Attempt:
@@ -254,7 +261,7 @@ def _attempt(begin: Record, heard: Mapping[int, Mapping[str, Payload]], endings:
         timestamp=begin.time,
         status=data.get("status"),
         error=_ending_error(endings.get(number)),
-        duration_seconds=data.get("duration_seconds"),
+        duration_seconds=_seconds(data.get("duration_seconds")),
         headers=data.get("headers") or {},
         inferred=begin.data.get("inferred", False),
     )

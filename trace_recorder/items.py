@@ -114,23 +114,27 @@ class ItemEncoder:
         `request` is a JSON object in UTF-8. What it shares with an earlier request, byte for byte, is neither parsed
         nor hashed again. Raises NotJsonError where it is no such thing; what `write` raises passes.
         """
-        for lane in self._lanes:
+        lanes, self._lanes = self._lanes, []  # whatever interrupts this leaves no lane that is half continued
+        encoded, lane = self._encode(request, lanes)
+        self._lanes = _newest(lane, lanes)
+        return encoded
+
+    def _encode(self, request: bytes, lanes: list[_Lane]) -> tuple[Encoded, _Lane | None]:
+        for lane in lanes:
             middle = lane.middle(request)
             added = None if middle is None else more_elements(middle)
             if added is not None:
-                return self._continue(lane, request, added)
+                return self._continue(lane, request, added), lane
         return self._begin(request)
 
     def _continue(self, lane: _Lane, request: bytes, added: list[str]) -> Encoded:
         """Encode a request that a lane's request begins and ends, with new elements between."""
-        written = [self._item(text) for text in added]
-        for number, crc in written:
+        for number, crc in [self._item(text) for text in added]:
             lane.growing.add(number, crc)
         lane.request, lane.head = request, len(request) - len(lane.tail)
-        self._remember(lane)
         return self._encoded(lane.body, lane.items)
 
-    def _begin(self, request: bytes) -> Encoded:
+    def _begin(self, request: bytes) -> tuple[Encoded, _Lane | None]:
         """Encode a request that continues none. Of members with one name the last counts, as for every reader."""
         text = decode(request)
         members = members_of(text)
@@ -143,28 +147,8 @@ class ItemEncoder:
             if part is not None:
                 items[name] = part
         skeleton = "{" + ",".join(body) + "}"
-        if len(members) == len(by_name):
-            self._open_lane(request, text, by_name, skeleton, items)
-        return self._encoded(skeleton, items)
-
-    def _open_lane(
-        self, request: bytes, text: str, members: dict[str, Member], body: str, items: dict[str, int | _List]
-    ) -> None:
-        """Remember a request by its longest list, which the next one is likely to continue."""
-        lists = [name for name, member in members.items() if member.elements]
-        if not lists:
-            return
-        longest = max(lists, key=lambda name: len(members[name].value))
-        elements, growing = members[longest].elements, items[longest]
-        if elements and isinstance(growing, _List):
-            tail = text[elements[-1][1] :].encode()
-            self._remember(_Lane(request, len(request) - len(tail), tail, body, items, growing))
-
-    def _remember(self, lane: _Lane) -> None:
-        """Put a lane first, and forget the oldest ones beyond the limits."""
-        self._lanes = [lane, *(other for other in self._lanes if other is not lane)][:LANES]
-        while sum(len(other.request) for other in self._lanes) > LANE_BYTES:
-            self._lanes.pop()
+        twice = len(members) != len(by_name)
+        return self._encoded(skeleton, items), None if twice else _lane_of(request, text, by_name, skeleton, items)
 
     def _member(self, text: str, member: Member) -> int | _List | None:
         if member.elements is not None:
@@ -225,13 +209,36 @@ class ItemEncoder:
 
     def _new(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> tuple[int, int]:
         number = self._next[name]
+        self._next[name] = number + 1  # before the write: Ctrl-C behind it must not give one number twice
         about = f'"{name}":{number},"strings":{_dump(strings)}' if strings else f'"{name}":{number}'
         _, crc = self._write("item", about, f'"value":{value}')
-        self._next[name] = number + 1
         self._known[key] = number, crc
         if len(self._known) > KNOWN_ITEMS:
             del self._known[next(iter(self._known))]
         return number, crc
+
+
+def _lane_of(
+    request: bytes, text: str, members: dict[str, Member], body: str, items: dict[str, int | _List]
+) -> _Lane | None:
+    """A request by its longest list, which the next one is likely to continue; None where it has no list."""
+    lists = [name for name, member in members.items() if member.elements]
+    if not lists:
+        return None
+    longest = max(lists, key=lambda name: len(members[name].value))
+    elements, growing = members[longest].elements, items[longest]
+    if not elements or not isinstance(growing, _List):
+        return None
+    tail = text[elements[-1][1] :].encode()
+    return _Lane(request, len(request) - len(tail), tail, body, items, growing)
+
+
+def _newest(lane: _Lane | None, lanes: list[_Lane]) -> list[_Lane]:
+    """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
+    kept = lanes if lane is None else [lane, *(other for other in lanes if other is not lane)][:LANES]
+    while sum(len(other.request) for other in kept) > LANE_BYTES:
+        kept = kept[:-1]
+    return kept
 
 
 def _says(text: str, placeholder: str) -> bool:

@@ -83,6 +83,7 @@ class Journal:
         self.sync = sync
         self._end = os.fstat(fd).st_size
         self._torn = False
+        self._pid = os.getpid()
 
     @classmethod
     def create(cls, path: Path, *, sync: bool = False) -> Journal:
@@ -90,7 +91,7 @@ class Journal:
 
         Raises FileExistsError where the name is taken. With `sync`, the directory entry is on disk on return.
         """
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
         try:
             if fcntl is not None:
@@ -115,8 +116,12 @@ class Journal:
         seq = self.next_seq
         head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{data}'.encode()
         crc = crc32(head)
-        self._write(b'%s,"crc":"%08x"}\n' % (head, crc))
-        self.next_seq = seq + 1
+        self.next_seq = seq + 1  # before the write: Ctrl-C behind it must not give one number twice
+        try:
+            self._write(b'%s,"crc":"%08x"}\n' % (head, crc))
+        except OSError:
+            self.next_seq = seq
+            raise
         return seq, crc
 
     def _write(self, line: bytes) -> None:
@@ -146,9 +151,17 @@ class Journal:
         """The bytes that have been written."""
         return self._end
 
+    def is_in_place(self) -> bool:
+        """Whether the file still has its name: it may have been moved or removed, and another taken its place."""
+        try:
+            named = os.stat(self.path)  # noqa: PTH116 - on the path of every record
+        except OSError:
+            return False
+        return os.path.samestat(named, os.fstat(self._fd)) if self._fd >= 0 else False
+
     def discard_if_empty(self) -> None:
-        """Remove the file, if nothing was ever written to it and it is still open."""
-        if self._fd >= 0 and self._end == 0:
+        """Remove the file, if nothing was ever written to it, and it is open, in the process that made it."""
+        if self._fd >= 0 and self._end == 0 and self._pid == os.getpid():
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
             self.close()
@@ -234,10 +247,10 @@ def _parse(line: bytes, offset: int) -> Record | None:
         return None
     try:
         fields = json.loads(line)
-        seq, time, kind, data = fields["seq"], fields["time"], fields["kind"], fields["data"]
-    except (ValueError, KeyError, RecursionError):
+        record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return Record(seq, time, kind, data, crc, offset, len(line)) if isinstance(data, dict) else None
+    return record if isinstance(record.data, dict) and isinstance(record.kind, str) else None
 
 
 def writer_is_alive(path: Path, host: str | None) -> bool | None:
@@ -261,5 +274,25 @@ def writer_holds(path: Path) -> bool | None:
         return None
     else:
         return False
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[bool]:
+    """Hold the lock of a journal whose writer is gone; False where another holds it. What is not there is free."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        try:
+            if fcntl is not None:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
     finally:
         os.close(fd)

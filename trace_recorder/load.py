@@ -17,6 +17,9 @@ from trace_recorder.fold import Fold
 from trace_recorder.paths import journal_of
 from trace_recorder.trajectory import Status, Trajectory
 
+_BEGIN = b'{"seq":1,"time":"'
+"""How every journal begins, be it cut off after any of these bytes."""
+
 
 def load(path: str | Path) -> Trajectory:
     """Read the trajectory of a `.json` or a `.jsonl`, finished or not.
@@ -28,12 +31,13 @@ def load(path: str | Path) -> Trajectory:
     if journal_path.is_file():
         return fold_journal(journal_path)[0]
     if path.is_dir():
-        raise TrajectoryFormatError(f"{path} is a directory. Give load() one of the .json files in it.")
+        raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     try:
         document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise TrajectoryFormatError(
-            f"{path} is no trajectory: it is not JSON ({error}). Give load() a .json or .jsonl of a recorder."
+            f"{path} is no trajectory: it is not JSON ({error}). "
+            "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         ) from None
     return _settled(from_document(document, str(path)))
 
@@ -53,10 +57,10 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
 
 def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
     if fold.start is None:
-        if data.strip(b"\0\n") and not fold.calls and not data.startswith(b'{"seq":'[: len(data)]):
+        if not (fold.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
             raise TrajectoryFormatError(
                 f"{path} is no journal: its first line is not a record of this package. "
-                "Give load() a .json or .jsonl that a TrajectoryRecorder wrote."
+                "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
             )
         return
     version = fold.start.data.get("version")

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trace_recorder.errors import TrajectoryPathError
-from trace_recorder.journal import Journal, writer_holds
+from trace_recorder.journal import Journal, held
 
 
 def journal_of(document: Path) -> Path:
@@ -42,6 +42,18 @@ def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
 
     With `own`, `document` is a path that the user gave. Raises TrajectoryPathError where nothing can be created.
     """
+    try:
+        return _create(document, own=own, sync=sync)
+    except TrajectoryPathError:
+        raise
+    except OSError as error:
+        why = f"Cannot create the trajectory's files ({error.strerror}); give another path"
+        raise TrajectoryPathError(error.errno, why, str(document)) from error
+    except ValueError as error:
+        raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
+
+
+def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -49,18 +61,15 @@ def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
             "or directory= to have the file named by its time",
             str(document),
         )
-    try:
-        _make_directory(document.parent)
-        if own:
-            _move_aside(document)
-        for candidate in _numbered(document):
-            if own or not candidate.exists():
-                with suppress(FileExistsError):
-                    return candidate, Journal.create(journal_of(candidate), sync=sync)
-    except OSError as error:
-        raise TrajectoryPathError(
-            error.errno, f"Cannot create the trajectory's files ({error.strerror}); give another path", str(document)
-        ) from error
+    if document.exists() and not document.is_file():
+        raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(document))
+    _make_directory(document.parent)
+    if own:
+        _move_aside(document)
+    for candidate in _numbered(document):
+        if not candidate.exists():
+            with suppress(FileExistsError):
+                return candidate, Journal.create(journal_of(candidate), sync=sync)
     raise AssertionError("unreachable: numbers do not end")
 
 
@@ -80,14 +89,18 @@ def _numbered(document: Path) -> Iterator[Path]:
 
 
 def _move_aside(document: Path) -> None:
-    """Give the files of an earlier run a number, unless its writer still holds them."""
+    """Give the files of an earlier run a number, unless its writer, or another mover, holds them."""
     journal = journal_of(document)
-    if not (document.exists() or journal.exists()) or writer_holds(journal):
-        return
-    for aside in itertools.islice(_numbered(document), 1, None):
-        if not aside.exists() and not journal_of(aside).exists():
-            with suppress(FileNotFoundError):
-                document.rename(aside)
-            with suppress(FileNotFoundError):
-                journal.rename(journal_of(aside))
+    with held(journal) as is_held:
+        if not is_held:
             return
+        for aside in itertools.islice(_numbered(document), 1, None):
+            if not aside.exists() and not journal_of(aside).exists():
+                _rename(journal, journal_of(aside))
+                _rename(document, aside)
+                return
+
+
+def _rename(path: Path, to: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.rename(to)

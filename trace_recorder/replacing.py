@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 from trace_recorder.journal import BINARY, sync_directory
 
@@ -21,7 +22,7 @@ _RENAME_EXCHANGE = 2
 
 def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Give `path` this content, mode 0600; with `sync`, on disk on return. OSError leaves the old one."""
-    temporary = f"{path.parent}{os.sep}.{path.name}.{os.getpid()}.tmp"
+    temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
     try:
         _write(temporary, content, sync=sync)
         if sync or not _exchange(temporary, str(path)):
@@ -51,7 +52,9 @@ def _write(path: str, content: bytes, *, sync: bool) -> None:
 def _exchange(one: str, other: str) -> bool:
     """Exchange two names; False where the system cannot, or the other does not exist."""
     call = _renameat2()
-    return call is not None and call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
+    if call is None or not os.path.isfile(other):  # noqa: PTH113
+        return False
+    return call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
 
 
 @cache

@@ -51,7 +51,7 @@ class Run:
         self._lock = threading.RLock()
         self._items = ItemEncoder(self._append)
         self._numbers = itertools.count(1)
-        snapshot = Snapshot(journal.path, document, history, sync=journal.sync)
+        snapshot = Snapshot(journal.path, document, history, sync=journal.sync, in_place=journal.is_in_place)
         self._writer = Writer(snapshot, self._guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:

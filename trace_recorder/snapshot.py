@@ -20,10 +20,10 @@ from pathlib import Path
 
 from trace_recorder import journal
 from trace_recorder.conversation import Payload
-from trace_recorder.document import Deltas
 from trace_recorder.fold import Fold
+from trace_recorder.plain import to_json
 from trace_recorder.replacing import replace_file
-from trace_recorder.trajectory import AgentStep, History, LLMInteraction, Trajectory
+from trace_recorder.trajectory import AgentStep, Deltas, History, LLMInteraction, Trajectory
 
 SMALL = 256 * 1024
 """A document of up to this many bytes is written with every record."""
@@ -38,20 +38,32 @@ SOON = 0.05
 class Snapshot:
     """Writes the document of one journal. `write` is the whole of it; it may be called from any thread."""
 
-    def __init__(self, journal_path: Path, path: Path, history: str, *, sync: bool = False) -> None:
+    def __init__(
+        self,
+        journal_path: Path,
+        path: Path,
+        history: str,
+        *,
+        sync: bool = False,
+        in_place: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.path = path
         self.size = 0
         self._journal_path = journal_path
+        self._in_place = in_place
         self._auto = history == "auto"
         self._history: History = "delta" if history == "delta" else "inline"
         self._sync = sync
         self._lock = threading.RLock()
         self._writing = False
         self._again = False
-        self._fold = Fold()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._read = 0
-        self._pieces: dict[str, tuple[LLMInteraction, str]] = {}
-        self._steps: dict[int, tuple[AgentStep, str]] = {}
+        self._fold = Fold()
+        self._pieces: dict[str, tuple[LLMInteraction, bytes]] = {}
+        self._steps: dict[int, tuple[AgentStep, bytes]] = {}
         self._deltas = Deltas()
 
     def write(self) -> None:
@@ -69,6 +81,17 @@ class Snapshot:
                 self._writing = False
 
     def _write(self) -> None:
+        if not self._in_place():
+            raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
+        try:
+            content = b"".join(self._content())
+        except BaseException:  # what was read in part cannot be read on from
+            self._begin_anew()
+            raise
+        replace_file(self.path, content, sync=self._sync)
+        self.size = len(content)
+
+    def _content(self) -> list[bytes]:
         self._read_on()
         trajectory = self._fold.trajectory("running")
         pieces = list(self._texts(trajectory))
@@ -76,9 +99,7 @@ class Snapshot:
             self._history = "delta"
             self._pieces.clear()
             pieces = list(self._texts(trajectory))
-        content = "".join(pieces).encode()
-        replace_file(self.path, content, sync=self._sync)
-        self.size = len(content)
+        return pieces
 
     def _read_on(self) -> None:
         with self._journal_path.open("rb") as file:
@@ -89,40 +110,43 @@ class Snapshot:
             self._fold.add(record)
         self._read += whole
 
-    def _texts(self, trajectory: Trajectory) -> Iterator[str]:
-        yield "{\n" + _members(trajectory.head()) + ',\n"llm_interactions": ['
+    def _texts(self, trajectory: Trajectory) -> Iterator[bytes]:
+        yield b"{\n" + _members(trajectory.head()) + b',\n"llm_interactions": ['
         yield from _array(self._interaction(one) for one in trajectory.llm_interactions)
-        yield '],\n"agent_steps": ['
+        yield b'],\n"agent_steps": ['
         yield from _array(self._step(number, step) for number, step in enumerate(trajectory.agent_steps))
-        yield "],\n" + _members(trajectory.tail(self._history)) + "\n}\n"
+        yield b"],\n" + _members(trajectory.tail(self._history)) + b"\n}\n"
 
-    def _interaction(self, one: LLMInteraction) -> str:
-        last, text = self._pieces.get(one.interaction_id, (None, ""))
+    def _interaction(self, one: LLMInteraction) -> bytes:
+        last, text = self._pieces.get(one.interaction_id, (None, b""))
         if last is not one:
-            delta = self._deltas.of(one) if self._history == "delta" else None
-            text = _dump(one.to_document(delta))
+            text = _dump(one.to_document(self._deltas.of(one) if self._history == "delta" else None))
             self._pieces[one.interaction_id] = one, text
         return text
 
-    def _step(self, number: int, step: AgentStep) -> str:
-        last, text = self._steps.get(number, (None, ""))
+    def _step(self, number: int, step: AgentStep) -> bytes:
+        last, text = self._steps.get(number, (None, b""))
         if last is None or last.interaction is not step.interaction or last != step:
             text = _dump(step.to_document())
             self._steps[number] = step, text
         return text
 
 
-def _dump(value: Payload) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+def _dump(value: Payload) -> bytes:
+    """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(", ", ": ")).encode()
+    except UnicodeEncodeError:
+        return to_json(value).encode()
 
 
-def _members(document: dict[str, Payload]) -> str:
-    return ",\n".join(f"{_dump(name)}: {_dump(value)}" for name, value in document.items())
+def _members(document: dict[str, Payload]) -> bytes:
+    return b",\n".join(_dump(name) + b": " + _dump(value) for name, value in document.items())
 
 
-def _array(texts: Iterator[str]) -> Iterator[str]:
+def _array(texts: Iterator[bytes]) -> Iterator[bytes]:
     for number, text in enumerate(texts):
-        yield (",\n" if number else "\n") + text
+        yield (b",\n" if number else b"\n") + text
 
 
 class Writer:
@@ -152,7 +176,7 @@ class Writer:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
                 self._thread.start()
-            self._wake.notify()
+            self._wake.notify_all()
 
     def save(self) -> None:
         """Write the document now, in the caller's thread."""
@@ -160,11 +184,11 @@ class Writer:
 
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._closed = True
+        while self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
+            with self._wake:  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
+                self._wake.notify_all()
+            self._thread.join(0.1)
         self.save()
 
     def _run(self) -> None:

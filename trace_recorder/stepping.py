@@ -49,13 +49,13 @@ def _state(one: LLMInteraction) -> str:
 
 
 def _answers(interactions: Sequence[LLMInteraction]) -> dict[tuple[str, str], ToolResult]:
-    """Find the results of tool calls: (interaction id, call id) → result."""
+    """Find the results of tool calls: (interaction id, call id) → the first that came."""
     open_calls: dict[tuple[str | None, str], tuple[str, ToolCall]] = {}
     answers: dict[tuple[str, str], ToolResult] = {}
     for one in interactions:
         for result in one.source.new_results:
-            found = open_calls.pop((one.agent, result.call_id), None) or open_calls.pop((None, result.call_id), None)
-            if found is not None:
+            found = open_calls.get((one.agent, result.call_id)) or open_calls.get((None, result.call_id))
+            if found is not None and (found[0], result.call_id) not in answers:
                 interaction_id, call = found
                 answers[interaction_id, call.call_id] = replace(result, name=call.name)
         for call in one.response.tool_calls if one.response else ():

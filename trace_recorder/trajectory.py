@@ -8,8 +8,11 @@ are seconds. Unknown is None.
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal, Protocol
 
 from trace_recorder.conversation import (
@@ -28,6 +31,9 @@ SCHEMA_VERSION = 1
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
+
+DELTA_CANDIDATES = 8
+"""How many earlier interactions a delta may be written against; sub-agents that take turns need more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,9 @@ class InteractionSource(Protocol):
     @property
     def new_results(self) -> list[ToolResult]:
         """What the request brings back from tools since the model last spoke."""
+
+    def is_whole(self) -> bool:
+        """Whether the request is known; it is not where a record that it needs is damaged."""
 
     def raw_request(self) -> Payload:
         """The JSON that was sent; None where it is not known."""
@@ -146,6 +155,8 @@ class LLMInteraction:
         """Render for the document; `messages` stands in for `input_messages` where the history is a delta."""
         reading = self.source.request()
         inline = {"input_messages": [message.to_document() for message in reading.messages]}
+        if not self.source.is_whole():
+            inline = messages = {}
         return {
             "timestamp": self.timestamp,
             "provider": self.provider,
@@ -243,6 +254,40 @@ class Gap:
         return {"timestamp": self.timestamp, "what": self.what, "why": self.why}
 
 
+@dataclass(slots=True)
+class Deltas:
+    """Writes each interaction's messages against the earlier one with which it shares the longest beginning.
+
+    What an interaction was written against first stays: two that each stand on the other could not be read.
+    """
+
+    _seen: deque[tuple[str, list[str]]] = field(default_factory=lambda: deque(maxlen=DELTA_CANDIDATES))
+    _chosen: dict[str, tuple[str | None, int]] = field(default_factory=dict)
+
+    def of(self, one: LLMInteraction) -> dict[str, Payload] | None:
+        """Return the members that stand in for `input_messages`; None for one recorded by hand, which stays whole."""
+        if one.api is None or not one.source.is_whole():
+            return None
+        messages = [message.to_document() for message in one.input_messages]
+        if one.interaction_id not in self._chosen:
+            self._choose(one.interaction_id, [json.dumps(message, sort_keys=True) for message in messages])
+        since, kept = self._chosen[one.interaction_id]
+        return {"input_messages_delta": {"since": since, "kept": kept, "messages": messages[kept:]}}
+
+    def _choose(self, identity: str, texts: list[str]) -> None:
+        candidates = [(_common(texts, earlier), earlier_identity) for earlier_identity, earlier in self._seen]
+        kept, since = max(candidates, key=itemgetter(0), default=(0, ""))
+        self._seen.append((identity, texts))
+        self._chosen[identity] = (since, kept) if kept else (None, 0)
+
+
+def _common(texts: list[str], earlier: list[str]) -> int:
+    for position, (text, before) in enumerate(zip(texts, earlier, strict=False)):
+        if text != before:
+            return position
+    return min(len(texts), len(earlier))
+
+
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """One run of one agent. `execution_time` is in seconds; `history` is how the document was written, if it was."""
@@ -266,6 +311,18 @@ class Trajectory:
     llm_interactions: Sequence[LLMInteraction] = ()
     agent_steps: Sequence[AgentStep] = ()
     gaps: tuple[Gap, ...] = ()
+
+    def to_document(self, history: History = "inline") -> dict[str, Payload]:
+        """Render the whole document, with complete lists of messages or with deltas."""
+        deltas = Deltas()
+        return {
+            **self.head(),
+            "llm_interactions": [
+                one.to_document(deltas.of(one) if history == "delta" else None) for one in self.llm_interactions
+            ],
+            "agent_steps": [step.to_document() for step in self.agent_steps],
+            **self.tail(history),
+        }
 
     def head(self) -> dict[str, Payload]:
         """The document's members before `llm_interactions`."""

@@ -1,7 +1,7 @@
 """An agent to which the system says no for a while, and what it is told then.
 
-Run as a program with the name of a fault, a directory and the address of a model, it calls the model before, during
-and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is raised ends
+Run as a program with the name of a fault, phases, a directory and the address of a model, it calls the model before,
+during and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is raised ends
 it. At the end the recorded files are copied to `left` beside the directory, which may be on a mount of its own.
 """
 
@@ -71,29 +71,29 @@ def full_disk(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def immutable(path: Path) -> Iterator[None]:
-    """Have the system refuse every change of a file or a directory, also to root."""
-    _command("chattr", "+i", str(path))
+def attribute(path: Path, letter: str) -> Iterator[None]:
+    """Give a file or a directory an attribute of ext4: "i", no change at all; "a", nothing but appending; also to root."""
+    _command("chattr", f"+{letter}", str(path))
     try:
         yield
     finally:
-        _command("chattr", "-i", str(path))
+        _command("chattr", f"-{letter}", str(path))
 
 
 def immutable_directory(directory: Path) -> AbstractContextManager[None]:
     """Have the system refuse to create, rename and remove files; those that are open can be written."""
-    return immutable(directory)
+    return attribute(directory, "i")
 
 
 def immutable_journal(directory: Path) -> AbstractContextManager[None]:
     """Have the system refuse to write to the journal, and to cut it."""
-    return immutable(directory / "run.jsonl")
+    return attribute(directory / "run.jsonl", "i")
 
 
 @contextmanager
 def failing_device(directory: Path) -> Iterator[None]:
     """Have every write to the journal fail with EIO, as a terminal's does that nobody holds."""
-    descriptor = _descriptor_of(directory / "run.jsonl")
+    descriptor = descriptor_of(directory / "run.jsonl")
     kept = os.dup(descriptor)
     ours, theirs = os.openpty()
     os.close(ours)
@@ -134,7 +134,7 @@ ON_A_MOUNT = frozenset({"full disk"})
 """Faults for which the directory is a small file system of its own."""
 
 
-def _descriptor_of(path: Path) -> int:
+def descriptor_of(path: Path) -> int:
     """The number under which this process has a file open."""
     numbers = (int(one.name) for one in Path("/proc/self/fd").iterdir())
     return next(number for number in numbers if _is_open_as(number, path))
@@ -180,29 +180,33 @@ def questions(phase: str) -> list[str]:
     return [f"{phase}.{number}" for number in range(CALLS)]
 
 
-def endure(fault: str, directory: Path, address: str) -> dict[str, object]:
-    """Call and record before, during and after a fault; return the answers and the log."""
+def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict[str, object]:
+    """Call and record in each phase, "before", "during" and "after" a fault; return the answers and the log.
+
+    The run ends in the last phase: where that is the fault, in the fault.
+    """
     told = Told()
     recorder = TrajectoryRecorder(directory / "run.json", task="endure")
     recorder.start()
     client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
     answers: list[str] = []
-    for phase in ("before", "during", "after"):
+    for phase in phases:
         with FAULTS[fault](directory) if phase == "during" else nullcontext():
             for question in questions(phase):
                 answers.append(ask(client, question, stream=question in STREAMED))
             recorder.record_agent_step(len(answers), "completed")
-    recorder.finalize(success=True, final_result="endured")
+            if phase == phases[-1]:
+                recorder.finalize(success=True, final_result="endured")
     return {"answers": answers, "log": told.messages}
 
 
-def main(fault: str, directory: Path, address: str) -> None:
+def main(fault: str, phases: list[str], directory: Path, address: str) -> None:
     """Endure a fault, and tell."""
     directory.mkdir()
     try:
         if fault in ON_A_MOUNT:
             _command("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(directory))
-        told = endure(fault, directory, address)
+        told = endure(fault, phases, directory, address)
     except UnavailableError as error:
         told = {"unavailable": str(error)}
     shutil.copytree(directory, directory.with_name("left"))
@@ -210,4 +214,4 @@ def main(fault: str, directory: Path, address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], sys.argv[2].split(), Path(sys.argv[3]), sys.argv[4])

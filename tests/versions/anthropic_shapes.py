@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from tests.capture.server import MESSAGE, plain
-from tests.versions.answers import COUNTED, MESSAGE_STREAM
+from tests.versions.answers import COUNTED, MESSAGE_STREAM, MESSAGE_TOOL
 from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, read, shapes
 
 Payload = Any
@@ -41,6 +41,27 @@ ASYNC: dict[str, Make] = {
     "AsyncAnthropic on aiohttp": on_aiohttp("anthropic", asynchronous),
 }
 
+
+def weather(city: str) -> str:
+    """Say what the weather is."""
+    return f"fine in {city}"
+
+
+async def weather_later(city: str) -> str:
+    """Say what the weather is."""
+    return weather(city)
+
+
+def _tool_runner(client: Payload) -> Payload:
+    """The method that calls the model until it asks for no more tools, with a tool."""
+    package = import_module("anthropic")
+    if type(client).__name__.startswith("Async"):
+        tool = package.beta_async_tool(name="weather")(weather_later)
+    else:
+        tool = package.beta_tool(weather)
+    return partial(client.beta.messages.tool_runner, tools=[tool])
+
+
 MESSAGES = [{"role": "user", "content": "hello"}]
 ASK = {"model": "m", "max_tokens": 9, "messages": MESSAGES}
 STREAM = (MESSAGE_STREAM,)
@@ -63,6 +84,12 @@ CALLS: dict[str, Call] = {
         lambda client: client.beta.messages.create, arguments={**ASK, "stream": True}, answers=STREAM, take=iterated
     ),
     "beta.stream": messages(lambda client: client.beta.messages.stream, answers=STREAM, take=entered),
+    "beta.tool_runner": messages(
+        _tool_runner,
+        answers=(plain(MESSAGE_TOOL), plain(MESSAGE)),
+        apis=("anthropic-messages", "anthropic-messages"),
+        take=iterated,
+    ),
     "count_tokens": no_llm_call(lambda client: client.messages.count_tokens),
     "beta.count_tokens": no_llm_call(lambda client: client.beta.messages.count_tokens),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.capture.server import GENERATED, plain
 from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION
-from tests.versions.shapes import Call, Make, iterated, own_transport, shapes
+from tests.versions.shapes import Call, Make, NotInThisVersionError, http_clients, iterated, own_transport, shapes
 
 Payload = Any
 
@@ -14,7 +14,7 @@ Payload = Any
 def _gemini(url: str, **options: Payload) -> Payload:
     genai = import_module("google.genai")
     if missing := options.keys() - genai.types.HttpOptions.model_fields.keys():
-        raise ImportError(f"HttpOptions.{min(missing)}")
+        raise NotInThisVersionError(f"HttpOptions.{min(missing)}")
     return genai.Client(api_key="k", http_options={"base_url": url, **options})
 
 
@@ -26,18 +26,28 @@ def _vertex(url: str) -> Payload:
     )
 
 
+def _of(library: str, url: str, **options: Payload) -> Payload:
+    """A client that speaks through a library; which of the two it takes depends on the version."""
+    try:
+        client = _gemini(url, **options)
+    except ValueError as refused:
+        raise NotInThisVersionError(f"a Client that takes clients of {library}") from refused
+    if not isinstance(http_clients(client)[0], import_module(library).Client):
+        raise NotInThisVersionError(f"a Client that takes transports of {library}")
+    return client
+
+
 def _with_own_transports(library: str, url: str) -> Payload:
     transports = [own_transport(library, asynchronous=asynchronous) for asynchronous in (False, True)]
-    return _gemini(url, client_args={"transport": transports[0]}, async_client_args={"transport": transports[1]})
+    arguments = [{"transport": transport} for transport in transports]
+    return _of(library, url, client_args=arguments[0], async_client_args=arguments[1])
 
 
 def _on_own(library: str, url: str) -> Payload:
     http = import_module(library)
-    return _gemini(
-        url,
-        httpx_client=http.Client(transport=own_transport(library, asynchronous=False)),
-        httpx_async_client=http.AsyncClient(transport=own_transport(library, asynchronous=True)),
-    )
+    sync = http.Client(transport=own_transport(library, asynchronous=False))
+    asynchronous = http.AsyncClient(transport=own_transport(library, asynchronous=True))
+    return _of(library, url, httpx_client=sync, httpx_async_client=asynchronous)
 
 
 CLIENTS: dict[str, Make] = {

@@ -22,6 +22,20 @@ Payload = Any
 Make = Callable[[str], Payload]
 """Makes a client of the server at a URL."""
 
+of_the_sdks = [
+    pytest.mark.filterwarnings(f"ignore:{message}")
+    for message in (
+        "Inheritance class AiohttpClientSession from ClientSession is discouraged:DeprecationWarning",
+        "Interactions usage is experimental:UserWarning",
+        "Async interactions client cannot use aiohttp:UserWarning",
+    )
+]
+"""The warnings that SDKs give of themselves, wrapped or not."""
+
+
+class NotInThisVersionError(Exception):
+    """The installed version of an SDK has no such client."""
+
 
 async def returned(said: Payload) -> Payload:
     """Take the answer itself."""
@@ -84,7 +98,7 @@ class Shape:
         try:
             client = self.make(url)
             self._method(client)
-        except (ImportError, AttributeError) as missing:
+        except (ImportError, AttributeError, NotInThisVersionError) as missing:
             pytest.skip(f"not in this version: {missing}")
         return client
 
@@ -139,7 +153,7 @@ def on_own(library: str, make: Callable[..., Payload], *, asynchronous: bool = F
         try:
             return make(url, http_client=kind(transport=own_transport(library, asynchronous=asynchronous)))
         except TypeError as refused:
-            raise ImportError(f"a client that takes one of {library}") from refused
+            raise NotInThisVersionError(f"a client that takes one of {library}") from refused
 
     return made
 
@@ -151,7 +165,7 @@ def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:
         try:
             return make(url, http_client=import_module(package).DefaultAioHttpClient())
         except RuntimeError as missing:
-            raise ImportError(f"{package}[aiohttp]") from missing
+            raise NotInThisVersionError(f"{package}[aiohttp]") from missing
 
     return made
 

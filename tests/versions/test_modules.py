@@ -35,12 +35,13 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payload]:
 
 
 @pytest.fixture
-def ollama(monkeypatch: pytest.MonkeyPatch, server: Server) -> Payload:
+def ollama(monkeypatch: pytest.MonkeyPatch, server: Server) -> Iterator[Payload]:
     """The module, its client directed to the server."""
     module = pytest.importorskip("ollama")
     monkeypatch.setattr(module._client._client, "base_url", server.url)
     yield module
     unwrap(module)
+    module._client._client._transport.close()
 
 
 def ask_openai(module: Payload, server: Server) -> Payload:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.capture.server import Server, serving
 from tests.versions import anthropic_shapes, google_shapes, ollama_shapes, openai_shapes
-from tests.versions.shapes import Shape, inside
+from tests.versions.shapes import Shape, inside, of_the_sdks
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load, unwrap
 
+pytestmark = of_the_sdks
 SHAPES = {
     **{f"openai, {name}": shape for name, shape in openai_shapes.SHAPES.items()},
     **{f"anthropic, {name}": shape for name, shape in anthropic_shapes.SHAPES.items()},

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.capture.server import GENERATED, plain, serving
-from tests.versions.shapes import Shape, closed
+from tests.versions.shapes import Shape, closed, of_the_sdks
 from tests.versions.test_shapes import SHAPES, asked, said
 from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
 
+pytestmark = of_the_sdks
 Payload = Any
 
 PROXIED = (
@@ -40,9 +42,19 @@ def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: py
     assert recorded == [(api, True, None, body) for api, body in zip(shape.call.apis, proxy.bodies(), strict=True)]
 
 
+def test_a_recording_transport_can_be_copied(tmp_path: Path) -> None:
+    """A copy of the transport of a wrapped client has the same transport inside."""
+    shape = SHAPES["openai, OpenAI: create"]
+    with wrap(shape.client("http://127.0.0.1:9")) as client:
+        transport = client._client._transport
+        assert copy(transport).inner is transport.inner
+
+
 def gemini(url: str, **options: Payload) -> Payload:
     """A client of the Gemini API."""
     genai = pytest.importorskip("google.genai")
+    if missing := options.keys() - genai.types.HttpOptions.model_fields.keys():
+        pytest.skip(f"not in this version: HttpOptions.{min(missing)}")
     return genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url, **options))
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 from weakref import ref
@@ -150,12 +152,11 @@ def _refuse_ways_round(client: object) -> None:
     """Refuse a google-genai client that has been told to send calls by something else than its HTTP clients."""
     google = _google_client(client)
     options = _attribute(google, "_http_options")
-    wanted = _attribute(options, "async_client_args") or {}
-    taken = _attribute(google, "_async_httpx_client_args") or wanted
+    settings = _attribute(options, "async_client_args") or {}
     aiohttp = _asks(google, "_use_aiohttp")
     reasons = {
         "an aiohttp_client of its own": aiohttp and _attribute(options, "aiohttp_client") is not None,
-        "settings for aiohttp alone": aiohttp and not wanted.keys() <= taken.keys(),
+        "settings for aiohttp alone": aiohttp and not _takes(_attribute(google, "_async_httpx_client"), settings),
         "a client certificate": _asks(google, "_use_google_auth_sync") or _asks(google, "_use_google_auth_async"),
     }
     if found := " and ".join(reason for reason, holds in reasons.items() if holds):
@@ -169,6 +170,12 @@ def _refuse_ways_round(client: object) -> None:
 def _asks(google: object, name: str) -> bool:
     method = _attribute(google, name)
     return bool(method and method())
+
+
+def _takes(http_client: object, settings: dict[str, Any]) -> bool:
+    """Whether an async HTTP client of the same library takes all of these arguments; true where there is none."""
+    library = library_of(http_client)
+    return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
 
 
 def _leave_aiohttp(client: object) -> None:

@@ -25,7 +25,6 @@ from trace_recorder.cli.reading import UnreadableError, read, reason
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.terminal import Sheet, in_one_line
 from trace_recorder.conversation import Payload
-from trace_recorder.document import to_document
 from trace_recorder.recorder import DIRECTORY
 from trace_recorder.trajectory import Trajectory
 
@@ -105,7 +104,7 @@ def show(file: File, full: Full = False, step: Step = None, as_json: AsDocument 
         _fail(str(error))
     try:
         if as_json:
-            _print_json(to_document(trajectory))
+            _print_json(trajectory.to_document())
         else:
             _print_run(trajectory, file, full=full, step=step)
     except (TypeError, ValueError, KeyError, AttributeError) as error:

@@ -1,0 +1,24 @@
+"""What the tests of this room share: a model that answers, and the zygote from which agents are forked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.answering import Provider, answering
+from tests.faults.killing import Zygote
+
+
+@pytest.fixture(scope="session")
+def provider() -> Iterator[Provider]:
+    """A model that answers for as long as there are tests."""
+    with answering() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="session")
+def zygote(provider: Provider) -> Iterator[Zygote]:
+    """A process that is ready to become an agent."""
+    with Zygote(provider) as zygote:
+        yield zygote

@@ -1,0 +1,294 @@
+"""Processes that fork while they record, as servers, pools and loops do; each function is one, run as a program.
+
+`python -m tests.faults.parents NAME DIRECTORY ADDRESS` records to DIRECTORY/run.json. The name of the process that asks
+is the first word of each question. A child that hangs prints where, and ends with 1; so does then its parent.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import openai
+
+import trace_recorder
+from tests.faults.unlucky import ask
+from trace_recorder import TrajectoryRecorder
+
+WORKERS = 3
+FORKS = 40
+HANG_SECONDS = 5
+
+
+class Parent:
+    """A process with a recorder that runs; its wrapped client has not called yet when the children are forked."""
+
+    def __init__(self, directory: Path, address: str) -> None:
+        self.path = directory / "run.json"
+        self.address = address
+        self.recorder = TrajectoryRecorder(self.path)
+        self.recorder.start()
+        self.client = self.connected()
+
+    def connected(self) -> openai.OpenAI:
+        """Make a client, which is recorded."""
+        return self.recorder.wrap(openai.OpenAI(api_key="k", base_url=self.address, max_retries=0))
+
+    def call(self) -> None:
+        """Call the model itself; the connection is not left to the children."""
+        with self.connected() as client:
+            ask(client, "parent calls")
+
+    def end(self) -> None:
+        """Call once more, and end the run."""
+        self.call()
+        self.recorder.finalize(success=True)
+
+
+_serving: list[Parent] = []
+"""The parent of this process, as an application that is loaded before its workers has it in a module."""
+
+
+def forked(work: Callable[[], object]) -> None:
+    """Have a forked child do something and leave at once."""
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        work()
+        os._exit(0)
+    wait_for(pid)
+
+
+def wait_for(pid: int) -> None:
+    """Wait for a child; where it did not end well, end too."""
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code:
+        os._exit(1)
+
+
+def work_of(number: int) -> None:
+    """Call the model in a child, with the client that was wrapped before the fork."""
+    ask(_serving[0].client, f"worker{number} calls")
+
+
+def work_in_pool(_: int) -> None:
+    """Do the same in a child that serves several tasks."""
+    ask(_serving[0].client, f"worker{os.getpid()} calls")
+
+
+def work_alone(path: Path, address: str, number: int) -> None:
+    """Record in a process that has nothing but a path in common with its parent."""
+    with TrajectoryRecorder(path) as recorder:
+        ask(recorder.wrap(openai.OpenAI(api_key="k", base_url=address)), f"worker{number} calls")
+
+
+def fork(parent: Parent) -> None:
+    """Call, fork, call in the children, call again."""
+    parent.call()
+    for number in range(WORKERS):
+        forked(lambda name=number: work_of(name))
+    parent.end()
+
+
+def process(parent: Parent, method: str = "fork") -> None:
+    """Do it with multiprocessing."""
+    context = multiprocessing.get_context(method)
+    parent.call()
+    arguments = [(number,) if method == "fork" else (parent.path, parent.address, number) for number in range(WORKERS)]
+    work = work_of if method == "fork" else work_alone
+    workers = [context.Process(target=work, args=one) for one in arguments]  # type: ignore[attr-defined]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    parent.end()
+
+
+def spawn(parent: Parent) -> None:
+    """Do it with multiprocessing by spawn: each child makes a recorder of its own."""
+    process(parent, "spawn")
+
+
+def pool(parent: Parent) -> None:
+    """Do it with a pool of processes."""
+    parent.call()
+    with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("fork")) as executor:
+        list(executor.map(work_in_pool, range(WORKERS * 3)))
+    parent.end()
+
+
+def preload(parent: Parent) -> None:
+    """Fork workers that serve at the same time, as gunicorn does; they are ended by SIGTERM."""
+    workers = []
+    for number in range(WORKERS):
+        pid = os.fork()
+        if pid == 0:
+            work_of(number)
+            work_of(number)
+            signal_ready(parent, number)
+            time.sleep(60)
+        workers.append(pid)
+    while len(list(parent.path.parent.glob("ready*"))) < WORKERS:
+        time.sleep(0.01)
+    for pid in workers:
+        os.kill(pid, 15)
+        os.waitpid(pid, 0)
+    parent.call()
+    parent.end()
+
+
+def signal_ready(parent: Parent, number: int) -> None:
+    """Tell the parent that a worker has done its work."""
+    (parent.path.parent / f"ready{number}").touch()
+
+
+def threads(parent: Parent) -> None:
+    """Call in threads of the children, as gunicorn's gthread workers do."""
+    parent.call()
+    for number in range(WORKERS):
+        forked(lambda name=number: in_a_thread(lambda: work_of(name)))
+    parent.end()
+
+
+def following_threads(parent: Parent) -> None:
+    """Do it with a client that follows the context, which a new thread does not have."""
+    trace_recorder.unwrap(parent.client)
+    trace_recorder.wrap(parent.client)
+    threads(parent)
+
+
+def in_a_thread(work: Callable[[], object]) -> None:
+    """Do something in a thread."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def under_load(parent: Parent) -> None:
+    """Fork while other threads record, so that some child is forked while one of them holds the recorder's locks."""
+    with_threads(parent, lambda: forked(parent.recorder.finalize))
+
+
+def letting_go(parent: Parent) -> None:
+    """Do it with children that let go of a stream that their parent is reading."""
+    asked = {"model": "stalling", "max_tokens": 100, "messages": [{"role": "user", "content": "parent streams"}]}
+    stream = parent.connected().chat.completions.create(stream=True, **asked)  # type: ignore[call-overload]
+    next(stream)
+    with_threads(parent, lambda: forked(stream.close))
+
+
+def with_threads(parent: Parent, act: Callable[[], None]) -> None:
+    """Act again and again while four threads call and record."""
+    ending = threading.Event()
+
+    def work() -> None:
+        with parent.connected() as client:
+            while not ending.is_set():
+                ask(client, "parent works")
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for _ in range(FORKS):
+        time.sleep(0.003)
+        act()
+    ending.set()
+    for worker in workers:
+        worker.join()
+    parent.recorder.finalize(success=True)
+
+
+def starting(parent: Parent) -> None:
+    """Fork while another thread starts and ends runs of a recorder that the child then uses."""
+    parent.recorder.finalize()
+    other = TrajectoryRecorder(directory=parent.path.parent / "others")
+    ending = threading.Event()
+
+    def start_and_end() -> None:
+        while not ending.is_set():
+            other.start(task="parent's")
+            other.record_agent_step(1, "completed", [{"role": "user", "content": "x" * 3000}])
+            other.finalize(success=True)
+
+    thread = threading.Thread(target=start_and_end)
+    thread.start()
+    for _ in range(FORKS):
+        time.sleep(0.003)
+        forked(lambda: record_in_child(other))
+    ending.set()
+    thread.join()
+
+
+def record_in_child(recorder: TrajectoryRecorder) -> None:
+    """Start a run, whatever the recorder was doing when the child was forked, and record one step."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recorder.start(task="child's")
+    recorder.record_agent_step(2, "completed")
+    recorder.finalize(success=True)
+
+
+def outlived(parent: Parent) -> None:
+    """End the run before the child begins to record."""
+    reading, writing = os.pipe()
+    parent.call()
+    pid = os.fork()
+    if pid == 0:
+        os.read(reading, 1)
+        work_of(0)
+        os._exit(0)
+    parent.end()
+    os.write(writing, b"!")
+    wait_for(pid)
+
+
+def exiting(parent: Parent) -> None:
+    """Have a child that records nothing end as a program does, with everything that is done at the exit."""
+    parent.call()
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(0)
+    wait_for(pid)
+    parent.end()
+
+
+def grandchildren(parent: Parent) -> None:
+    """Fork in children: in one that has not recorded, and in one that has."""
+    parent.call()
+    forked(lambda: forked(lambda: work_of(0)))
+    forked(lambda: (work_of(1), forked(lambda: ask(parent.connected(), "grandchild calls"))))
+    parent.end()
+
+
+def orphaning(parent: Parent) -> None:
+    """Be killed while a forked child and another program live on; tell their ids."""
+    parent.call()
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+    program = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)
+    print(pid, program.pid, flush=True)
+    os.kill(os.getpid(), 9)
+
+
+SCENARIOS: dict[str, Callable[[Parent], None]] = {
+    one.__name__: one
+    for one in (
+        *(fork, process, spawn, pool, preload, threads, following_threads),
+        *(under_load, letting_go, starting, outlived, exiting, grandchildren, orphaning),
+    )
+}
+
+
+if __name__ == "__main__":
+    _serving.append(Parent(Path(sys.argv[2]), sys.argv[3]))
+    SCENARIOS[sys.argv[1]](_serving[0])

@@ -1,0 +1,122 @@
+"""The system says no for a while: the agent does not notice, the user is told once, what can be written is whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.faults.answering import Provider, answer_to
+from tests.faults.unlucky import FAULTS, LENGTH, ON_A_MOUNT, questions
+from tests.recording import ROOT
+from trace_recorder import LLMInteraction, Trajectory, load
+from trace_recorder.validation import validate
+
+REMOVED = "removed directory"
+"""The one fault that takes away what was on file before it."""
+
+
+@dataclass(frozen=True)
+class Endured:
+    """An agent that had a fault: how it ended, what it was answered and told, where its files are."""
+
+    fault: str
+    returncode: int
+    stderr: str
+    answers: list[str]
+    log: list[str]
+    document: Path
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """What is on file."""
+        return load(self.document)
+
+
+def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endured:
+    """Run an agent that has a fault; skip where the fault cannot be made."""
+    apart = ["unshare", "--mount"] if fault in ON_A_MOUNT else []
+    place = directory / "trajectories"
+    arguments = [sys.executable, "-m", "tests.faults.unlucky", fault, phases, place, provider.address_for("unlucky")]
+    try:
+        ended = subprocess.run([*apart, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError as error:
+        pytest.skip(f"{fault}: {error}")
+    if apart and ended.returncode and "unshare" in ended.stderr:
+        pytest.skip(f"{fault}: {ended.stderr}")
+    told = json.loads(ended.stdout or '{"answers": [], "log": []}')
+    if "unavailable" in told:
+        pytest.skip(f"{fault}: {told['unavailable']}")
+    left = directory / "left" / "run.json"
+    return Endured(fault, ended.returncode, ended.stderr, told["answers"], told["log"], left)
+
+
+@pytest.fixture(scope="module", params=FAULTS)
+def endured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Endured:
+    """An agent that had each of the faults for a while."""
+    return endure(request.param, "before during after", tmp_path_factory.mktemp("endured"), provider)
+
+
+def whole(phase: str) -> list[tuple[str, bool, str]]:
+    """The calls of a phase as they are to be on file."""
+    return [(question, True, answer_to(question, LENGTH)) for question in questions(phase)]
+
+
+def on_file(trajectory: Trajectory, phase: str) -> list[tuple[str, bool, str]]:
+    """The calls of a phase as they are on file."""
+    found = [(str(one.input_messages[-1].content), one) for one in trajectory.llm_interactions]
+    return [(question, one.complete, _content(one)) for question, one in found if question.startswith(phase)]
+
+
+def _content(one: LLMInteraction) -> str:
+    return str(one.response.content) if one.response else ""
+
+
+def test_the_agent_does_not_notice(endured: Endured) -> None:
+    """In a fault every call is answered as without a recorder, and nothing is raised."""
+    expected = [answer_to(one, LENGTH) for phase in ("before", "during", "after") for one in questions(phase)]
+
+    assert (endured.returncode, endured.stderr, endured.answers) == (0, "", expected)
+
+
+def test_the_user_is_told_once(endured: Endured) -> None:
+    """What goes wrong is logged, and nothing of a kind twice, however often it goes wrong."""
+    kinds = [message.split(" (the agent is not affected")[0].split("Error")[0] for message in endured.log]
+
+    assert kinds
+    assert sorted(kinds) == sorted(set(kinds))
+
+
+def test_what_could_be_written_is_whole(endured: Endured) -> None:
+    """The files are in order, and the calls before and after the fault are on file with their answers."""
+    errors = [finding for finding in validate(endured.document).findings if finding.severity == "error"]
+    trajectory = endured.trajectory
+    before = [] if endured.fault == REMOVED else whole("before")
+
+    assert (errors, trajectory.status) == ([], "completed")
+    assert (on_file(trajectory, "before"), on_file(trajectory, "after")) == (before, whole("after"))
+
+
+def test_what_could_not_be_written_is_a_gap(endured: Endured) -> None:
+    """There are gaps, which say why; of more than the document just where a call in the fault is not on file whole."""
+    trajectory = endured.trajectory
+    missing = set(whole("during")) - set(on_file(trajectory, "during"))
+    facts = [gap for gap in trajectory.gaps if gap.what != "write the document"]
+
+    assert trajectory.gaps
+    assert all("Error" in gap.why for gap in trajectory.gaps)
+    assert (len(facts) >= len(missing), bool(facts)) == (True, bool(missing))
+
+
+@pytest.mark.parametrize("fault", ["limited size", "no descriptors", "immutable directory", REMOVED])
+def test_a_run_may_end_in_a_fault(fault: str, tmp_path: Path, provider: Provider) -> None:
+    """The agent ends as without a recorder, and what was on file before is."""
+    endured = endure(fault, "before during", tmp_path, provider)
+
+    expected = [answer_to(one, LENGTH) for phase in ("before", "during") for one in questions(phase)]
+    assert (endured.returncode, endured.stderr, endured.answers) == (0, "", expected)
+    assert fault == REMOVED or on_file(endured.trajectory, "before") == whole("before")

@@ -1,0 +1,157 @@
+"""Processes that fork while they record: each writes to a file of its own, linked to its parent's, and none hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.faults.answering import Provider
+from tests.faults.parents import FORKS, WORKERS
+from tests.recording import ROOT, records_of
+from trace_recorder import load
+from trace_recorder.validation import validate
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run on file: its id and that of its parent, how it ended, and what was asked in it."""
+
+    identity: str
+    parent: str | None
+    status: str
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that has forked: how it ended, what it said, and where it recorded."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    directory: Path
+
+    def runs(self) -> dict[str, Run]:
+        """The runs on file, by the name of their document; there is nothing wrong with any of them."""
+        found = {}
+        for journal in self.directory.glob("*.jsonl"):
+            errors = [finding for finding in validate(journal).findings if finding.severity == "error"]
+            assert errors == [], journal
+            found[journal.with_suffix(".json").name] = _run(journal)
+        return found
+
+
+def _run(journal: Path) -> Run:
+    trajectory, start = load(journal), records_of(journal.with_suffix(".json"))[0].data
+    questions = [str(one.input_messages[-1].content) for one in trajectory.llm_interactions if one.complete]
+    return Run(start["trajectory_id"], start.get("parent"), trajectory.status, tuple(questions))
+
+
+def run(scenario: str, directory: Path, provider: Provider) -> Ended:
+    """Run one of the parents."""
+    command = [sys.executable, "-m", "tests.faults.parents", scenario, directory, provider.address_for("parents")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return Ended(done.returncode, done.stdout, done.stderr, directory)
+
+
+@pytest.mark.parametrize(
+    "scenario", ["fork", "process", "spawn", "pool", "preload", "threads", "following_threads"], ids=lambda one: one
+)
+def test_each_process_has_a_file_of_its_own(scenario: str, tmp_path: Path, provider: Provider) -> None:
+    """However processes are made, each has its calls on a file of its own, which names its parent's run."""
+    ended = run(scenario, tmp_path, provider)
+
+    runs = ended.runs()
+    parent = runs.pop("run.json")
+    asked = Counter(question.split()[0] for one in runs.values() for question in one.questions)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (parent.status, parent.questions) == ("completed", ("parent calls", "parent calls"))
+    assert [one.parent for one in runs.values()] == [parent.identity] * len(asked)
+    assert sum(asked.values()) == {"pool": WORKERS * 3, "preload": WORKERS * 2}.get(scenario, WORKERS)
+    assert all(len({question.split()[0] for question in one.questions}) == 1 for one in runs.values())
+
+
+def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Provider) -> None:
+    """A child that is forked in the middle of its parent's recording records; the parent's file stays whole."""
+    ended = run("under_load", tmp_path, provider)
+
+    runs = ended.runs()
+    parent = runs.pop("run.json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (set(parent.questions), parent.status) == ({"parent works"}, "completed")
+    assert [(one.parent, one.questions, one.status) for one in runs.values()] == [
+        (parent.identity, (), "completed")
+    ] * FORKS
+
+
+def test_a_child_may_let_go_of_its_parent_s_stream(tmp_path: Path, provider: Provider) -> None:
+    """A stream that was open at the fork can be closed in the child: it does not hang, and says nothing."""
+    ended = run("letting_go", tmp_path, provider)
+
+    assert (ended.returncode, ended.stderr, list(ended.runs())) == (0, "", ["run.json"])
+
+
+def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider: Provider) -> None:
+    """A child may start a run with a recorder that another thread was starting or ending; no file has two writers."""
+    ended = run("starting", tmp_path, provider)
+
+    trajectories = [load(path) for path in (tmp_path / "others").glob("*.jsonl")]
+    found = {(one.task, tuple(step.step_number for step in one.agent_steps)) for one in trajectories}
+    children = [one for one in trajectories if one.task == "child's"]
+    assert (ended.returncode, ended.stderr, len(children)) == (0, "", FORKS)
+    assert found == {("parent's", (1,)), ("child's", (2,))}
+
+
+def test_a_child_that_outlives_the_run_leaves_it_its_name(tmp_path: Path, provider: Provider) -> None:
+    """What a child records after its parent has finalized takes another name than the parent's run has."""
+    ended = run("outlived", tmp_path, provider)
+
+    questions = {name: one.questions for name, one in ended.runs().items()}
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert questions == {"run.json": ("parent calls", "parent calls"), "run.1.json": ("worker0 calls",)}
+
+
+def test_a_child_that_records_nothing_leaves_nothing(tmp_path: Path, provider: Provider) -> None:
+    """A child's ordinary exit neither ends its parent's run nor makes a file."""
+    ended = run("exiting", tmp_path, provider)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [(name, one.status, len(one.questions)) for name, one in ended.runs().items()] == [
+        ("run.json", "completed", 2)
+    ]
+
+
+def test_a_grandchild_is_linked_to_the_nearest_run(tmp_path: Path, provider: Provider) -> None:
+    """A process names the run of the nearest process above it that has recorded."""
+    ended = run("grandchildren", tmp_path, provider)
+
+    by_question = {one.questions[0]: one for one in ended.runs().values()}
+    parent, worker = by_question["parent calls"], by_question["worker1 calls"]
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert {question: one.parent for question, one in by_question.items()} == {
+        "parent calls": None,
+        "worker0 calls": parent.identity,
+        "worker1 calls": parent.identity,
+        "grandchild calls": worker.identity,
+    }
+
+
+def test_a_child_does_not_keep_a_dead_parent_s_run_alive(tmp_path: Path, provider: Provider) -> None:
+    """A run whose process was killed is interrupted, also while a child of it and a program that it began live on."""
+    ended = run("orphaning", tmp_path, provider)
+    alive = [int(pid) for pid in ended.stdout.split()]
+
+    status = load(tmp_path / "run.json").status
+
+    for pid in alive:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert (ended.returncode, len(alive), status) == (-9, 2, "interrupted")

@@ -1,0 +1,100 @@
+"""After a fault that left something half done: what was written before and is written later stays whole."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.capture.server import chat_chunk, serving, stream
+from tests.faults.unlucky import UnavailableError, attribute, descriptor_of, limit
+from tests.recording import TIME, records_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.journal import Journal, Record, read
+from trace_recorder.validation import validate
+
+PIECES = [chat_chunk("one " * 50), 1.3, chat_chunk("two " * 50), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
+
+
+def append(journal: Journal, text: str) -> None:
+    """Append a record; how long it is does not depend on the text."""
+    journal.append("note", f'{{"text":"{text:_<100}"}}', TIME)
+
+
+def fail_to_append(journal: Journal, *, can_be_cut: bool) -> None:
+    """Have a record cut off in the middle; what is there of it can be taken back, or not."""
+    with limit(resource.RLIMIT_FSIZE, journal.path.stat().st_size + 50):
+        if can_be_cut:
+            with pytest.raises(OSError, match="only 50 of"):
+                append(journal, "lost")
+            return
+        with attribute(journal.path, "a"), pytest.raises(OSError, match="only 50 of"):
+            append(journal, "torn")
+
+
+def test_a_torn_end_that_stays_costs_no_later_record(tmp_path: Path) -> None:
+    """Half a record that could not be taken back stays where it is; a second failure takes back its own half only."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    append(journal, "first")
+    try:
+        fail_to_append(journal, can_be_cut=False)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    append(journal, "second")
+    append(journal, "third")
+    fail_to_append(journal, can_be_cut=True)
+
+    append(journal, "fourth")
+
+    journal.close()
+    lines = list(read(journal.path.read_bytes()))
+    texts = [one.data["text"].strip("_") for one in lines if isinstance(one, Record)]
+    assert (texts, len(lines)) == (["first", "second", "third", "fourth"], 5)
+
+
+def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
+    """Of a stream, what could not be written when it came is written with what comes next."""
+    path = tmp_path / "run.json"
+    with (
+        serving(stream(*PIECES)) as server,
+        TrajectoryRecorder(path) as recorder,
+        recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1")) as client,
+    ):
+        chunks = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "go"}], stream=True)
+        with limit(resource.RLIMIT_FSIZE, path.with_suffix(".jsonl").stat().st_size + 20):
+            assert next(chunks).choices[0].delta.content == "one " * 50
+            assert next(chunks).choices[0].delta.content == "two " * 50
+        list(chunks)
+
+    [one] = load(path).llm_interactions
+    errors = [finding.what for finding in validate(path).findings if finding.severity == "error"]
+    assert (one.raw_stream, errors) == (b"".join(piece for piece in PIECES if isinstance(piece, bytes)).decode(), [])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
+    """A journal whose file is /dev/full for a while has every other record, numbered without a hole."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    journal = recorder.trajectory_path.with_suffix(".jsonl")
+    descriptor = descriptor_of(journal)
+    kept, full = os.dup(descriptor), os.open("/dev/full", os.O_WRONLY)
+    recorder.annotate("before", 1)
+    os.dup2(full, descriptor, inheritable=False)
+    recorder.annotate("during", 1)
+    os.dup2(kept, descriptor, inheritable=False)
+    recorder.annotate("after", 1)
+
+    recorder.finalize()
+
+    os.close(kept)
+    os.close(full)
+    trajectory = load(recorder.trajectory_path)
+    assert (trajectory.annotations, [gap.what for gap in trajectory.gaps]) == (
+        {"before": 1, "after": 1},
+        ["record a annotation"],
+    )
+    assert [one.seq for one in records_of(recorder.trajectory_path)] == [1, 2, 3, 4, 5]
