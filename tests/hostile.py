@@ -217,7 +217,8 @@ def _hashable(value: object) -> object:
     return value
 
 
-_harmful = st.sampled_from(list(HOSTILE)).map(lambda name: HOSTILE[name]())
+_BEARABLE = [name for name in HOSTILE if name != "unbound proxy"]  # hypothesis itself cannot hold one
+_harmful = st.sampled_from(_BEARABLE).map(lambda name: HOSTILE[name]())
 _texts = st.text(st.characters(exclude_categories=()), max_size=5)
 _leaves = (
     st.none()

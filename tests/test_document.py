@@ -181,6 +181,9 @@ class Source:
     def request(self) -> RequestReading:
         return RequestReading(self.messages)
 
+    def is_whole(self) -> bool:
+        return True
+
     def raw_request(self) -> Payload:
         return None
 

@@ -13,11 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.recording import TIME, Payload, exactly, json_objects, json_texts, json_values
+from tests.wire.corpus import DIRECTORY, load
 from trace_recorder import items
 from trace_recorder.items import Encoded, ItemEncoder, ItemTable
 from trace_recorder.journal import BadLine, Journal, Record, read
 from trace_recorder.json_text import NotJsonError, parse
 
+EXCHANGES = load()
 LARGE = "x" * items.LARGE_STRING
 
 
@@ -240,6 +242,14 @@ def readable(store: Store, frames: int) -> bool:
         return len(store.expanded()) == 1
     except RecursionError:
         return False
+
+
+@pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+def test_what_real_agents_sent_comes_back() -> None:
+    """Every request of the corpus, through one encoder, comes back as it was sent."""
+    texts = [json.dumps(one.request, ensure_ascii=one.number % 2 == 0) for one in EXCHANGES]
+
+    assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
 # ── what a journal costs ──────────────────────────────────────────────────────────────────────────────────────────

@@ -231,7 +231,7 @@ def test_a_journal_of_which_little_is_left_is_a_trajectory(tmp_path: Path, conte
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     """The error says to give a file in it."""
-    with pytest.raises(TrajectoryFormatError, match=r"is a directory\. Give load"):
+    with pytest.raises(TrajectoryFormatError, match=r"is a directory\. One of the"):
         load(tmp_path)
 
 

@@ -42,8 +42,8 @@ def tasks(directory: Path) -> dict[str, str]:
     [
         ("run.json", "run.json", "run.jsonl"),
         ("run.jsonl", "run.json", "run.jsonl"),
-        ("run", "run", "run.jsonl"),
-        ("run.v1", "run.v1", "run.v1.jsonl"),
+        ("run", "run", "run.journal.jsonl"),
+        ("run.v1", "run.v1", "run.v1.journal.jsonl"),
         ("a.b.json", "a.b.json", "a.b.jsonl"),
     ],
 )

@@ -11,8 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.recording import Payload
+from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.redact import Redaction, Redactor, clean_url, default_redactor
 
+EXCHANGES = load()
 ALNUM = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fG" * 4
 PEM = f"-----BEGIN {{0}}PRIVATE KEY-----\n{ALNUM}\n{ALNUM[:30]}+/==\n-----END {{0}}PRIVATE KEY-----"
 
@@ -138,6 +140,16 @@ SECRET_TEXTS = (
     "known-secret",
     "sk-secret",
 )
+
+
+@pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+def test_what_real_agents_said_is_left_alone() -> None:
+    """The corpus, in which no key is left, holds nothing that is taken for one: no signature, no image, no prose."""
+    texts = [json.dumps([one.request, one.response_text], ensure_ascii=False) for one in EXCHANGES]
+
+    assert [one.source for one, text in zip(EXCHANGES, texts, strict=True) if default_redactor(text) != text] == []
+
+
 SHARDS = (
     "-----BEGIN PRIVATE KEY-----",
     "-----END PRIVATE KEY-----",

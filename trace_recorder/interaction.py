@@ -16,7 +16,7 @@ from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payl
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import Record
 from trace_recorder.json_text import NotJsonError, parse
-from trace_recorder.providers import Reader, by_hand, reader_of
+from trace_recorder.providers import Reader, by_hand, join_stream, reader_of
 from trace_recorder.providers.error_body import read_error
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
@@ -129,8 +129,8 @@ class Call:
     @cached_property
     def joined(self) -> JoinedStream | None:
         """The stream put together by its dialect's reader; None where there is none."""
-        text, reader = self.raw_stream(), self._reader()
-        return None if text is None or reader is None else reader.join_stream(text)
+        data = self.stream_bytes()
+        return None if data is None else join_stream(self.begin.get("api"), data)
 
     def raw_response(self) -> Payload:
         """The JSON that came, or its text; of a stream, as it was assembled then, or else is now."""

@@ -36,7 +36,8 @@ BINARY = getattr(os, "O_BINARY", 0)
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
 _CRC_TAIL = len(',"crc":"00000000"}')
-_LINE_START = b'{"seq":'
+_LINE_BEGIN = '{"seq":'
+_LINE_START = _LINE_BEGIN.encode()
 _DAMAGED = "not a record, or its CRC does not match"
 _TORN = "the file ends in the middle of a record"
 _TRIES = 8
@@ -114,6 +115,8 @@ class Journal:
         where the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
         """
         seq = self.next_seq
+        if _LINE_BEGIN in data:  # what somebody said must not look like a record, whatever becomes of this line
+            data = data.replace(_LINE_BEGIN, "{ " + _LINE_BEGIN[1:])
         head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{data}'.encode()
         crc = crc32(head)
         self.next_seq = seq + 1  # before the write: Ctrl-C behind it must not give one number twice

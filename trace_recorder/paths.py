@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -22,9 +23,9 @@ def journal_of(document: Path) -> Path:
     """Where the journal stands that belongs to a document; to a journal, itself."""
     if document.suffix == ".jsonl":
         return document
-    return (
-        document.with_suffix(".jsonl") if document.suffix == ".json" else document.with_name(document.name + ".jsonl")
-    )
+    if document.suffix == ".json":
+        return document.with_suffix(".jsonl")
+    return document.with_name(document.name + ".journal.jsonl")
 
 
 def document_of(path: Path) -> Path:
@@ -91,16 +92,26 @@ def _numbered(document: Path) -> Iterator[Path]:
 def _move_aside(document: Path) -> None:
     """Give the files of an earlier run a number, unless its writer, or another mover, holds them."""
     journal = journal_of(document)
+    if not (document.exists() or journal.exists()):
+        return
     with held(journal) as is_held:
-        if not is_held:
-            return
-        for aside in itertools.islice(_numbered(document), 1, None):
-            if not aside.exists() and not journal_of(aside).exists():
-                _rename(journal, journal_of(aside))
+        asides = itertools.islice(_numbered(document), 1, None) if is_held else iter(())
+        for aside in asides:
+            if not aside.exists() and _rename(journal, journal_of(aside)):
                 _rename(document, aside)
                 return
 
 
-def _rename(path: Path, to: Path) -> None:
-    with suppress(FileNotFoundError):
+def _rename(path: Path, to: Path) -> bool:
+    """Move a file, if it is there, to a name that nobody has; False where somebody has it."""
+    try:
+        os.link(path, to)
+    except FileNotFoundError:
+        return True
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
         path.rename(to)
+        return True
+    path.unlink()
+    return True

@@ -36,6 +36,7 @@ logger = logging.getLogger("trace_recorder")
 Client = TypeVar("Client")
 DIRECTORY = "trajectories"
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
+_recorders: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
 running: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
 
 
@@ -90,6 +91,7 @@ class TrajectoryRecorder:
         self._parent: str | None = None
         self._token: Token[TrajectoryRecorder | None] | None = None
         self._warned = False
+        _recorders.add(self)
 
     # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -383,7 +385,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _forked() -> None:
-    for recorder in list(running):
+    for recorder in list(_recorders):
         recorder.forked()
 
 

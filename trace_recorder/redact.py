@@ -29,7 +29,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "private-key",
         ("PRIVATE KEY-----",),
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-\"]+-----END [A-Z ]*PRIVATE KEY-----",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]{1,20000}?-----END [A-Z ]*PRIVATE KEY-----",
     ),
     (
         "url-password",
@@ -133,7 +133,7 @@ class Redaction:
             if COLON.match(text, found.end()):
                 name = value
                 masked = default_redactor(value) if default_redactor in self._redactors else value
-            elif _SECRET_MEMBER.fullmatch(name) and _is_secret(value) and _is_value(text, found.start()):
+            elif _SECRET_MEMBER.fullmatch(name) and _may_be_key(value) and _is_value(text, found.start()):
                 masked = value if value.startswith("[REDACTED:") else "[REDACTED:secret-member]"
             else:
                 masked = value if _PLACEHOLDER.fullmatch(value) else self.mask_plain(value)
@@ -175,7 +175,11 @@ def _spellings(secret: str) -> tuple[str, ...]:
 
 
 def _is_secret(value: str) -> bool:
-    return len(value) >= _SHORTEST_SECRET and value.lower() not in _PLACEHOLDERS and " " not in value
+    return len(value) >= _SHORTEST_SECRET and value.lower() not in _PLACEHOLDERS
+
+
+def _may_be_key(value: str) -> bool:
+    return _is_secret(value) and " " not in value
 
 
 def _is_value(text: str, start: int) -> bool:

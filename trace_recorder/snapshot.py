@@ -16,6 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder import journal
@@ -57,14 +58,7 @@ class Snapshot:
         self._lock = threading.RLock()
         self._writing = False
         self._again = False
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        self._read = 0
-        self._fold = Fold()
-        self._pieces: dict[str, tuple[LLMInteraction, bytes]] = {}
-        self._steps: dict[int, tuple[AgentStep, bytes]] = {}
-        self._deltas = Deltas()
+        self._state: _State | None = None
 
     def write(self) -> None:
         """Bring the document up to date with the journal. Raises OSError where it cannot be written."""
@@ -72,8 +66,8 @@ class Snapshot:
             self._again = True
             if self._writing:  # the garbage collector ended a stream in the middle of this: the one below goes round
                 return
-            self._writing = True
             try:
+                self._writing = True
                 while self._again:
                     self._again = False
                     self._write()
@@ -83,52 +77,63 @@ class Snapshot:
     def _write(self) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
-        try:
-            content = b"".join(self._content())
-        except BaseException:  # what was read in part cannot be read on from
-            self._begin_anew()
-            raise
+        state, self._state = self._state or _State(), None  # interrupted in the middle, it is read anew
+        content = b"".join(self._content(state))
+        self._state = state
         replace_file(self.path, content, sync=self._sync)
         self.size = len(content)
 
-    def _content(self) -> list[bytes]:
-        self._read_on()
-        trajectory = self._fold.trajectory("running")
-        pieces = list(self._texts(trajectory))
+    def _content(self, state: _State) -> list[bytes]:
+        state.read_on(self._journal_path)
+        trajectory = state.fold.trajectory("running")
+        pieces = list(state.texts(trajectory, self._history))
         if self._auto and self._history == "inline" and sum(map(len, pieces)) > INLINE_LIMIT:
             self._history = "delta"
-            self._pieces.clear()
-            pieces = list(self._texts(trajectory))
+            state.pieces.clear()
+            pieces = list(state.texts(trajectory, self._history))
         return pieces
 
-    def _read_on(self) -> None:
-        with self._journal_path.open("rb") as file:
-            file.seek(self._read)
+
+@dataclass(slots=True)
+class _State:
+    """What has been read of the journal, and the text of what has not changed since."""
+
+    fold: Fold = field(default_factory=Fold)
+    read: int = 0
+    pieces: dict[str, tuple[LLMInteraction, bytes]] = field(default_factory=dict)
+    steps: dict[int, tuple[AgentStep, bytes]] = field(default_factory=dict)
+    deltas: Deltas = field(default_factory=Deltas)
+
+    def read_on(self, path: Path) -> None:
+        """Take the whole records that have been written since."""
+        with path.open("rb") as file:
+            file.seek(self.read)
             data = file.read()
         whole = data.rfind(b"\n") + 1
         for record in journal.read(data[:whole]):
-            self._fold.add(record)
-        self._read += whole
+            self.fold.add(record)
+        self.read += whole
 
-    def _texts(self, trajectory: Trajectory) -> Iterator[bytes]:
+    def texts(self, trajectory: Trajectory, history: History) -> Iterator[bytes]:
+        """The document, in pieces."""
         yield b"{\n" + _members(trajectory.head()) + b',\n"llm_interactions": ['
-        yield from _array(self._interaction(one) for one in trajectory.llm_interactions)
+        yield from _array(self._interaction(one, history) for one in trajectory.llm_interactions)
         yield b'],\n"agent_steps": ['
         yield from _array(self._step(number, step) for number, step in enumerate(trajectory.agent_steps))
-        yield b"],\n" + _members(trajectory.tail(self._history)) + b"\n}\n"
+        yield b"],\n" + _members(trajectory.tail(history)) + b"\n}\n"
 
-    def _interaction(self, one: LLMInteraction) -> bytes:
-        last, text = self._pieces.get(one.interaction_id, (None, b""))
+    def _interaction(self, one: LLMInteraction, history: History) -> bytes:
+        last, text = self.pieces.get(one.interaction_id, (None, b""))
         if last is not one:
-            text = _dump(one.to_document(self._deltas.of(one) if self._history == "delta" else None))
-            self._pieces[one.interaction_id] = one, text
+            text = _dump(one.to_document(self.deltas.of(one) if history == "delta" else None))
+            self.pieces[one.interaction_id] = one, text
         return text
 
     def _step(self, number: int, step: AgentStep) -> bytes:
-        last, text = self._steps.get(number, (None, b""))
+        last, text = self.steps.get(number, (None, b""))
         if last is None or last.interaction is not step.interaction or last != step:
             text = _dump(step.to_document())
-            self._steps[number] = step, text
+            self.steps[number] = step, text
         return text
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ from trace_recorder import TrajectoryRecorder
 WORKERS = 3
 FORKS = 40
 HANG_SECONDS = 5
+faulthandler.register(signal.SIGALRM, chain=True)
 
 
 class Parent:
@@ -62,7 +64,7 @@ def forked(work: Callable[[], object]) -> None:
     """Have a forked child do something and leave at once."""
     pid = os.fork()
     if pid == 0:
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        signal.alarm(HANG_SECONDS)
         work()
         os._exit(0)
     wait_for(pid)
@@ -134,21 +136,16 @@ def preload(parent: Parent) -> None:
         if pid == 0:
             work_of(number)
             work_of(number)
-            signal_ready(parent, number)
+            (parent.path.parent / f"ready{number}").touch()
             time.sleep(60)
         workers.append(pid)
     while len(list(parent.path.parent.glob("ready*"))) < WORKERS:
         time.sleep(0.01)
     for pid in workers:
-        os.kill(pid, 15)
+        os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
     parent.call()
     parent.end()
-
-
-def signal_ready(parent: Parent, number: int) -> None:
-    """Tell the parent that a worker has done its work."""
-    (parent.path.parent / f"ready{number}").touch()
 
 
 def threads(parent: Parent) -> None:
@@ -272,12 +269,15 @@ def grandchildren(parent: Parent) -> None:
 def orphaning(parent: Parent) -> None:
     """Be killed while a forked child and another program live on; tell their ids."""
     parent.call()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    program = subprocess.Popen(["sleep", "60"], stdout=nowhere, stderr=nowhere)
     pid = os.fork()
     if pid == 0:
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
         time.sleep(60)
-    program = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)
     print(pid, program.pid, flush=True)
-    os.kill(os.getpid(), 9)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 SCENARIOS: dict[str, Callable[[Parent], None]] = {

@@ -21,7 +21,7 @@ from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import members, to_json
-from trace_recorder.providers import reader_of
+from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url
 from trace_recorder.run import Run
@@ -212,8 +212,7 @@ class Exchange:
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
-        reader = reader_of(self._sent.endpoint.api)
-        joined = reader.join_stream(b"".join(self._written).decode("utf-8", "replace")) if reader else None
+        joined = join_stream(self._sent.endpoint.api, b"".join(self._written))
         complete = why is None or (joined is not None and joined.ended)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,

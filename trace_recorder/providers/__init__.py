@@ -6,6 +6,8 @@ that its reader does not understand is still on file, raw; readers never raise f
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -35,6 +37,24 @@ class Reader(Protocol):
 
     def join_stream(self, text: str) -> JoinedStream:
         """Put the text of a stream together, wherever it was cut off."""
+
+
+def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
+    """Put the bytes of a stream together; None for a dialect that is not known.
+
+    A stream that was cut off may end in half of a character, or of a surrogate pair: it reads as U+FFFD.
+    """
+    reader = reader_of(api)
+    if reader is None:
+        return None
+    joined = reader.join_stream(data.decode("utf-8", "replace"))
+    text = json.dumps(joined.body, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return replace(joined, body=json.loads(whole))
+    return joined
 
 
 def reader_of(api: str | None) -> Reader | None:
