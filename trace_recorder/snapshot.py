@@ -56,23 +56,18 @@ class Snapshot:
         self._history: History = "delta" if history == "delta" else "inline"
         self._sync = sync
         self._lock = threading.RLock()
-        self._writing = False
         self._again = False
         self._state: _State | None = None
 
     def write(self) -> None:
         """Bring the document up to date with the journal. Raises OSError where it cannot be written."""
+        self._again = True
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # the garbage collector ended a stream in the middle
+            return  # of this; a flag of our own could be left set by Ctrl-C
         with self._lock:
-            self._again = True
-            if self._writing:  # the garbage collector ended a stream in the middle of this: the one below goes round
-                return
-            try:
-                self._writing = True
-                while self._again:
-                    self._again = False
-                    self._write()
-            finally:
-                self._writing = False
+            while self._again:
+                self._again = False
+                self._write()
 
     def _write(self) -> None:
         if not self._in_place():

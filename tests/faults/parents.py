@@ -26,7 +26,7 @@ from tests.faults.unlucky import ask
 from trace_recorder import TrajectoryRecorder
 
 WORKERS = 3
-FORKS = 40
+FORKS = 30
 HANG_SECONDS = 5
 faulthandler.register(signal.SIGALRM, chain=True)
 
@@ -213,7 +213,8 @@ def starting(parent: Parent) -> None:
     def start_and_end() -> None:
         while not ending.is_set():
             other.start(task="parent's")
-            other.record_agent_step(1, "completed", [{"role": "user", "content": "x" * 3000}])
+            for number in range(5):
+                other.record_agent_step(number, "completed", [{"role": "user", "content": "x" * 3000}])
             other.finalize(success=True)
 
     thread = threading.Thread(target=start_and_end)
@@ -230,7 +231,7 @@ def record_in_child(recorder: TrajectoryRecorder) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recorder.start(task="child's")
-    recorder.record_agent_step(2, "completed")
+    recorder.record_agent_step(7, "completed")
     recorder.finalize(success=True)
 
 

@@ -104,10 +104,10 @@ def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider
     ended = run("starting", tmp_path, provider)
 
     trajectories = [load(path) for path in (tmp_path / "others").glob("*.jsonl")]
-    found = {(one.task, tuple(step.step_number for step in one.agent_steps)) for one in trajectories}
+    found = {(one.task, one.status, *(step.step_number for step in one.agent_steps)) for one in trajectories}
     children = [one for one in trajectories if one.task == "child's"]
     assert (ended.returncode, ended.stderr, len(children)) == (0, "", FORKS)
-    assert found == {("parent's", (1,)), ("child's", (2,))}
+    assert found == {("parent's", "completed", 0, 1, 2, 3, 4), ("child's", "completed", 7)}
 
 
 def test_a_child_that_outlives_the_run_leaves_it_its_name(tmp_path: Path, provider: Provider) -> None:
