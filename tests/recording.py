@@ -11,10 +11,12 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from types import FrameType
 from typing import Any
 from zlib import crc32
 
@@ -166,6 +168,31 @@ def python(code: str, *arguments: object, cpu_seconds: int | None = None) -> sub
         timeout=50,
         check=False,
     )
+
+
+class Stop(BaseException):
+    """What Ctrl-C is: an exception at any moment."""
+
+
+def interrupted(act: Callable[[], None], at: int) -> bool:
+    """Do something, interrupted at the nth moment within the package at which Python hears of Ctrl-C.
+
+    These are where a function begins, and where a call of a built-in one has returned. Returns whether it came so far.
+    """
+    left = at
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal left
+        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(str(ROOT / "trace_recorder")):
+            left -= 1
+            if left == 0:
+                raise Stop
+
+    sys.setprofile(profile)
+    with suppress(Stop):
+        act()
+    sys.setprofile(None)
+    return left <= 0
 
 
 def exactly(value: Payload) -> str:

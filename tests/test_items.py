@@ -9,9 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.histories import PATTERNS, append_only
 from tests.recording import TIME, Payload, exactly, json_objects, json_texts, json_values
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder import items
@@ -89,6 +90,7 @@ ELEMENTS = st.recursive(
 )
 
 
+@settings(max_examples=60)
 @given(st.lists(json_texts(st.fixed_dictionaries({"list": st.lists(st.dictionaries(STRINGS, ELEMENTS), max_size=3)}))))
 @example(['{"list":[{"a":"' + LARGE + '","b":"\\u0040string:0"}]}'])
 def test_large_strings_come_back_whatever_stands_beside_them(texts: list[str]) -> None:
@@ -254,55 +256,6 @@ def test_what_real_agents_sent_comes_back() -> None:
 
 # ── what a journal costs ──────────────────────────────────────────────────────────────────────────────────────────
 
-CALLS = 300
-TURN = 3000
-
-
-def turn(number: int) -> list[Payload]:
-    call = {"id": f"call_{number}", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
-    output = f"{number}:" + "o" * TURN
-    return [
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": call["id"], "content": output},
-    ]
-
-
-def append_only() -> Iterator[list[Payload]]:
-    messages: list[Payload] = [{"role": "system", "content": "s" * TURN}, {"role": "user", "content": "mend it"}]
-    for number in range(CALLS):
-        yield messages
-        messages = messages + turn(number)
-
-
-def repeated_filler() -> Iterator[list[Payload]]:
-    """After each tool result the same sentence: its item number is the same each time, and splits every range."""
-    for number, messages in enumerate(append_only()):
-        filler = {"role": "user", "content": "go on"}
-        yield [*messages[:2], *(one for at in range(number) for one in (*messages[2 + 2 * at : 4 + 2 * at], filler))]
-
-
-def moving_mark() -> Iterator[list[Payload]]:
-    """The last message carries the cache's mark, and loses it in the next call."""
-    for messages in append_only():
-        yield [*messages[:-1], messages[-1] | {"cache_control": {"type": "ephemeral"}}]
-
-
-def clock() -> Iterator[list[Payload]]:
-    for number, messages in enumerate(append_only()):
-        yield [{"role": "system", "content": f"It is {number}. " + "s" * TURN}, *messages[1:]]
-
-
-def sliding_window() -> Iterator[list[Payload]]:
-    for messages in append_only():
-        yield [*messages[:2], *messages[2:][-40:]]
-
-
-def elided_outputs() -> Iterator[list[Payload]]:
-    """Tool outputs older than five turns are cut out of the history, each at its own time."""
-    for messages in append_only():
-        elided = [one | {"content": "[elided]"} if one["role"] == "tool" else one for one in messages[:-10]]
-        yield elided + messages[-10:]
-
 
 def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
     """Write every call through the encoder to a journal; return the journal's size after each, and the last texts."""
@@ -333,11 +286,7 @@ def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
             yield table, one
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [append_only, repeated_filler, moving_mark, clock, sliding_window, elided_outputs],
-    ids=lambda one: one.__name__,
-)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
 def test_three_hundred_calls_cost_what_is_new_in_them(tmp_path: Path, pattern: object) -> None:
     """Whatever pattern a history follows, 300 calls of 3 KB each stay within 2.5 MB, and each can be put together."""
     path = tmp_path / "run.jsonl"

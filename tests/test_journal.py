@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -17,10 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.recording import ROOT, TIME, json_objects, line, python
+from tests.recording import ROOT, TIME, interrupted, json_objects, line, python
 from trace_recorder.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
 from trace_recorder.plain import to_json
 
+LONG = "x" * 500
 DATA = ({"text": "one"}, {"text": "zwei\n\u2028"}, {}, {"list": [1, {"seq": 2}]}, {"text": "three\0"})
 WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=1))
 
@@ -201,6 +204,29 @@ print([*seqs, append("last")])
     assert (ended.stdout, ended.stderr) == ("[1, None, 2]\n", "")
     assert [one.data["text"] for one in read(path.read_bytes()) if isinstance(one, Record)] == ["first", "last"]
     assert damages(path.read_bytes()) == []
+
+
+def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Path) -> None:
+    """Interrupted at any moment of one append, with a later one that finds no room, the one between is on file."""
+    lost = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for at in range(1, 100):
+        journal = Journal.create(tmp_path / f"{at}.jsonl")
+        reached = interrupted(partial(journal.append, "note", '{"text":"interrupted"}', TIME), at)
+        journal.append("note", '{"text":"between"}', TIME)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 10, hard))
+        with pytest.raises(OSError, match="of a record"):
+            journal.append("note", f'{{"text":"{LONG}"}}', TIME)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        journal.append("note", '{"text":"last"}', TIME)
+        journal.close()
+        texts = [one.data["text"] for one in records(journal.path.read_bytes())]
+        if texts[-2:] != ["between", "last"] or damages(journal.path.read_bytes()):
+            lost.append((at, texts))
+        if not reached:
+            break
+
+    assert lost == []
 
 
 def test_a_full_disk_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import linecache
 import resource
 import shutil
 import subprocess
@@ -13,18 +12,16 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import httpx
 import pytest
 
-from tests.recording import CHAT, ROOT, Payload, asked, call, records_of, said, streamed
+from tests.recording import CHAT, Payload, asked, call, interrupted, records_of, said, streamed
 from trace_recorder import TrajectoryRecorder, load, snapshot
 from trace_recorder.journal import Journal
 from trace_recorder.plain import to_json
 from trace_recorder.snapshot import Snapshot
 
-PACKAGE = str(ROOT / "trace_recorder")
 TEXT = "x" * 400
 
 
@@ -221,40 +218,6 @@ def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:
 # ── attacks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Stop(BaseException):
-    """What Ctrl-C is: an exception at any moment."""
-
-
-def interrupted(act: Callable[[], None], at: int) -> bool:
-    """Do something, interrupted at its nth line within the package; whether it came that far.
-
-    Python itself does not interrupt between the end of a `with` block and what the block does at its end, so that
-    lines that begin one are passed over.
-    """
-    left = at
-
-    def trace(frame: FrameType, event: str, _: object) -> object:
-        nonlocal left
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line" and not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(
-            "with"
-        ):
-            left -= 1
-            if left == 0:
-                raise Stop
-        return trace
-
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        act()
-    except Stop:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
-
-
 def step(recorder: TrajectoryRecorder, number: int) -> None:
     recorder.record_agent_step(number, "thinking", asked("x", str(number))["messages"])
 
@@ -264,7 +227,7 @@ def growing_call(recorder: TrajectoryRecorder, number: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that was opened at that moment
-@pytest.mark.parametrize(("act", "every"), [(step, 3), (growing_call, 7)])
+@pytest.mark.parametrize(("act", "every"), [(step, 5), (growing_call, 31)])
 def test_ctrl_c_at_any_moment_leaves_the_files_in_agreement(
     tmp_path: Path, act: Callable[[TrajectoryRecorder, int], None], every: int
 ) -> None:

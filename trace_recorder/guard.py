@@ -60,6 +60,7 @@ class Guard:
     def note(self, what: str, error: BaseException) -> None:
         """Count a failure, keep it for the file, and log it if it is the first of its kind."""
         why = attempt(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
+        why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
         self.failures.append(Failure(now(), what, why))
         kind = f"{what}: {type(error).__name__}"

@@ -82,7 +82,6 @@ class Journal:
         self.next_seq = 1
         self._fd = fd
         self.sync = sync
-        self._end = os.fstat(fd).st_size
         self._torn = False
         self._pid = os.getpid()
 
@@ -130,41 +129,37 @@ class Journal:
     def _write(self, line: bytes) -> None:
         if self._torn:
             line = b"\n" + line
+        before = self.size
         try:
             written = os.write(self._fd, line)
             if written == len(line) and self.sync:
                 os.fsync(self._fd)
         except OSError:
-            self._repair()
+            self._repair(before)
             raise
         if written != len(line):
-            self._repair()
+            self._repair(before)
             raise OSError(f"only {written} of {len(line)} bytes of a record could be written to {self.path}")
-        self._end += len(line)
         self._torn = False
 
-    def _repair(self) -> None:
+    def _repair(self, size: int) -> None:
         try:
-            os.ftruncate(self._fd, self._end)
+            os.ftruncate(self._fd, size)
         except OSError:
             self._torn = True
 
     @property
     def size(self) -> int:
-        """The bytes that have been written."""
-        return self._end
+        """The bytes that have been written; asked of the system, which Ctrl-C cannot interrupt half way."""
+        return os.fstat(self._fd).st_size
 
     def is_in_place(self) -> bool:
         """Whether the file still has its name: it may have been moved or removed, and another taken its place."""
-        try:
-            named = os.stat(self.path)  # noqa: PTH116 - on the path of every record
-        except OSError:
-            return False
-        return os.path.samestat(named, os.fstat(self._fd)) if self._fd >= 0 else False
+        return self._fd >= 0 and _is_named(self.path, self._fd)
 
     def discard_if_empty(self) -> None:
         """Remove the file, if nothing was ever written to it, and it is open, in the process that made it."""
-        if self._fd >= 0 and self._end == 0 and self._pid == os.getpid():
+        if self._fd >= 0 and self.size == 0 and self._pid == os.getpid():
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
             self.close()
@@ -281,6 +276,13 @@ def writer_holds(path: Path) -> bool | None:
         os.close(fd)
 
 
+def _is_named(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))  # noqa: PTH116 - on the path of every record
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[bool]:
     """Hold the lock of a journal whose writer is gone; False where another holds it. What is not there is free."""
@@ -296,6 +298,6 @@ def held(path: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
-        yield True
+        yield _is_named(path, fd)  # it may have been moved, and another taken its place, before the lock was had
     finally:
         os.close(fd)

@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar, Token
 from datetime import datetime
 from pathlib import Path
@@ -208,7 +208,7 @@ class TrajectoryRecorder:
                 f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
             )
         if self._run is None and not self._disabled:
-            with self._lock:
+            with self._lock, self._guard("begin the run") if self._parent else nullcontext():
                 if self._run is None:
                     self._open()
         return self._run
@@ -309,7 +309,9 @@ class TrajectoryRecorder:
         if self._ended and not self._warned:
             self._warned = True
             logger.warning("a wrapped client goes on unrecorded: its recorder has ended (%s)", self._path)
-        return None if self._ended else self._run_for("a captured call")
+        with self._guard("begin the run"):
+            return None if self._ended else self._run_for("a captured call")
+        return None
 
     def is_running(self) -> bool:
         """Whether a run is open."""

@@ -145,7 +145,7 @@ class Redaction:
         """Mask a stream's text, line by line: the strings of what is JSON in a line, or else the line."""
         if not self._redactors or not (self._looks_at_all or self._may_hold_secrets(text)):
             return text
-        return "".join(self._mask_line(line) for line in text.splitlines(keepends=True))
+        return "".join(self._mask_line(line) for line in _LINES.findall(text))
 
     def _mask_line(self, line: str) -> str:
         begin = _JSON_BEGIN.search(line)
@@ -166,6 +166,7 @@ _MASK = "[REDACTED:known-secret]"
 _ANY_MASK = r"\[REDACTED:[a-z-]+\]"
 _PLACEHOLDER = re.compile(r"@string:\d+")
 _JSON_BEGIN = re.compile(r"[{\[]")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 

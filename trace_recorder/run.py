@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
+from importlib import import_module
 from pathlib import Path
 
 from trace_recorder.conversation import known
@@ -46,6 +46,8 @@ class Run:
         self.pid = os.getpid()
         self.began = time.perf_counter()
         self.closed = False
+        self.abandoned = False
+        self._begin: tuple[str, str] | None = None
         self._journal = journal
         self._redaction = redaction
         self._lock = threading.RLock()
@@ -68,7 +70,10 @@ class Run:
             "platform": sys.platform,
             **known(parent=parent or os.environ.get(PARENT_VARIABLE)),
         }
-        self.append("start", where | dict(about), members(said))
+        self._begin = members(where | dict(about)), members(said)
+        with self._lock:
+            self._be_open()
+        self._writer.recorded()
 
     def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
         """Write one record, then the document.
@@ -94,6 +99,9 @@ class Run:
     def _be_open(self) -> None:
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
+        if self._begin is not None:  # it is the first record, whenever a record can be written
+            self._append("start", *self._begin)
+            self._begin = None
         self._write_gaps()
 
     def _append(self, kind: str, about: str, said: str) -> tuple[int, int]:
@@ -135,6 +143,8 @@ class Run:
                 return
             self.closed = True
             with self.guard("record the end of the run"):
+                if self._begin is not None:
+                    self._append("start", *self._begin)
                 self._write_gaps()
                 timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
                 self._append("finalize", members(timed), members(said or {}))
@@ -143,13 +153,14 @@ class Run:
 
     def abandon(self) -> None:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
-        self.closed = True
+        self.closed = self.abandoned = True
         self._journal.close()
 
 
 def _version() -> str:
     """The version of this package: readers are mended, and old files say by which they were written."""
+    metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
     try:
-        return metadata.version("trace-recorder")
+        return str(metadata.version("trace-recorder"))
     except metadata.PackageNotFoundError:
         return "unknown"

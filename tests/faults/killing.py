@@ -26,6 +26,8 @@ from tests.recording import ROOT
 PATIENCE = 20.0
 """After how many seconds an agent that does not die is killed, and that is a problem."""
 
+LENGTHS = (50, 400, 3_000, 40_000)
+"""How long the answers of an agent are, one of these."""
 SIGNAL = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "os._exit": signal.SIGUSR1}
 DYING = ("SIGKILL", "SIGTERM", "os._exit", "SystemExit", "SystemExit in a block", "exception", "exception in a block")
 
@@ -42,11 +44,12 @@ class Kill:
 
     @classmethod
     def random(cls, random: Random, variant: str, dying: str) -> Self:
-        """A kill at a moment like any other; about half of the agents have documents beyond the small."""
-        length = random.choice((100, 2_000, 12_000, 60_000))
+        """A kill at a moment like any other; about half of the documents are beyond the small by then."""
+        length = random.choice(LENGTHS)
         if variant == "stalling":
             return cls(variant, dying, length, 3, random.uniform(0.0, 2.6))
-        return cls(variant, dying, length, random.randint(0, 30), random.uniform(0.0, 0.012))
+        most = 100 if variant == "streaming" and not dying.startswith("exception") else 25
+        return cls(variant, dying, length, random.randint(0, most), random.uniform(0.0, 0.012))
 
 
 @dataclass(frozen=True, slots=True)

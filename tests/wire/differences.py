@@ -42,6 +42,11 @@ DIFFERENCES = (
         lambda exchange: exchange.dialect == "ollama-chat" and '"tool_calls":[{"id":' in exchange.response_text,
         "today's Ollama gives its tool calls ids, which we read and the ollama SDK drops",
     ),
+    Difference(
+        ("error",),
+        lambda exchange: exchange.status == 200 and exchange.response_text.lstrip().startswith('{"error"'),
+        "Azure answers with status 200 and an error, which the openai SDK gives as a completion without choices",
+    ),
 )
 
 

@@ -29,6 +29,8 @@ from trace_recorder.run import Run
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
+LONGEST_LINE = 4 * 1024 * 1024
+"""A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +167,15 @@ class Exchange:
         with self._lock:
             self._flushed = time.perf_counter()
             data = b"".join(self._buffer)
-            end = len(data) if last or len(data) >= 2 * FLUSH_BYTES else data.rfind(b"\n") + 1
+            end = len(data) if last or len(data) >= LONGEST_LINE else data.rfind(b"\n") + 1
+            if end:
+                self._write_stream(data[:end])  # what cannot be written now stays, and is tried again
             self._buffer = [data[end:]] if end < len(data) else []
             self._buffered = len(data) - end
-            if end:
-                self._write_stream(data[:end])
 
     def _write_stream(self, data: bytes) -> None:
         text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
         masked = text.encode("utf-8", "surrogateescape")
-        self._written.append(masked)
         packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
             "status": self._status,
@@ -183,6 +184,7 @@ class Exchange:
             "zlib": packed,
         }
         self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}))
+        self._written.append(masked)
 
     def ended(self) -> None:
         """Hear that the response came whole."""
@@ -227,7 +229,7 @@ class Exchange:
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
-        first, self._done = not self._done, True
+        first, self._done = not self._done and not self.run.abandoned, True
         pulse.forget(self)
         return first
 

@@ -1,0 +1,105 @@
+"""Ctrl-C at any line of the recorder: the agent catches it and goes on, and the run is in order all the same.
+
+A signal's handler raises wherever the main thread happens to be, as SIGTERM's does in a server, Ctrl-C in an
+interactive agent. Here a trace function raises in its stead, once at each line that a recorded call passes.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.faults.unlucky import limit
+from tests.recording import Answer, asked, call, said, streamed
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.validation import validate
+
+PACKAGE = Path(sys.modules[TrajectoryRecorder.__module__].__file__ or "").parent
+LASTING = ("journal.py", "run.py", "items.py", "redact.py", "snapshot.py", "replacing.py", "recorder.py", "guard.py")
+"""Rooms that keep something from one call to the next, beside `capture/`: an interrupt elsewhere is one in theirs."""
+
+Place = tuple[str, int]
+Trace = Callable[[FrameType, str, Any], Any]
+
+
+def is_looked_at(name: str) -> bool:
+    """Whether a file is one of the package in which an interrupt can leave something half done."""
+    path = Path(name)
+    return path.parent == PACKAGE / "capture" or (path.parent == PACKAGE and path.name in LASTING)
+
+
+def passing(act: Callable[[Place], None]) -> Trace:
+    """Make a trace function that acts at each line of the recorder."""
+
+    def inside(frame: FrameType, event: str, _: Any) -> Trace:
+        if event == "line":
+            act((frame.f_code.co_filename, frame.f_lineno))
+        return inside
+
+    return lambda frame, _, __: inside if is_looked_at(frame.f_code.co_filename) else None
+
+
+def traced(trace: Trace, recorder: TrajectoryRecorder, answer: Answer) -> None:
+    """Call the model under a trace function, and catch an interrupt as an agent does that goes on."""
+    sys.settrace(trace)
+    try:
+        call(recorder, asked("during"), answer)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+
+
+def places(directory: Path, answer: Answer) -> set[Place]:
+    """The lines that a recorded call passes."""
+    found: set[Place] = set()
+    with TrajectoryRecorder(directory / "places.json") as recorder:
+        call(recorder, asked("before"), answer)
+        traced(passing(found.add), recorder, answer)
+    return found
+
+
+def problems(directory: Path, answer: Answer, content: str, place: Place) -> list[str]:
+    """What is wrong with a run after an interrupt at a place, and a record that could not be written."""
+
+    def interrupt(at: Place) -> None:
+        if at == place:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    path = directory / f"{Path(place[0]).stem}_{place[1]}.json"
+    with TrajectoryRecorder(path) as recorder:
+        call(recorder, asked("before"), answer)
+        traced(passing(interrupt), recorder, answer)
+        call(recorder, asked("after"), answer)
+        with limit(resource.RLIMIT_FSIZE, path.with_suffix(".jsonl").stat().st_size + 20):
+            recorder.annotate("lost", "")
+        call(recorder, asked("last"), answer)
+    whole = {
+        one.input_messages[-1].content: one.response.content if one.complete and one.response else None
+        for one in load(path).llm_interactions
+    }
+    found = [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
+    return found + [f"{one} is lost" for one in ("before", "after", "last") if whole.get(one) != content]
+
+
+def wrong_at(directory: Path, where: set[Place], answer: Answer, content: str) -> dict[str, list[str]]:
+    """The places at which an interrupt leaves problems, with these."""
+    found = {place: problems(directory, answer, content, place) for place in sorted(where)}
+    return {f"{Path(name).name}:{line}": wrong for (name, line), wrong in found.items() if wrong}
+
+
+def test_an_interrupt_leaves_a_run_in_order(tmp_path: Path) -> None:
+    """Wherever in a call it comes, the calls before and after it are on file, and the files agree with each other."""
+    assert wrong_at(tmp_path, places(tmp_path, said("x")), said("x"), "x") == {}
+
+
+def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
+    """So it is at the lines that only a streamed answer passes."""
+    only = places(tmp_path, streamed("a", "b")) - places(tmp_path, said("x"))
+
+    assert wrong_at(tmp_path, only, streamed("a", "b"), "ab") == {}

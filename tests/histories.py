@@ -1,0 +1,62 @@
+"""How agents' histories grow: six patterns of 300 calls, each a list of messages, 3 KB new in each.
+
+A pattern yields the messages of one call after another; messages that come again are the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.recording import Payload
+
+CALLS = 300
+TURN = 3000
+
+
+def turn(number: int) -> list[Payload]:
+    call = {"id": f"call_{number}", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    output = f"{number}:" + "o" * TURN
+    return [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call["id"], "content": output},
+    ]
+
+
+def append_only() -> Iterator[list[Payload]]:
+    messages: list[Payload] = [{"role": "system", "content": "s" * TURN}, {"role": "user", "content": "mend it"}]
+    for number in range(CALLS):
+        yield messages
+        messages = messages + turn(number)
+
+
+def repeated_filler() -> Iterator[list[Payload]]:
+    """After each tool result the same sentence: its item number is the same each time, and splits every range."""
+    for number, messages in enumerate(append_only()):
+        filler = {"role": "user", "content": "go on"}
+        yield [*messages[:2], *(one for at in range(number) for one in (*messages[2 + 2 * at : 4 + 2 * at], filler))]
+
+
+def moving_mark() -> Iterator[list[Payload]]:
+    """The last message carries the cache's mark, and loses it in the next call."""
+    for messages in append_only():
+        yield [*messages[:-1], messages[-1] | {"cache_control": {"type": "ephemeral"}}]
+
+
+def clock() -> Iterator[list[Payload]]:
+    for number, messages in enumerate(append_only()):
+        yield [{"role": "system", "content": f"It is {number}. " + "s" * TURN}, *messages[1:]]
+
+
+def sliding_window() -> Iterator[list[Payload]]:
+    for messages in append_only():
+        yield [*messages[:2], *messages[2:][-40:]]
+
+
+def elided_outputs() -> Iterator[list[Payload]]:
+    """Tool outputs older than five turns are cut out of the history, each at its own time."""
+    for messages in append_only():
+        elided = [one | {"content": "[elided]"} if one["role"] == "tool" else one for one in messages[:-10]]
+        yield elided + messages[-10:]
+
+
+PATTERNS = (append_only, repeated_filler, moving_mark, clock, sliding_window, elided_outputs)
