@@ -6,7 +6,7 @@ the pipe for the agent's reports, it forks an agent, tells its pid, and when it 
 
 An agent goes on until it dies. It reports on its pipe, one line at a time, what has returned:
 
-    started | answered a.3 | piece a.3 | step 2
+    started | answered a.3 | piece a.3 | step 2 | saved
 """
 
 from __future__ import annotations
@@ -174,6 +174,15 @@ def talk_in_threads(agent: Agent) -> None:
     _beside(threads, agent, lambda _: None)
 
 
+def talk_in_daemons(agent: Agent) -> None:
+    """Do it in threads that nobody waits for: they go on while the interpreter ends."""
+    for number in range(8):
+        threading.Thread(target=talk_sync, args=(agent, f"d{number}"), daemon=True).start()
+    while True:
+        agent.may_raise()
+        agent.ending.wait(0.003)
+
+
 def talk_mixed(agent: Agent) -> None:
     """Do all of that at once, and record steps by hand."""
 
@@ -186,7 +195,17 @@ def talk_mixed(agent: Agent) -> None:
     _beside(threads, agent, record_step)
 
 
-def _beside(threads: list[threading.Thread], agent: Agent, act: Callable[[int], None]) -> None:
+def talk_saving(agent: Agent) -> None:
+    """Ask in one thread, and write the document again and again in the main thread."""
+
+    def save(_: int) -> None:
+        agent.recorder.save_trajectory()
+        agent.report("saved")
+
+    _beside([threading.Thread(target=talk_sync, args=(agent,))], agent, save, pause=0.0)
+
+
+def _beside(threads: list[threading.Thread], agent: Agent, act: Callable[[int], None], pause: float = 0.003) -> None:
     """Act again and again while threads work; where this thread dies, they come to their end first."""
     try:
         for thread in threads:
@@ -194,7 +213,7 @@ def _beside(threads: list[threading.Thread], agent: Agent, act: Callable[[int], 
         for number in itertools.count(1):
             agent.may_raise()
             act(number)
-            agent.ending.wait(0.003)
+            agent.ending.wait(pause)
     finally:
         agent.ending.set()
         for thread in threads:
@@ -206,8 +225,10 @@ VARIANTS: dict[str, Callable[[Agent], None]] = {
     "sync": talk_sync,
     "async": talk_async,
     "8 threads": talk_in_threads,
+    "8 daemons": talk_in_daemons,
     "streaming": talk_streaming,
     "mixed": talk_mixed,
+    "saving": talk_saving,
     "stalling": talk_stalling,
 }
 

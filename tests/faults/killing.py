@@ -19,17 +19,24 @@ from pathlib import Path
 from random import Random
 from typing import IO, Self
 
-from tests.faults.agent import Job
+from tests.faults.agent import VARIANTS, Job
 from tests.faults.answering import Provider
 from tests.recording import ROOT
 
 PATIENCE = 20.0
 """After how many seconds an agent that does not die is killed, and that is a problem."""
 
-LENGTHS = (50, 400, 3_000, 40_000)
-"""How long the answers of an agent are, one of these."""
 SIGNAL = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "os._exit": signal.SIGUSR1}
 DYING = ("SIGKILL", "SIGTERM", "os._exit", "SystemExit", "SystemExit in a block", "exception", "exception in a block")
+PAIRS = [
+    *((variant, dying) for variant in VARIANTS if variant not in {"stalling", "8 daemons"} for dying in DYING),
+    *(("8 daemons", dying) for dying in ("SIGKILL", "SystemExit", "exception")),
+]
+"""Who dies how. A daemon's calls after the end of a block are not of the run, and a stalling stream takes seconds."""
+STALLING = [("stalling", dying) for dying in DYING if not dying.startswith("exception")]
+LENGTHS = (50, 400, 3_000, 40_000)
+"""How long the answers of an agent are, one of these."""
+MOST_REPORTS = {"8 daemons": 80, "8 threads": 80, "async": 50, "mixed": 100, "saving": 100, "streaming": 100}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class Kill:
         length = random.choice(LENGTHS)
         if variant == "stalling":
             return cls(variant, dying, length, 3, random.uniform(0.0, 2.6))
-        most = 100 if variant == "streaming" and not dying.startswith("exception") else 25
+        most = 25 if dying.startswith("exception") else MOST_REPORTS.get(variant, 25)
         return cls(variant, dying, length, random.randint(0, most), random.uniform(0.0, 0.012))
 
 

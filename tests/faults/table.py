@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tests.faults.agent import VARIANTS
 from tests.faults.answering import answering
 from tests.faults.judging import Verdict, judge
-from tests.faults.killing import DYING, Kill, Zygote
+from tests.faults.killing import PAIRS, STALLING, Kill, Zygote
 
 COLUMNS = ("kills", "reported", "lost", "no JSON", "in flight", "shown", "in snapshot", "torn", "large", "problems")
 STALLING_SHARE = 20
@@ -28,11 +27,9 @@ STALLING_SHARE = 20
 
 def kills(number: int, seed: int) -> Iterator[Kill]:
     """The kills of a run: every variant dies in every way in turn."""
-    pairs = itertools.cycle([(one, other) for one in VARIANTS if one != "stalling" for other in DYING])
-    dying = itertools.cycle(one for one in DYING if not one.startswith("exception"))
+    pairs, stalling = itertools.cycle(PAIRS), itertools.cycle(STALLING)
     for at in range(number):
-        random = Random(f"{seed} {at}")
-        yield Kill.random(random, *(("stalling", next(dying)) if at % STALLING_SHARE == 7 else next(pairs)))
+        yield Kill.random(Random(f"{seed} {at}"), *next(pairs if at % STALLING_SHARE else stalling))
 
 
 class Table:

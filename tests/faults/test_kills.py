@@ -1,6 +1,6 @@
 """An agent is killed at a random moment: what it leaves is in order, and holds all that it had reported.
 
-A few kills for every kind of agent and every way of dying; `scripts/kill` does thousands, and tells them in a table.
+One kill for every kind of agent and every way of dying; `scripts/kill` does thousands, and tells them in a table.
 """
 
 from __future__ import annotations
@@ -10,17 +10,38 @@ from random import Random
 
 import pytest
 
-from tests.faults.agent import VARIANTS
 from tests.faults.judging import judge
-from tests.faults.killing import DYING, Kill, Zygote
+from tests.faults.killing import PAIRS, STALLING, Kill, Zygote
 from trace_recorder import TrajectoryRecorder, load
 
-PAIRS = [(variant, dying) for variant in VARIANTS for dying in DYING if variant != "stalling"]
-SIGNALS = [("stalling", dying) for dying in ("SIGKILL", "SystemExit in a block")]
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where an agent records."""
+    directory = tmp_path / "run"
+    directory.mkdir()
+    return directory
 
 
-@pytest.mark.parametrize(("variant", "dying"), [*PAIRS, *SIGNALS], ids=lambda one: one.replace(" ", "-"))
-def test_a_killed_agent_leaves_all_that_it_reported(
-    variant: str, dying: str, tmp_path: Path, zygote: Zygote, subtests_of_kills: int
-) -> None:
+@pytest.mark.parametrize(("variant", "dying"), [*PAIRS, *STALLING[:2]], ids=lambda one: one.replace(" ", "-"))
+def test_a_killed_agent_leaves_all_that_it_reported(variant: str, dying: str, directory: Path, zygote: Zygote) -> None:
     """Every call that returned is on file with its answer, every call in flight is shown, every document is JSON."""
+    kill = Kill.random(Random(f"{variant} {dying}"), variant, dying)
+
+    death = zygote.kill(kill, directory)
+
+    assert judge(kill, death, directory).problems == []
+
+
+@pytest.mark.parametrize("dying", ["SIGKILL", "os._exit"])
+def test_the_next_run_finds_the_path_free(dying: str, directory: Path, zygote: Zygote) -> None:
+    """After a kill, a run at the same path has that path, and the one that was broken off is whole under a number."""
+    death = zygote.kill(Kill("8 threads", dying, 400, reports=20, seconds=0.003), directory)
+
+    with TrajectoryRecorder(directory / "run.json", task="next") as recorder:
+        recorder.annotate("a", 1)
+
+    before, after = load(directory / "run.1.json"), load(directory / "run.json")
+    answered = {one.input_messages[-1].content for one in before.llm_interactions if one.complete}
+    assert (before.task, before.status, answered >= set(death.said("answered"))) == ("die", "interrupted", True)
+    assert (recorder.trajectory_path.name, after.task, after.status) == ("run.json", "next", "completed")
