@@ -18,7 +18,7 @@ SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp",
 ROOMS = (
     # A room may import those above it, those that share its line, and nothing else of the package.
     "errors",
-    "conversation",
+    "conversation renaming",
     "json_text journal",
     "guard",
     "plain json_text trajectory paths replacing schemas",

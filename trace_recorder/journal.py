@@ -24,6 +24,7 @@ from types import ModuleType
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
+from trace_recorder.renaming import take_name
 
 fcntl: ModuleType | None
 try:
@@ -96,7 +97,7 @@ class Journal:
         try:
             if fcntl is not None:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _link_exclusively(temporary, path)
+            take_name(temporary, path)
         except BaseException:
             os.close(fd)
             raise
@@ -169,17 +170,6 @@ class Journal:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
-
-
-def _link_exclusively(temporary: Path, path: Path) -> None:
-    """Give `temporary` its name, unless that is taken (FileExistsError); a hard link decides who is first."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links: exclusive creation decides, and the name moves over it
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        temporary.replace(path)
 
 
 def sync_directory(directory: Path) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import errno
 import itertools
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from trace_recorder.errors import TrajectoryPathError
-from trace_recorder.journal import Journal, held
+from trace_recorder.journal import Journal, held, sync_directory
+from trace_recorder.renaming import take_name
 
 
 def journal_of(document: Path) -> Path:
@@ -64,7 +64,7 @@ def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
         )
     if document.exists() and not document.is_file():
         raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(document))
-    _make_directory(document.parent)
+    _make_directory(document.parent, sync=sync)
     if own:
         _move_aside(document)
     for candidate in _numbered(document):
@@ -74,12 +74,15 @@ def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
     raise AssertionError("unreachable: numbers do not end")
 
 
-def _make_directory(directory: Path) -> None:
+def _make_directory(directory: Path, *, sync: bool) -> None:
     if directory.is_dir():
         return
+    missing = list(itertools.takewhile(lambda parent: not parent.exists(), (directory, *directory.parents)))
     directory.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError), (directory / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("*\n")
+    for made in missing if sync else ():
+        sync_directory(made.parent)
 
 
 def _numbered(document: Path) -> Iterator[Path]:
@@ -105,13 +108,9 @@ def _move_aside(document: Path) -> None:
 def _rename(path: Path, to: Path) -> bool:
     """Move a file, if it is there, to a name that nobody has; False where somebody has it."""
     try:
-        os.link(path, to)
+        take_name(path, to)
     except FileNotFoundError:
         return True
     except FileExistsError:
         return False
-    except OSError:  # a file system without hard links
-        path.rename(to)
-        return True
-    path.unlink()
     return True

@@ -6,18 +6,13 @@ ext4 allocate and write out the new file's blocks before the call returns, which
 
 from __future__ import annotations
 
-import ctypes
 import os
-from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.journal import BINARY, sync_directory
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+from trace_recorder.renaming import exchange_names
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
@@ -50,20 +45,5 @@ def _write(path: str, content: bytes, *, sync: bool) -> None:
 
 
 def _exchange(one: str, other: str) -> bool:
-    """Exchange two names; False where the system cannot, or the other does not exist."""
-    call = _renameat2()
-    if call is None or not os.path.isfile(other):  # noqa: PTH113
-        return False
-    return call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0
-
-
-@cache
-def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
-    try:
-        call = ctypes.CDLL(None).renameat2
-    except (OSError, AttributeError):
-        return None
-    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-    call.restype = ctypes.c_int
-    exchange: Callable[[int, bytes, int, bytes, int], int] = call
-    return exchange
+    """Exchange two names; a directory that has taken the document's name stays where it is."""
+    return os.path.isfile(other) and exchange_names(one, other)  # noqa: PTH113

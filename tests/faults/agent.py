@@ -1,24 +1,18 @@
-"""The agent that is killed, and the zygote that it is forked from.
+"""The agent that is killed. It calls a model and records until it dies, in one of the ways that there are.
 
-Run as a program with the number of a socket, this is the zygote: it imports everything and calls a model once, so
-that the first call of an agent costs no more than the others; it has no recorder. For each job that it is sent, with
-the pipe for the agent's reports, it forks an agent, tells its pid, and when it is told to, waits for its end.
-
-An agent goes on until it dies. It reports on its pipe, one line at a time, what has returned:
+It reports on a pipe, one line at a time, what has returned; a line that is on the pipe survives the agent:
 
     started | answered a.3 | piece a.3 | step 2 | saved
+
+What was asked is the worker's name and a number. How it comes to life is the zygote's (`zygote.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
 import os
-import signal
-import socket
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -27,8 +21,6 @@ from dataclasses import asdict, dataclass
 import openai
 
 from trace_recorder import TrajectoryRecorder
-
-EXIT_CODE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,53 +223,3 @@ VARIANTS: dict[str, Callable[[Agent], None]] = {
     "saving": talk_saving,
     "stalling": talk_stalling,
 }
-
-
-def _become_mortal(dying: str) -> None:
-    """Arrange for the ways of dying that a process has a hand in; they hit at any moment of the main thread."""
-    if dying == "os._exit":
-        signal.signal(signal.SIGUSR1, lambda *_: os._exit(EXIT_CODE))
-    if dying.startswith("SystemExit"):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_CODE))
-
-
-def _warm_up(address: str) -> None:
-    """Do once what costs most the first time: the SDK builds its models with the first call."""
-    ask = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "warm up"}]}
-    with openai.OpenAI(api_key="k", base_url=address, max_retries=0) as client:
-        client.chat.completions.create(**ask)  # type: ignore[call-overload]
-        list(client.chat.completions.create(stream=True, **ask))  # type: ignore[call-overload]
-
-    async def once() -> None:
-        async with openai.AsyncOpenAI(api_key="k", base_url=address, max_retries=0) as client:
-            await client.chat.completions.create(**ask)  # type: ignore[call-overload]
-
-    asyncio.run(once())
-    gc.collect()
-    gc.freeze()
-
-
-def main(channel: socket.socket, address: str) -> None:
-    """Fork an agent for each job; an agent leaves by dying."""
-    _warm_up(address)
-    channel.send(b"ready")
-    while True:
-        message, pipes, _, _ = socket.recv_fds(channel, 65536, 2)
-        if not message:
-            return
-        job, (reports, errors) = Job.read(message), pipes
-        pid = os.fork()
-        if pid == 0:
-            channel.close()
-            os.dup2(errors, sys.stderr.fileno())
-            _become_mortal(job.dying)
-            return Agent(job, reports).run()
-        os.close(reports)
-        os.close(errors)
-        channel.send(b"%d" % pid)
-        channel.recv(1)  # until then the dead one keeps its pid
-        channel.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
-
-if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.faults.agent import EXIT_CODE
 from tests.faults.answering import answer_to
 from tests.faults.killing import Death, Kill
+from tests.faults.zygote import EXIT_CODE
 from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.snapshot import SMALL
 from trace_recorder.validation import validate

@@ -84,7 +84,7 @@ class Zygote:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         ours, theirs = socket.socketpair()
-        arguments = [sys.executable, "-m", "tests.faults.agent", str(theirs.fileno()), provider.address_for("warm")]
+        arguments = [sys.executable, "-m", "tests.faults.zygote", str(theirs.fileno()), provider.address_for("warm")]
         self._process = subprocess.Popen(arguments, cwd=ROOT, pass_fds=[theirs.fileno()])
         theirs.close()
         self._channel = ours

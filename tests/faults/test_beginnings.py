@@ -81,7 +81,7 @@ def test_on_a_read_only_file_system_start_says_so(tmp_path: Path) -> None:
 def test_a_client_whose_run_cannot_begin_is_answered(
     path: str, tmp_path: Path, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A wrapped client of a recorder that was never started works wherever its file was to be; the user is told once."""
+    """A wrapped client of a recorder that was never started works wherever that was to write; the user is told once."""
     (tmp_path / "file").touch()
     TrajectoryRecorder(tmp_path / path).wrap(client)
 

@@ -122,7 +122,7 @@ def test_each_record_is_synchronised_before_anything_else(watched: Watched) -> N
 
 def test_the_names_are_synchronised_when_the_files_are_there(watched: Watched) -> None:
     """The directory is synchronised after the journal has its name and before the start returns."""
-    named = watched.first(r"^link.*run\.jsonl\"")
+    named = watched.first(r"^(?:link|rename).*run\.jsonl\"")
     returned = watched.first(r'"returned"')
 
     assert any(named < at < returned for at in watched.synced(watched.document.parent))

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.answering import Provider
-from tests.faults.parents import FORKS, WORKERS
+from tests.faults.awkward_parents import FORKS
+from tests.faults.parents import WORKERS
 from tests.recording import ROOT, records_of
 from trace_recorder import load
 from trace_recorder.validation import validate
@@ -55,9 +56,9 @@ def _run(journal: Path) -> Run:
     return Run(start["trajectory_id"], start.get("parent"), trajectory.status, tuple(questions))
 
 
-def run(scenario: str, directory: Path, provider: Provider) -> Ended:
+def run(scenario: str, directory: Path, provider: Provider, module: str = "awkward_parents") -> Ended:
     """Run one of the parents."""
-    command = [sys.executable, "-m", "tests.faults.parents", scenario, directory, provider.address_for("parents")]
+    command = [sys.executable, "-m", f"tests.faults.{module}", scenario, directory, provider.address_for("parents")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     return Ended(done.returncode, done.stdout, done.stderr, directory)
 
@@ -67,7 +68,7 @@ def run(scenario: str, directory: Path, provider: Provider) -> Ended:
 )
 def test_each_process_has_a_file_of_its_own(scenario: str, tmp_path: Path, provider: Provider) -> None:
     """However processes are made, each has its calls on a file of its own, which names its parent's run."""
-    ended = run(scenario, tmp_path, provider)
+    ended = run(scenario, tmp_path, provider, "parents")
 
     runs = ended.runs()
     parent = runs.pop("run.json")

@@ -1,8 +1,8 @@
 """An agent to which the system says no for a while, and what it is told then.
 
 Run as a program with the name of a fault, phases, a directory and the address of a model, it calls the model before,
-during and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is raised ends
-it. At the end the recorded files are copied to `left` beside the directory, which may be on a mount of its own.
+during and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is
+raised ends it. At the end the files are copied to `left` beside the directory, which may be on a mount of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STREAMED = ("before.0", "during.2", "after.2")
 
 
 class UnavailableError(Exception):
-    """This fault cannot be made here."""
+    """A fault cannot be made here."""
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def full_disk(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def attribute(path: Path, letter: str) -> Iterator[None]:
-    """Give a file or a directory an attribute of ext4: "i", no change at all; "a", nothing but appending; also to root."""
+    """Give a file or directory an attribute, for root too: "i", no change at all; "a", nothing but appending."""
     _command("chattr", f"+{letter}", str(path))
     try:
         yield
@@ -192,8 +192,7 @@ def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict
     answers: list[str] = []
     for phase in phases:
         with FAULTS[fault](directory) if phase == "during" else nullcontext():
-            for question in questions(phase):
-                answers.append(ask(client, question, stream=question in STREAMED))
+            answers += [ask(client, question, stream=question in STREAMED) for question in questions(phase)]
             recorder.record_agent_step(len(answers), "completed")
             if phase == phases[-1]:
                 recorder.finalize(success=True, final_result="endured")
