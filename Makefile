@@ -1,7 +1,8 @@
 .PHONY: demo test bench clean
 
 demo: ## a small agent on the real SDKs, recorded, then shown
-	@scripts/setup .venv ; .venv/bin/python -m examples.demo $(ARGS)
+	@scripts/setup
+	@.venv/bin/python -m examples.demo $(ARGS)
 
 test: ## every check
 	@scripts/setup
@@ -9,7 +10,7 @@ test: ## every check
 
 bench: ## overhead against the alternatives, as ratios of one run
 	@scripts/setup
-	@.venv/bin/python -m benchmarks
+	@.venv/bin/python -m benchmarks $(ROUNDS)
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -14,6 +14,8 @@ import time
 import warnings
 from collections.abc import Callable
 
+import openai
+
 from tests.faults.parents import Parent, forked, serve, wait_for, work_of
 from tests.faults.unlucky import ask
 from trace_recorder import TrajectoryRecorder
@@ -26,12 +28,36 @@ def under_load(parent: Parent) -> None:
     with_threads(parent, lambda: forked(parent.recorder.finalize))
 
 
-def letting_go(parent: Parent) -> None:
-    """Do it with children that let go of a stream that their parent is reading."""
-    asked = {"model": "stalling", "max_tokens": 100, "messages": [{"role": "user", "content": "parent streams"}]}
-    stream = parent.connected().chat.completions.create(stream=True, **asked)  # type: ignore[call-overload]
-    next(stream)
-    with_threads(parent, lambda: forked(stream.close))
+def letting_go(parent: Parent, *, of_a_part: bool = False) -> None:
+    """Fork while another thread is recording, for certain; the child lets go of a stream that the parent reads.
+
+    What the thread records is something else, or, a second after it came, a part of that stream.
+    """
+    recording = threading.Event()
+
+    def slowly(text: str) -> str:
+        if threading.current_thread() is not threading.main_thread():
+            recording.set()
+            time.sleep(0.5)
+        return text
+
+    with TrajectoryRecorder(parent.path.with_name("streaming.json"), redact=slowly) as recorder:
+        client = recorder.wrap(openai.OpenAI(api_key="k", base_url=parent.address, max_retries=0))
+        asked = {"model": "stalling", "max_tokens": 100, "messages": [{"role": "user", "content": "parent streams"}]}
+        stream = client.chat.completions.create(stream=True, **asked)  # type: ignore[call-overload]
+        next(stream)
+        thread = threading.Thread(target=recording.wait if of_a_part else lambda: recorder.annotate("text", "slow"))
+        thread.start()
+        recording.wait()
+        forked(stream.close)
+        thread.join()
+        stream.close()
+    parent.recorder.finalize(success=True)
+
+
+def letting_go_of_a_part(parent: Parent) -> None:
+    """Do it while a part of that stream is put on file."""
+    letting_go(parent, of_a_part=True)
 
 
 def with_threads(parent: Parent, act: Callable[[], None]) -> None:
@@ -133,4 +159,4 @@ def orphaning(parent: Parent) -> None:
 
 
 if __name__ == "__main__":
-    serve([under_load, letting_go, starting, outlived, exiting, grandchildren, orphaning])
+    serve([under_load, letting_go, letting_go_of_a_part, starting, outlived, exiting, grandchildren, orphaning])

@@ -93,11 +93,14 @@ def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Prov
     ] * FORKS
 
 
-def test_a_child_may_let_go_of_its_parent_s_stream(tmp_path: Path, provider: Provider) -> None:
+@pytest.mark.parametrize("scenario", ["letting_go", "letting_go_of_a_part"])
+def test_a_child_may_let_go_of_its_parent_s_stream(scenario: str, tmp_path: Path, provider: Provider) -> None:
     """A stream that was open at the fork can be closed in the child: it does not hang, and says nothing."""
-    ended = run("letting_go", tmp_path, provider)
+    ended = run(scenario, tmp_path, provider)
 
-    assert (ended.returncode, ended.stderr, list(ended.runs())) == (0, "", ["run.json"])
+    [one] = load(tmp_path / "streaming.json").llm_interactions
+    assert (ended.returncode, ended.stderr, sorted(ended.runs())) == (0, "", ["run.json", "streaming.json"])
+    assert (one.complete, one.ended_by) == (False, "the caller closed it")
 
 
 def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider: Provider) -> None:
