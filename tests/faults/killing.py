@@ -34,6 +34,8 @@ PAIRS = [
 ]
 """Who dies how. A daemon's calls after the end of a block are not of the run, and a stalling stream takes seconds."""
 STALLING = [("stalling", dying) for dying in DYING if not dying.startswith("exception")]
+AT_ANY_MOMENT = ("SIGKILL", "SIGTERM")
+"""Ways to die before the start too; for the others an agent has to make arrangements first."""
 LENGTHS = (50, 400, 3_000, 40_000)
 """How long the answers of an agent are, one of these."""
 MOST_REPORTS = {"8 daemons": 80, "8 threads": 80, "async": 50, "mixed": 100, "saving": 100, "streaming": 100}
@@ -142,7 +144,7 @@ def _end(pid: int, kill: Kill, ear: _Ear) -> float:
     number = SIGNAL.get(kill.dying, signal.SIGTERM)
     killed_at = float("inf")
     if not kill.dying.startswith("exception"):
-        ear.wait_for(kill.reports)
+        ear.wait_for(max(kill.reports, kill.dying not in AT_ANY_MOMENT))
         time.sleep(kill.seconds)
         killed_at = time.monotonic()
         os.kill(pid, number)
