@@ -181,6 +181,8 @@ class Source:
     def request(self) -> RequestReading:
         return RequestReading(self.messages)
 
+    offer = request
+
     def is_whole(self) -> bool:
         return True
 

@@ -5,7 +5,8 @@ interaction, `input_messages` is the complete list of what the model saw, or it 
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
-the first 12 messages of `llm_3`'s complete list (of none, where `since` is null), then these. Never is a part of
+the first 12 messages of `llm_3`'s complete list (of none, where `since` is null), then these; where a history slides,
+`kept` is a list of ranges of positions in it, [[0, 0], [3, 41]]. Never is a part of
 the list under the other name. `history` at the root says which form was chosen.
 """
 
@@ -88,6 +89,9 @@ class _DocumentSource:
     def request(self) -> RequestReading:
         return self.reading
 
+    def offer(self) -> RequestReading:
+        return self.reading
+
     def is_whole(self) -> bool:
         return True
 
@@ -113,8 +117,15 @@ def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]
     delta = document.get("input_messages_delta")
     if delta is None:
         return [by_hand.read_message(message) for message in document.get("input_messages") or ()]
-    kept = lists[delta["since"]][: delta["kept"]] if delta["since"] else []
+    kept = _kept(lists[delta["since"]], delta["kept"]) if delta["since"] else []
     return kept + [by_hand.read_message(message) for message in delta["messages"]]
+
+
+def _kept(messages: list[Message], kept: Payload) -> list[Message]:
+    """The first so many messages, or those at ranges of positions."""
+    if isinstance(kept, int):
+        return messages[:kept]
+    return [message for first, last in kept for message in messages[first : last + 1]]
 
 
 def _interaction(identity: str, document: Mapping[str, Payload], messages: list[Message]) -> LLMInteraction:

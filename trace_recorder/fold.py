@@ -11,24 +11,32 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from trace_recorder.conversation import Payload
+from trace_recorder.conversation import Message, Payload, ToolResult
 from trace_recorder.guard import attempt
-from trace_recorder.interaction import Call, stated_error
+from trace_recorder.interaction import ENDINGS, Call, stated_error
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.metrics import metrics_of
 from trace_recorder.plain import to_json
 from trace_recorder.providers.by_hand import read_step
-from trace_recorder.stepping import derive_steps
+from trace_recorder.reading import Readings
+from trace_recorder.stepping import OpenCalls, is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
 
 @dataclass(slots=True)
 class Fold:
-    """Takes records one after another; `trajectory()` gives what they say so far."""
+    """Takes records one after another; `trajectory()` gives what they say so far.
+
+    `calls` are the interactions' records, `answers` the results of the tool calls that each made, `changed` the ids
+    of those of which there is more than when it was emptied last, `captured` the ids of captured responses.
+    """
 
     items: ItemTable = field(default_factory=ItemTable)
+    render: Callable[[Message], bytes] = lambda _: b""
     calls: dict[str, Call] = field(default_factory=dict)
+    answers: dict[str, dict[str, ToolResult]] = field(default_factory=dict)
+    changed: dict[str, None] = field(default_factory=dict)
     start: Record | None = None
     end: Record | None = None
     steps: list[AgentStep] = field(default_factory=list)
@@ -39,6 +47,13 @@ class Fold:
     torn: BadLine | None = None
     records: int = 0
     senseless: set[str] = field(default_factory=set)
+    captured: dict[str, None] = field(default_factory=dict)
+    readings: Readings = field(init=False)
+    open_calls: OpenCalls = field(default_factory=OpenCalls)
+    _heard: list[tuple[Call, Record]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.readings = Readings(self.items, self.render)
 
     def add(self, record: Record | BadLine) -> None:
         """Take one record. A kind that is not known is passed over: it is of a later version."""
@@ -63,7 +78,7 @@ class Fold:
         self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
 
     def _item(self, record: Record) -> None:
-        self.items.add_item(record.data, record.crc)
+        self.items.add_record(record)
 
     def _call(self, record: Record) -> None:
         identity = record.data["interaction_id"]
@@ -71,6 +86,8 @@ class Fold:
         if call is None:
             call = self.calls[identity] = Call(identity, self.items)
         call.add(record)
+        self.changed[identity] = None
+        self._heard.append((call, record))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
 
@@ -96,46 +113,87 @@ class Fold:
     def _end(self, record: Record) -> None:
         self.end = record
 
+    def bring_up(self) -> None:
+        """Have every request and every response that has come read, in the order in which they came."""
+        heard, self._heard = self._heard, []
+        for call, record in heard:
+            if "items" in record.data:
+                attempt(partial(self._read_request, call), lambda _: None)
+            if call.by_hand or record.kind in ENDINGS:
+                self._read_response(call)
+
+    def _read_request(self, call: Call) -> None:
+        """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
+        call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
+        for asker, result in self.open_calls.answer(call.begin.get("agent"), call.new_results):
+            answers = self.answers.setdefault(asker, {})
+            if result.call_id not in answers:
+                answers[result.call_id] = result
+                self.changed[asker] = None
+
+    def _read_response(self, call: Call) -> None:
+        one = self.interaction(call)
+        if one is None or one.response is None or self.is_double(one):
+            return
+        if one.api and one.response.id:
+            self.captured[one.response.id] = None
+        self.open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls)
+
+    def is_double(self, one: LLMInteraction) -> bool:
+        """Whether an interaction was recorded by hand that was captured too."""
+        return one.api is None and one.response is not None and one.response.id in self.captured
+
+    def forget(self, identity: str, one: LLMInteraction | None) -> None:
+        """Let go of an interaction's records: nothing more is to come of it."""
+        del self.calls[identity]
+        self.answers.pop(identity, None)
+        if one is not None and one.response is not None:
+            self.open_calls.forget(identity, one.agent, one.response.tool_calls)
+
     def interactions(self) -> list[LLMInteraction]:
         """The interactions, in the order in which they began; one recorded by hand that was captured too, once."""
-        made = [one for call in self.calls.values() if (one := self._interaction(call)) is not None]
-        captured = {one.response.id for one in made if one.api and one.response and one.response.id}
-        return [one for one in made if one.api or one.response is None or one.response.id not in captured]
+        made = [one for call in self.calls.values() if (one := self.interaction(call)) is not None]
+        return [one for one in made if not self.is_double(one)]
 
-    def _interaction(self, call: Call) -> LLMInteraction | None:
+    def interaction(self, call: Call) -> LLMInteraction | None:
         """Make an interaction of its records; what no reader can make sense of is a gap."""
         if call.interaction_id in self.senseless:
             return None
 
         def give_up(error: Exception) -> None:
             self.senseless.add(call.interaction_id)
+            self.readings.forget(call.interaction_id)
             self._gap(call.first, error)
 
         return attempt(call.interaction, give_up)
 
-    def unreadable(self, interactions: Iterable[LLMInteraction]) -> list[Gap]:
-        """Say of which interactions the request cannot be put together again."""
-        return [
-            Gap(one.timestamp, f"the request of {one.interaction_id}", "a record that it needs is damaged or missing")
-            for one in interactions
-            if not self.calls[one.interaction_id].is_whole()
-        ]
-
     def trajectory(self, status: Status) -> Trajectory:
         """What the records say; `status` is that of a journal without an end."""
+        self.bring_up()
         interactions = self.interactions()
-        steps = self.steps or derive_steps(interactions)
+        steps = self.steps or [
+            step_of(number, one, self.answers.get(one.interaction_id, {}))
+            for number, one in enumerate(filter(is_step, interactions), start=1)
+        ]
+        return replace(
+            self.outline(status, interactions[0] if interactions else None),
+            metrics=metrics_of(interactions, steps),
+            llm_interactions=interactions,
+            agent_steps=[self.summarised(step) for step in steps],
+            gaps=(*self.gaps, *unreadable(interactions)),
+        )
+
+    def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
+        """What the records say of the run itself, without its interactions and steps, of which `first` is the first."""
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}
-        error = ended.get("error")
-        first = interactions[0] if interactions else None
         return Trajectory(
             trajectory_id=begun.get("trajectory_id"),
             task=begun.get("task"),
             status=ended.get("status", status),
             success=ended.get("success"),
             final_result=ended.get("final_result"),
-            error=stated_error(error),
+            error=stated_error(ended.get("error")),
             provider=begun.get("provider") or (first.provider if first else None),
             model=begun.get("model") or (first.model if first else None),
             max_steps=begun.get("max_steps"),
@@ -145,15 +203,22 @@ class Fold:
             metadata=begun.get("metadata") or {},
             annotations=self.annotations,
             rewards=tuple(self.rewards),
-            metrics=metrics_of(interactions, steps),
-            llm_interactions=interactions,
-            agent_steps=[self._summarised(step) for step in steps],
-            gaps=(*self.gaps, *self.unreadable(interactions)),
+            gaps=tuple(self.gaps),
         )
 
-    def _summarised(self, step: AgentStep) -> AgentStep:
-        summary = self.summaries.get(to_json(step.step_number))
+    def summarised(self, step: AgentStep) -> AgentStep:
+        """A step with the summary that was added to it, if there is one."""
+        summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+
+
+def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:
+    """Say of which interactions the request cannot be put together again."""
+    return [
+        Gap(one.timestamp, f"the request of {one.interaction_id}", "a record that it needs is damaged or missing")
+        for one in interactions
+        if not one.source.is_whole()
+    ]
 
 
 _TAKE: Mapping[str, Callable[[Fold, Record], None]] = {

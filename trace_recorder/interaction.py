@@ -11,13 +11,15 @@ import base64
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import takewhile
 
-from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import Record
 from trace_recorder.json_text import NotJsonError, parse
 from trace_recorder.providers import Reader, by_hand, join_stream, reader_of
 from trace_recorder.providers.error_body import read_error
+from trace_recorder.reading import Known, result_of
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 ENDINGS = frozenset({"llm_response", "llm_error"})
@@ -25,6 +27,9 @@ ENDINGS = frozenset({"llm_response", "llm_error"})
 
 class Call:
     """The records of one interaction, and what can be expanded from them."""
+
+    known: Known | None
+    """What is known of the newest attempt's request where it was read with those before it."""
 
     def __init__(self, interaction_id: str, items: ItemTable) -> None:
         self.interaction_id = interaction_id
@@ -34,6 +39,7 @@ class Call:
         self._endings: dict[int, Record] = {}
         self._made: LLMInteraction | None = None
         self._whole: bool | None = None
+        self.known: Known | None = None
 
     def add(self, record: Record) -> None:
         """Take one more record of this interaction."""
@@ -46,6 +52,7 @@ class Call:
             self._streams.append(record)
         else:
             self._requests.append(record)
+            self.known = None
 
     @property
     def first(self) -> Record:
@@ -75,6 +82,8 @@ class Call:
 
     def is_whole(self) -> bool:
         """Whether the request can be put together, and leads to the records that its writer meant."""
+        if self.known is not None:
+            return True
         if self._whole is None:
             self._whole = bool(self._requests) and ("items" not in self.begin or self.raw_request() is not None)
         return self._whole
@@ -101,16 +110,23 @@ class Call:
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
-    @cached_property
+    def offer(self) -> RequestReading:
+        """The request without its messages, where that is known without reading all of them."""
+        return self.request() if self.known is None else self.known.offer
+
+    @property
     def new_results(self) -> list[ToolResult]:
         """What the request brings back from tools since the model last spoke."""
-        results: list[ToolResult] = []
-        for message in reversed(self.request().messages):
-            if message.role == "assistant":
-                break
-            if message.role == "tool":
-                results.append(_result(message))
-        return results[::-1]
+        return self._read_results() if self.known is None else list(self.known.results)
+
+    def _read_results(self) -> list[ToolResult]:
+        since = list(takewhile(lambda message: message.role != "assistant", reversed(self.request().messages)))
+        return [result_of(message) for message in reversed(since) if message.role == "tool"]
+
+    def _made_up_calls(self) -> int:
+        if self.known is not None:
+            return self.known.made_up
+        return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
         """The text of the stream that came to the newest attempt."""
@@ -170,8 +186,7 @@ class Call:
         response = reader.read_response(body)
         if not any(call.call_id_made_up for call in response.tool_calls):
             return response
-        made_up = sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
-        return reader.read_response(body, made_up)
+        return reader.read_response(body, self._made_up_calls())
 
 
 def interaction_of(call: Call) -> LLMInteraction:
@@ -210,15 +225,6 @@ def _model(begin: Mapping[str, Payload]) -> str | None:
 def _asks_for_stream(begin: Mapping[str, Payload]) -> bool:
     body = begin.get("body")
     return begin.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
-
-
-def _result(message: Message) -> ToolResult:
-    """A tool message as a result. Only some dialects say that a tool failed; where none does, that is unknown."""
-    failed = message.extra.get("is_error")
-    if failed is True:
-        return ToolResult(message.call_id or "", message.name, success=False, error=str(message.content))
-    success = True if failed is False else None
-    return ToolResult(message.call_id or "", message.name, success=success, result=message.content)
 
 
 def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:

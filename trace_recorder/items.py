@@ -24,12 +24,14 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, groupby
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
+from trace_recorder.journal import Record
 from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line
 
 LARGE_MEMBER = 256
@@ -274,7 +276,7 @@ def _against(base: array[int], numbers: array[int]) -> list[Payload]:
 
 
 class ItemTable:
-    """Expands what `ItemEncoder` wrote. `add` takes item records, and requests whose lists may serve as a base.
+    """Expands what `ItemEncoder` wrote. It takes item records, and requests whose lists may serve as a base.
 
     A number that is not there (its line was damaged) makes `expand` raise KeyError, for the calls that use it only.
     """
@@ -288,10 +290,18 @@ class ItemTable:
         """Take an item record's data and the CRC of its line."""
         if "s" in data:
             self._strings[data["s"]] = data["value"]
-        else:
-            strings = {mark: self._strings.get(number) for mark, number in data.get("strings", {}).items()}
-            if None not in strings.values():
-                self._items[data["n"]] = _fill(data["value"], strings) if strings else data["value"], crc
+            return
+        with suppress(KeyError):
+            self._items[data["n"]] = self._filled(data), crc
+
+    def add_record(self, record: Record) -> None:
+        """Take an item record."""
+        self.add_item(record.data, record.crc)
+
+    def _filled(self, data: Mapping[str, Payload]) -> Payload:
+        """The value of an item, with its large strings in their places. Raises KeyError where one is missing."""
+        strings = {mark: self._string(number) for mark, number in data.get("strings", {}).items()}
+        return _fill(data["value"], strings) if strings else data["value"]
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
@@ -299,28 +309,41 @@ class ItemTable:
         if full:
             self._bases[seq] = full
 
+    def element(self, number: int) -> Payload:
+        """The value of an item. Raises KeyError where it is not there."""
+        return self._item(number)[0]
+
+    def _item(self, number: int) -> tuple[Payload, int]:
+        return self._items[number]
+
+    def _string(self, number: int) -> str:
+        return self._strings[number]
+
+    def _base(self, seq: int) -> Mapping[str, list[int]]:
+        return self._bases[seq]
+
     def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
         """Return the JSON that was sent, from a record with `body` and `items`. Parts may be shared: do not change."""
         body: dict[str, Payload] = dict(data["body"])
         for name, part in data["items"].items():
             if isinstance(part, int):
-                body[name] = self._items[part][0]
+                body[name] = self.element(part)
             else:
-                body[name] = [self._items[number][0] for number in self.numbers(name, part)]
+                body[name] = [self.element(number) for number in self.numbers(name, part)]
         return body
 
     def numbers(self, name: str, part: Payload) -> list[int]:
         """The item numbers of a list, in order. Raises KeyError where the base that it names is not there."""
         if isinstance(part, list):
             return list(_numbers(part, []))
-        return list(_numbers(part["ranges"], self._bases[part["base"]][name]))
+        return list(_numbers(part["ranges"], self._base(part["base"])[name]))
 
     def check(self, data: Mapping[str, Payload]) -> bool:
         """Whether the ranges of a record lead to the very item records that its writer meant."""
         for name, expected in data["check"].items():
             found = 0
             for number in self.numbers(name, data["items"][name]):
-                found = crc32(b"%08x" % self._items[number][1], found)
+                found = crc32(b"%08x" % self._item(number)[1], found)
             if f"{found:08x}" != expected:
                 return False
         return True
@@ -337,7 +360,7 @@ def _numbers(ranges: list[Payload], base: list[int]) -> Iterator[int]:
     )
 
 
-def _fill(value: Payload, strings: Mapping[str, str | None]) -> Payload:
+def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
     if isinstance(value, str):
         return strings.get(value, value)
     if isinstance(value, list):

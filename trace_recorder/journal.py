@@ -183,14 +183,15 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def read(data: bytes, start: int = 0) -> Iterator[Record | BadLine]:
-    """Yield every record of a journal's bytes from `start` on, and what stands between them as `BadLine`."""
+def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
+    """Yield every record of a journal's bytes, which stand at `base` in the file, and what is between as `BadLine`."""
+    start = 0
     while start < len(data):
         end = data.find(b"\n", start)
         torn = end < 0
         line = data[start:] if torn else data[start:end]
         if line:
-            yield from _read_line(line, start, torn=torn)
+            yield from _read_line(line, base + start, torn=torn)
         start += len(line) + 1
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
-from trace_recorder.conversation import Payload, Usage, known
+from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 
 _COUNTED = (
@@ -13,26 +13,74 @@ _COUNTED = (
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
     "reasoning_tokens",
-    "cost",
 )
+_ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls", "llm_seconds")
+_UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
+"""What has fractions is summed in these parts of its unit, so that a sum does not depend on its order."""
+_ORDER = (*_ALWAYS, *_COUNTED, "cost", "redactions")
+
+Figures = Mapping[str, int]
+"""Counts, by the name of a metric, and what has fractions in the parts of `_UNITS`. What is unknown is not there."""
 
 
-def metrics_of(interactions: Sequence[LLMInteraction], steps: Sequence[AgentStep]) -> dict[str, Payload]:
+def metrics_of(interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep]) -> dict[str, Payload]:
     """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models."""
-    usages = [one.response.usage for one in interactions if one.response and one.response.usage]
-    results = [result for step in steps for result in step.tool_results]
-    return known(
-        llm_calls=len(interactions),
-        failed_llm_calls=sum(one.error is not None for one in interactions),
-        attempts=sum(len(one.attempts) for one in interactions),
-        agent_steps=len(steps),
-        tool_calls=sum(len(step.tool_calls) for step in steps),
-        failed_tool_calls=sum(result.success is False for result in results),
-        llm_seconds=round(sum(one.duration_seconds or 0.0 for one in interactions), 6),
-        **{name: _total(usages, name) for name in _COUNTED},
-    )
+    tally = Tally()
+    for one in interactions:
+        tally.add(figures_of(one))
+    for step in steps:
+        tally.add(figures_of_step(step))
+    return tally.metrics()
 
 
-def _total(usages: Sequence[Usage], name: str) -> Payload:
-    stated = [value for usage in usages if (value := getattr(usage, name)) is not None]
-    return sum(stated) if stated else None
+def figures_of(one: LLMInteraction) -> Figures:
+    """What one interaction adds."""
+    figures = {"llm_calls": 1, "attempts": len(one.attempts)}
+    if one.error is not None:
+        figures["failed_llm_calls"] = 1
+    if one.duration_seconds:
+        figures["llm_seconds"] = round(one.duration_seconds * _UNITS["llm_seconds"])
+    usage = one.response.usage if one.response else None
+    if usage is not None:
+        figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
+        if usage.cost is not None:
+            figures["cost"] = round(usage.cost * _UNITS["cost"])
+    return figures
+
+
+def figures_of_step(step: AgentStep) -> Figures:
+    """What one step adds."""
+    failed = sum(result.success is False for result in step.tool_results)
+    return {"agent_steps": 1, "tool_calls": len(step.tool_calls), "failed_tool_calls": failed}
+
+
+class Tally:
+    """Sums of figures, to which may be added, and from which may be taken what was added."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, int] = {}
+        self._stated: dict[str, int] = {}
+
+    def add(self, figures: Figures, times: int = 1) -> None:
+        """Add figures; with `times` -1, take them away."""
+        for name, value in figures.items():
+            self._sums[name] = self._sums.get(name, 0) + times * value
+            self._stated[name] = self._stated.get(name, 0) + times
+
+    def exchange(self, old: Figures, new: Figures) -> Figures:
+        """Take figures away, add others, and return these."""
+        if old != new:
+            self.add(old, -1)
+            self.add(new)
+        return new
+
+    def metrics(self, *others: Tally) -> dict[str, Payload]:
+        """The sums, with those of others that count other things, in the document's order."""
+        found: dict[str, int] = dict.fromkeys(_ALWAYS, 0)
+        for tally in (self, *others):
+            found.update((name, tally._sums[name]) for name, times in tally._stated.items() if times)
+        return {name: _in_units(name, found[name]) for name in _ORDER if name in found}
+
+
+def _in_units(name: str, value: int) -> int | float:
+    return value / _UNITS[name] if name in _UNITS else value

@@ -1,47 +1,93 @@
 """Replacing a file at once: a reader sees the old content or the new, and never half of either.
 
 Where the system can exchange two names (Linux), that is used and the old file removed: replacing by rename makes
-ext4 allocate and write out the new file's blocks before the call returns, which costs many times the rest.
+ext4 allocate and write out the new file's blocks before the call returns, which costs many times the rest. What the
+new content repeats of the old one is copied by the system, from file to file.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.journal import BINARY, sync_directory
 from trace_recorder.renaming import exchange_names
 
+_READ_AT_ONCE = 1024 * 1024
+"""What is copied is read in parts of so many bytes, where the system cannot copy by itself."""
 
-def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Give `path` this content, mode 0600; with `sync`, on disk on return. OSError leaves the old one."""
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of bytes of an open file."""
+
+    fd: int
+    offset: int
+    length: int
+
+
+def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = False) -> int:
+    """Give `path` this content, mode 0600, and return a descriptor to read it by; with `sync`, it is on disk then.
+
+    OSError leaves the old content.
+    """
     temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)  # noqa: PTH108 - on the path of every record; so below
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     try:
-        _write(temporary, content, sync=sync)
+        for part in content:
+            _write(fd, part)
+        if sync:
+            os.fsync(fd)
         if sync or not _exchange(temporary, str(path)):
-            os.replace(temporary, path)  # noqa: PTH105 - on the path of every record
+            os.replace(temporary, path)  # noqa: PTH105
         else:
             os.unlink(temporary)  # noqa: PTH108
+        if sync:
+            sync_directory(path.parent)
     except BaseException:
+        os.close(fd)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
-    if sync:
-        sync_directory(path.parent)
+    return fd
 
 
-def _write(path: str, content: bytes, *, sync: bool) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
+def _write(fd: int, part: bytes | Span) -> None:
+    if isinstance(part, Span):
+        _copy(fd, part)
+        return
+    view = memoryview(part)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _copy(fd: int, span: Span) -> None:
+    done = 0
+    while done < span.length:
+        copied = _system_copies(fd, span, done)
+        if not copied:
+            part = os.pread(span.fd, min(span.length - done, _READ_AT_ONCE), span.offset + done)
+            if not part:
+                raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
+            _write(fd, part)
+            copied = len(part)
+        done += copied
+
+
+def _system_copies(fd: int, span: Span, done: int) -> int:
+    """Have the system copy what it can; 0 where it cannot, or where reading and writing is cheaper."""
+    if span.length - done < _READ_AT_ONCE or not hasattr(os, "sendfile"):
+        return 0
     try:
-        written = os.write(fd, content)
-        while written < len(content):
-            written += os.write(fd, content[written:])
-        if sync:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
+        return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
+    except OSError:
+        return 0  # not between these files, or no room: writing will say so
 
 
 def _exchange(one: str, other: str) -> bool:

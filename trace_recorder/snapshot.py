@@ -12,19 +12,16 @@ times the cost of its last writing has passed. At the end it is written always.
 
 from __future__ import annotations
 
-import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from trace_recorder import journal
-from trace_recorder.conversation import Payload
-from trace_recorder.fold import Fold
-from trace_recorder.plain import to_json
-from trace_recorder.replacing import replace_file
-from trace_recorder.trajectory import AgentStep, Deltas, History, LLMInteraction, Trajectory
+from trace_recorder.draft import Draft, StaleDraftError, Told
+from trace_recorder.pieces import Piece
+from trace_recorder.replacing import Span, replace_file
+from trace_recorder.trajectory import History
 
 SMALL = 256 * 1024
 """A document of up to this many bytes is written with every record."""
@@ -32,6 +29,8 @@ INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
 PATIENCE = 50
 """A large document is written when this many times the cost of its last writing has passed."""
+GATHERED = 256 * 1024
+"""New text is written in parts of about so many bytes."""
 SOON = 0.05
 """After how many seconds the document shows what is under way."""
 
@@ -57,7 +56,9 @@ class Snapshot:
         self._sync = sync
         self._lock = threading.RLock()
         self._again = False
-        self._state: _State | None = None
+        self._draft: Draft | None = None
+        self._told = Told()
+        self._last = _Last()
 
     def write(self) -> None:
         """Bring the document up to date with the journal. Raises OSError where it cannot be written."""
@@ -72,81 +73,97 @@ class Snapshot:
     def _write(self) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
-        state, self._state = self._state or _State(), None  # interrupted in the middle, it is read anew
-        content = b"".join(self._content(state))
-        self._state = state
-        replace_file(self.path, content, sync=self._sync)
-        self.size = len(content)
+        draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
+        if draft is None or self._last.changed():
+            draft = Draft(self._journal_path, self._history, self._told)
+        draft, output = self._up_to_date(draft)
+        try:
+            fd = replace_file(self.path, output, sync=self._sync)
+        except OSError:
+            self._draft = draft  # its pieces are where they were
+            raise
+        self._last.take(fd)
+        output.place(fd)
+        self.size = output.size
+        draft.written()
+        self._draft = draft
 
-    def _content(self, state: _State) -> list[bytes]:
-        state.read_on(self._journal_path)
-        trajectory = state.fold.trajectory("running")
-        pieces = list(state.texts(trajectory, self._history))
-        if self._auto and self._history == "inline" and sum(map(len, pieces)) > INLINE_LIMIT:
+    def _up_to_date(self, draft: Draft) -> tuple[Draft, _Output]:
+        while True:
+            try:
+                draft.read_on()
+            except StaleDraftError:
+                draft = Draft(self._journal_path, self._history, self._told)
+                continue
+            output = _Output(list(draft.parts()))
+            if not (self._auto and self._history == "inline" and output.size > INLINE_LIMIT):
+                return draft, output
             self._history = "delta"
-            state.pieces.clear()
-            pieces = list(state.texts(trajectory, self._history))
-        return pieces
+            draft = Draft(self._journal_path, self._history, self._told)
 
 
-@dataclass(slots=True)
-class _State:
-    """What has been read of the journal, and the text of what has not changed since."""
+class _Last:
+    """The file that was written last, open to be copied from: it may have been given another name, or none."""
 
-    fold: Fold = field(default_factory=Fold)
-    read: int = 0
-    pieces: dict[str, tuple[LLMInteraction, bytes]] = field(default_factory=dict)
-    steps: dict[int, tuple[AgentStep, bytes]] = field(default_factory=dict)
-    deltas: Deltas = field(default_factory=Deltas)
+    def __init__(self) -> None:
+        self._fd = -1
+        self._seen = (0, 0)
 
-    def read_on(self, path: Path) -> None:
-        """Take the whole records that have been written since."""
-        with path.open("rb") as file:
-            file.seek(self.read)
-            data = file.read()
-        whole = data.rfind(b"\n") + 1
-        for record in journal.read(data[:whole]):
-            self.fold.add(record)
-        self.read += whole
+    def take(self, fd: int) -> None:
+        """Take the next one."""
+        last, self._fd = self._fd, fd  # closed last: Ctrl-C before that leaves it open, and never closes it twice
+        self._seen = _state(fd)
+        if last >= 0:
+            os.close(last)
 
-    def texts(self, trajectory: Trajectory, history: History) -> Iterator[bytes]:
-        """The document, in pieces."""
-        yield b"{\n" + _members(trajectory.head()) + b',\n"llm_interactions": ['
-        yield from _array(self._interaction(one, history) for one in trajectory.llm_interactions)
-        yield b'],\n"agent_steps": ['
-        yield from _array(self._step(number, step) for number, step in enumerate(trajectory.agent_steps))
-        yield b"],\n" + _members(trajectory.tail(history)) + b"\n}\n"
+    def changed(self) -> bool:
+        """Whether somebody has written to it."""
+        return self._fd >= 0 and _state(self._fd) != self._seen
 
-    def _interaction(self, one: LLMInteraction, history: History) -> bytes:
-        last, text = self.pieces.get(one.interaction_id, (None, b""))
-        if last is not one:
-            text = _dump(one.to_document(self.deltas.of(one) if history == "delta" else None))
-            self.pieces[one.interaction_id] = one, text
-        return text
-
-    def _step(self, number: int, step: AgentStep) -> bytes:
-        last, text = self.steps.get(number, (None, b""))
-        if last is None or last.interaction is not step.interaction or last != step:
-            text = _dump(step.to_document())
-            self.steps[number] = step, text
-        return text
+    def __del__(self) -> None:
+        last, self._fd = self._fd, -1
+        if last >= 0:
+            os.close(last)
 
 
-def _dump(value: Payload) -> bytes:
-    """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(", ", ": ")).encode()
-    except UnicodeEncodeError:
-        return to_json(value).encode()
+def _state(fd: int) -> tuple[int, int]:
+    state = os.fstat(fd)
+    return state.st_size, state.st_mtime_ns
 
 
-def _members(document: dict[str, Payload]) -> bytes:
-    return b",\n".join(_dump(name) + b": " + _dump(value) for name, value in document.items())
+class _Output:
+    """The parts of a document on their way into a file, small ones gathered, and where each piece comes to stand."""
+
+    def __init__(self, parts: list[tuple[bytes | Span, Piece | None]]) -> None:
+        self._parts = parts
+        self.size = sum(_length(part) for part, _ in parts)
+
+    def __iter__(self) -> Iterator[bytes | Span]:
+        gathered: list[bytes] = []
+        waiting = 0
+        for part, _ in self._parts:
+            if isinstance(part, bytes):
+                gathered.append(part)
+                waiting += len(part)
+            if isinstance(part, Span) or waiting > GATHERED:
+                yield b"".join(gathered)
+                gathered, waiting = [], 0
+            if isinstance(part, Span):
+                yield part
+        yield b"".join(gathered)
+
+    def place(self, fd: int) -> None:
+        """Say to each piece where it stands in the file that was written."""
+        offset = 0
+        for part, piece in self._parts:
+            length = _length(part)
+            if piece is not None:
+                piece.text, piece.span = b"", Span(fd, offset, length)
+            offset += length
 
 
-def _array(texts: Iterator[bytes]) -> Iterator[bytes]:
-    for number, text in enumerate(texts):
-        yield (b",\n" if number else b"\n") + text
+def _length(part: bytes | Span) -> int:
+    return part.length if isinstance(part, Span) else len(part)
 
 
 class Writer:

@@ -7,37 +7,73 @@ that was answered. Steps are numbered from 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trace_recorder.conversation import ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 
+Answers = Mapping[str, ToolResult]
+"""The results of one interaction's tool calls, by call id."""
+
+
+class OpenCalls:
+    """The tool calls of a run that may still be answered. It is told of requests and responses in their order."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[str | None, str], tuple[str, ToolCall]] = {}
+
+    def answer(self, agent: str | None, results: Iterable[ToolResult]) -> Iterator[tuple[str, ToolResult]]:
+        """Of results that an agent's request brings back: the interactions that asked for them."""
+        for result in results:
+            found = self._asked.get((agent, result.call_id)) or self._asked.get((None, result.call_id))
+            if found is not None:
+                yield found[0], replace(result, name=found[1].name)
+
+    def ask(self, interaction_id: str, agent: str | None, calls: Iterable[ToolCall]) -> None:
+        """Take the calls of an interaction's response."""
+        for call in calls:
+            self._asked[agent, call.call_id] = self._asked[None, call.call_id] = interaction_id, call
+
+    def forget(self, interaction_id: str, agent: str | None, calls: Iterable[ToolCall]) -> None:
+        """Take an interaction's calls for answered."""
+        for key in [(asker, call.call_id) for call in calls for asker in (agent, None)]:
+            if self._asked.get(key, ("",))[0] == interaction_id:
+                del self._asked[key]
+
 
 def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
-    """Make the steps of a run that records none."""
-    answers = _answers(interactions)
-    steps: list[AgentStep] = []
-    for number, one in enumerate((one for one in interactions if one.api != "embeddings"), start=1):
-        calls = one.response.tool_calls if one.response else ()
-        results = tuple(
-            answers[one.interaction_id, call.call_id] for call in calls if (one.interaction_id, call.call_id) in answers
-        )
-        steps.append(
-            AgentStep(
-                step_number=number,
-                timestamp=one.timestamp,
-                state=_state(one),
-                llm_response=one.response,
-                tool_calls=calls,
-                tool_results=results,
-                error=f"{one.error.type}: {one.error.message}" if one.error else None,
-                agent=one.agent,
-                interaction=one,
-                derived=True,
-            )
-        )
-    return steps
+    """Make the steps of interactions of which each had ended before the next began."""
+    open_calls = OpenCalls()
+    answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
+    for one in interactions:
+        for asker, result in open_calls.answer(one.agent, one.source.new_results):
+            answers[asker].setdefault(result.call_id, result)
+        open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls if one.response else ())
+    deciding = filter(is_step, interactions)
+    return [step_of(number, one, answers[one.interaction_id]) for number, one in enumerate(deciding, start=1)]
+
+
+def is_step(one: LLMInteraction) -> bool:
+    """Whether a call is a decision of an agent."""
+    return one.api != "embeddings"
+
+
+def step_of(number: int, one: LLMInteraction, answers: Answers) -> AgentStep:
+    """Make the step of one interaction."""
+    calls = one.response.tool_calls if one.response else ()
+    return AgentStep(
+        step_number=number,
+        timestamp=one.timestamp,
+        state=_state(one),
+        llm_response=one.response,
+        tool_calls=calls,
+        tool_results=tuple(answers[call.call_id] for call in calls if call.call_id in answers),
+        error=f"{one.error.type}: {one.error.message}" if one.error else None,
+        agent=one.agent,
+        interaction=one,
+        derived=True,
+    )
 
 
 def _state(one: LLMInteraction) -> str:
@@ -46,18 +82,3 @@ def _state(one: LLMInteraction) -> str:
     if one.response is None or not one.complete:
         return "thinking"
     return "calling_tool" if one.response.tool_calls else "completed"
-
-
-def _answers(interactions: Sequence[LLMInteraction]) -> dict[tuple[str, str], ToolResult]:
-    """Find the results of tool calls: (interaction id, call id) → the first that came."""
-    open_calls: dict[tuple[str | None, str], tuple[str, ToolCall]] = {}
-    answers: dict[tuple[str, str], ToolResult] = {}
-    for one in interactions:
-        for result in one.source.new_results:
-            found = open_calls.get((one.agent, result.call_id)) or open_calls.get((None, result.call_id))
-            if found is not None and (found[0], result.call_id) not in answers:
-                interaction_id, call = found
-                answers[interaction_id, call.call_id] = replace(result, name=call.name)
-        for call in one.response.tool_calls if one.response else ():
-            open_calls[one.agent, call.call_id] = open_calls[None, call.call_id] = one.interaction_id, call
-    return answers

@@ -78,6 +78,9 @@ class InteractionSource(Protocol):
     def request(self) -> RequestReading:
         """The request as its dialect's reader understands it."""
 
+    def offer(self) -> RequestReading:
+        """The request without its messages, where that is known without reading all of them."""
+
     @property
     def new_results(self) -> list[ToolResult]:
         """What the request brings back from tools since the model last spoke."""
@@ -152,16 +155,17 @@ class LLMInteraction:
         return self.source.raw_stream()
 
     def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
-        """Render for the document; `messages` stands in for `input_messages` where the history is a delta."""
-        reading = self.source.request()
-        inline = {"input_messages": [message.to_document() for message in reading.messages]}
+        """Render for the document; `messages` stands in for `input_messages`, which then need not be read."""
+        reading = self.source.request() if messages is None else self.source.offer()
         if not self.source.is_whole():
-            inline = messages = {}
+            messages = {}
+        elif messages is None:
+            messages = {"input_messages": [message.to_document() for message in reading.messages]}
         return {
             "timestamp": self.timestamp,
             "provider": self.provider,
             "model": self.model,
-            **(inline if messages is None else messages),
+            **messages,
             "response": self.response.to_document() if self.response else {},
             "tools_available": [tool.name for tool in reading.tools] or None,
             "interaction_id": self.interaction_id,

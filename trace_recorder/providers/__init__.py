@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Protocol, cast
 
-from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading
+from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payload, RequestReading
 
 _MODULE_OF_API = {
     "openai-chat": "openai_chat",
@@ -25,6 +25,14 @@ _MODULE_OF_API = {
     "ollama-generate": "ollama_generate",
 }
 
+_GROWING_MEMBER = {
+    "openai-chat": "messages",
+    "anthropic-messages": "messages",
+    "google-generate": "contents",
+    "ollama-chat": "messages",
+}
+"""The dialects whose `read_request` reads the elements of one list each for itself, and that list."""
+
 
 class Reader(Protocol):
     """What a dialect's module offers."""
@@ -37,6 +45,13 @@ class Reader(Protocol):
 
     def join_stream(self, text: str) -> JoinedStream:
         """Put the text of a stream together, wherever it was cut off."""
+
+
+class ElementReader(Reader, Protocol):
+    """What the module of a dialect offers whose requests can be read element by element."""
+
+    def read_message(self, element: Payload) -> list[Message]:
+        """Read one element of what was said; ids that are missing stay empty."""
 
 
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
@@ -61,3 +76,9 @@ def reader_of(api: str | None) -> Reader | None:
     """The reader of a wire dialect, None for one that is not known."""
     name = _MODULE_OF_API.get(api or "")
     return cast(Reader, import_module(f"trace_recorder.providers.{name}")) if name else None
+
+
+def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
+    """A reader and the list that it reads element by element, behind all else that a request says; None for others."""
+    growing = _GROWING_MEMBER.get(api or "")
+    return (cast(ElementReader, reader_of(api)), growing) if growing else None

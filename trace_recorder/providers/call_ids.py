@@ -33,24 +33,32 @@ def count_made_up(calls: Iterable[ToolCall]) -> int:
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
-    """Make up the missing ids of a whole conversation, in order, and pair the results that have none.
+    """Make up the missing ids of a whole conversation, in order, and pair the results that have none."""
+    numbering = Numbering()
+    return [numbering.number(message) for message in messages]
+
+
+class Numbering:
+    """Makes up the missing ids of a conversation, message by message.
 
     A result without an id answers the first open call of the latest turn that has one of its name (any name, where
     the result has none). A result for which there is no such call keeps None.
     """
-    numbered: list[Message] = []
-    open_calls = _OpenCalls()
-    made_up_calls = 0
-    for message in messages:
-        calls = number_calls(message.tool_calls, made_up_calls)
-        made_up_calls += count_made_up(calls)
+
+    def __init__(self) -> None:
+        self.made_up = 0
+        self._open = _OpenCalls()
+
+    def number(self, message: Message) -> Message:
+        """Give the next message with its ids."""
+        calls = number_calls(message.tool_calls, self.made_up) if message.tool_calls else ()
+        self.made_up += count_made_up(calls)
         call_id = message.call_id
         if message.role == "tool":
-            call_id = open_calls.answer(message.call_id, message.name)
-        open_calls.ask(calls)
+            call_id = self._open.answer(message.call_id, message.name)
+        self._open.ask(calls)
         same = calls == message.tool_calls and call_id == message.call_id
-        numbered.append(message if same else replace(message, tool_calls=calls, call_id=call_id))
-    return numbered
+        return message if same else replace(message, tool_calls=calls, call_id=call_id)
 
 
 class _OpenCalls:

@@ -1,0 +1,340 @@
+"""The draft: a run's document in the making, brought up to date with the journal, record by record.
+
+Of what is settled, only figures and the place of its text in the last file are kept, so that memory does not grow with
+the run. What still may change, the newest interactions, those in flight, those that failed and may be tried again,
+those whose tools have not answered, is kept as values. Where something settled changes all the same, `StaleDraftError`
+is raised: another draft, which is told of it, reads the journal from its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from trace_recorder import journal
+from trace_recorder.conversation import Message, Payload
+from trace_recorder.filed import FiledItems
+from trace_recorder.fold import Fold, unreadable
+from trace_recorder.interaction import Call
+from trace_recorder.journal import BadLine, Record
+from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
+from trace_recorder.pieces import Piece, Pieces
+from trace_recorder.plain import to_json
+from trace_recorder.reading import Known
+from trace_recorder.replacing import Span
+from trace_recorder.stepping import is_step, step_of
+from trace_recorder.trajectory import AgentStep, Gap, History, LLMInteraction
+
+NEWEST = 8
+"""So many interactions, and as many steps, are not settled yet, whatever their state."""
+WAITING = 256
+"""So many may wait for their end, another attempt, or their tools; the oldest beyond are settled as they are."""
+DOUBLES = 4096
+"""Of so many captured responses the ids are known, lest one is recorded by hand too."""
+BLOCK = 1024 * 1024
+"""The journal is read in parts of so many bytes."""
+IN_MEMORY = 4 * BLOCK
+"""Of so many bytes settled texts that were not written yet are kept in memory; more go into a file without a name."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What earlier drafts of the same journal found: who is not to be settled, and who is not to be shown."""
+
+    unsettled: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
+
+
+class StaleDraftError(Exception):
+    """Something that was settled has changed. What it is has been told."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """An interaction that is not settled: its pieces, its number among the derived steps, and what it adds."""
+
+    call: Call
+    piece: Piece
+    step: Piece | None = None
+    number: int = 0
+    one: LLMInteraction | None = None
+    figures: Figures = field(default_factory=dict)
+    step_figures: Figures = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+class Draft:
+    """The document of one journal, as far as `read_on` has read it."""
+
+    def __init__(self, path: Path, history: History, told: Told) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
+        self._read = 0
+        self._history = history
+        self._told = told
+        self._fold = Fold(FiledItems(self._record_at), _message)
+        self._interactions = Pieces()
+        self._steps = Pieces()
+        self._shown: dict[str, _Shown] = {}
+        self._given: deque[tuple[AgentStep, Piece]] = deque()
+        self._given_settled: set[str] = set()
+        self._derives = True
+        self._numbered = 0
+        self._first: LLMInteraction | None = None
+        self._gaps: list[Gap] = []
+        self._of_calls, self._of_steps = Tally(), Tally()
+        self._spool: IO[bytes] | None = None
+
+    def close(self) -> None:
+        """Give back the descriptor of the journal."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    __del__ = close
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read_on(self) -> None:
+        """Take the whole records that have been written since. Raises StaleDraftError."""
+        size = BLOCK
+        while data := os.pread(self._fd, size, self._read):
+            whole = data.rfind(b"\n") + 1
+            for record in journal.read(data[:whole], base=self._read):
+                self._take(record)
+            self._read += whole
+            self._bring_up()
+            if len(data) < size:
+                break
+            size = BLOCK if whole else size * 2
+
+    def _record_at(self, offset: int) -> Record:
+        """Read one record again. Raises KeyError where there is none."""
+        size = 4096
+        while (data := os.pread(self._fd, size, offset)) and b"\n" not in data and len(data) == size:
+            size *= 8
+        for record in journal.read(data.partition(b"\n")[0], base=offset):
+            if isinstance(record, Record):
+                return record
+        raise KeyError(offset)
+
+    def _take(self, record: Record | BadLine) -> None:
+        if isinstance(record, Record):
+            identity = record.data.get("interaction_id")
+            if identity is not None and identity not in self._fold.calls and _goes_on(record):
+                self._leave_open(identity)
+        self._fold.add(record)
+        if isinstance(record, Record) and "lakeview_step" in record.data:
+            self._summarise(record.data["lakeview_step"])
+        for step in self._fold.steps:
+            self._give(step)
+        self._fold.steps.clear()
+
+    def _leave_open(self, what: str) -> None:
+        """Start over for something that was settled; a second time it is known to begin in its middle."""
+        if what not in self._told.unsettled:
+            self._told.unsettled.add(what)
+            raise StaleDraftError(what)
+
+    # ── interactions, and the steps that are derived from them ───────────────────────────────────────────────────
+
+    def _bring_up(self) -> None:
+        """Show what has changed, and settle what will not change any more."""
+        fold = self._fold
+        fold.bring_up()
+        changed, fold.changed = fold.changed, {}
+        for identity in changed:
+            call = fold.calls[identity]
+            one = None if identity in self._told.hidden else fold.interaction(call)
+            if one is None or fold.is_double(one):
+                self._hide(identity)
+            else:
+                self._show(identity, one, call)
+        self._settle()
+        while len(fold.captured) > DOUBLES:
+            del fold.captured[next(iter(fold.captured))]
+        self._spill()
+
+    def _hide(self, identity: str) -> None:
+        if identity in self._shown:
+            self._told.hidden.add(identity)
+            raise StaleDraftError(identity)
+        self._fold.forget(identity, None)
+
+    def _show(self, identity: str, one: LLMInteraction, call: Call) -> None:
+        shown = self._shown.get(identity)
+        if shown is None:
+            shown = self._shown[identity] = _Shown(call, self._interactions.add())
+            self._first = self._first or one
+            if self._derives and is_step(one):
+                self._numbered += 1
+                shown.step, shown.number = self._steps.add(), self._numbered
+        shown.one = one
+        shown.piece.set(_interaction(one, call.known, self._history))
+        shown.figures = self._of_calls.exchange(shown.figures, figures_of(one))
+        shown.gaps = unreadable([one])
+        self._show_step(shown)
+
+    def _show_step(self, shown: _Shown) -> None:
+        if shown.step is not None and shown.one is not None:
+            step = step_of(shown.number, shown.one, self._fold.answers.get(shown.one.interaction_id, {}))
+            shown.step.set(_dump(self._fold.summarised(step).to_document()))
+            shown.step_figures = self._of_steps.exchange(shown.step_figures, figures_of_step(step))
+
+    def _settle(self) -> None:
+        """Settle what is finished, but for the newest, and the oldest of those that wait where these are too many."""
+        open_ones = len(self._shown)
+        for identity, shown in list(self._shown.items())[:-NEWEST]:
+            if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.number):
+                shown.piece.settled = True
+                if shown.step is not None:
+                    shown.step.settled = True
+                self._gaps += shown.gaps
+                self._fold.forget(identity, shown.one)
+                del self._shown[identity]
+                open_ones -= 1
+
+    def _waits(self, shown: _Shown) -> bool:
+        one = shown.one
+        if one is None or one.error is not None or (shown.call.ending is None and not shown.call.by_hand):
+            return True
+        calls = one.response.tool_calls if one.response else ()
+        answers = self._fold.answers.get(one.interaction_id, {})
+        return any(call.call_id not in answers for call in calls)
+
+    def _is_told(self, identity: str, number: Payload) -> bool:
+        told = self._told.unsettled
+        return bool(told) and (identity in told or _step_name(number) in told)
+
+    # ── steps that the agent recorded ────────────────────────────────────────────────────────────────────────────
+
+    def _give(self, step: AgentStep) -> None:
+        if self._derives:  # the first step that the agent recorded takes the place of all that were derived
+            self._derives, self._steps, self._of_steps = False, Pieces(), Tally()
+            for shown in self._shown.values():
+                shown.step = None
+        piece = self._steps.add()
+        piece.set(_dump(self._fold.summarised(step).to_document()))
+        self._of_steps.add(figures_of_step(step))
+        self._given.append((step, piece))
+        while len(self._given) > NEWEST:
+            self._settle_step(*self._given.popleft())
+
+    def _settle_step(self, step: AgentStep, piece: Piece) -> None:
+        name = _step_name(step.step_number)
+        if name in self._told.unsettled:
+            self._given.append((step, piece))
+        else:
+            piece.settled = True
+            self._given_settled.add(name)
+
+    def _summarise(self, number: Payload) -> None:
+        """Show the summary that was added to the steps of a number."""
+        name = _step_name(number)
+        for step, piece in self._given:
+            if _step_name(step.step_number) == name:
+                piece.set(_dump(self._fold.summarised(step).to_document()))
+        for shown in self._shown.values():
+            if _step_name(shown.number) == name:
+                self._show_step(shown)
+        if name in self._given_settled or (self._derives and self._has_settled(number)):
+            self._leave_open(name)
+
+    def _has_settled(self, number: Payload) -> bool:
+        """Whether a derived step of this number was settled."""
+        open_ones = {shown.number for shown in self._shown.values()}
+        return isinstance(number, int) and 0 < number <= self._numbered and number not in open_ones
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __len__(self) -> int:
+        """About how many bytes the document has."""
+        return len(self._interactions) + len(self._steps)
+
+    def parts(self) -> Iterator[tuple[bytes | Span, Piece | None]]:
+        """The document in parts, and of each the piece that it is, if it is one."""
+        gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
+        metrics = self._of_calls.metrics(self._of_steps)
+        outline = replace(self._fold.outline("running", self._first), metrics=metrics, gaps=gaps)
+        yield b"{\n" + _members(outline.head()) + b',\n"llm_interactions": [', None
+        yield from self._interactions
+        yield b'],\n"agent_steps": [', None
+        yield from self._steps
+        yield b"],\n" + _members(outline.tail(self._history)) + b"\n}\n", None
+
+    def written(self) -> None:
+        """Hear that every piece has its span in the file that was written."""
+        self._interactions.merge()
+        self._steps.merge()
+        self._spool = None
+
+    def _spill(self) -> None:
+        """Put settled texts aside where they are too many: reading a long journal anew, none is written yet."""
+        if self._interactions.fresh() + self._steps.fresh() <= IN_MEMORY:
+            return
+        if self._spool is None:
+            self._spool = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 - it lives until it was copied
+        for pieces in (self._interactions, self._steps):
+            pieces.put_aside(self._spool)
+
+
+def _goes_on(record: Record) -> bool:
+    """Whether a record goes on with an interaction that began before."""
+    return record.kind != "llm_interaction" and (record.kind != "llm_request" or record.data.get("attempt", 0) != 0)
+
+
+def _step_name(number: Payload) -> str:
+    return f"step {to_json(number)}"
+
+
+def _interaction(one: LLMInteraction, known: Known | None, history: History) -> bytes:
+    """The text of an interaction. What its messages are is copied from what was read before, where it was."""
+    if known is None:
+        return _dump(one.to_document(_whole_delta(one) if history == "delta" and one.api is not None else None))
+    if history == "inline":
+        return _with(_dump(one.to_document({"input_messages": 0})), b'"input_messages": ', known.messages())
+    since, kept, new = (known.since, _kept(known), known.new) if known.since else (None, 0, 0)
+    delta = {"input_messages_delta": {"since": since, "kept": kept, "messages": 0}}
+    return _with(_dump(one.to_document(delta)), b'"messages": ', known.messages(new))
+
+
+def _whole_delta(one: LLMInteraction) -> dict[str, Payload]:
+    messages = [message.to_document() for message in one.input_messages]
+    return {"input_messages_delta": {"since": None, "kept": 0, "messages": messages}}
+
+
+def _kept(known: Known) -> Payload:
+    """How many messages are kept, where these are the first; else the ranges of their positions."""
+    first = known.kept[0] if len(known.kept) == 1 else (-1, -1)
+    return first[1] + 1 if first[0] == 0 else [list(one) for one in known.kept]
+
+
+def _with(text: bytes, name: bytes, messages: bytes) -> bytes:
+    """Put an array in the place of the 0 behind a name: what stands before it are strings, with quotes escaped."""
+    before, _, after = text.partition(name + b"0")
+    return b"".join((before, name, b"[", messages, b"]", after))
+
+
+def _message(message: Message) -> bytes:
+    return _dump(message.to_document())
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
+
+
+def _dump(value: Payload) -> bytes:
+    """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
+    try:
+        return _encode(value).encode()
+    except UnicodeEncodeError:
+        return to_json(value).encode()
+
+
+def _members(document: dict[str, Payload]) -> bytes:
+    return b",\n".join(_dump(name) + b": " + _dump(value) for name, value in document.items())

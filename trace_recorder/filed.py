@@ -1,0 +1,73 @@
+"""Items that stay in the journal's file: where each stands is known, and the newest values are kept at hand.
+
+What `ItemTable` keeps in memory grows with the run; this does not, but for eight bytes an item.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+
+from trace_recorder.conversation import Payload
+from trace_recorder.items import ItemTable
+from trace_recorder.journal import Record
+
+AT_HAND = 1024 * 1024
+"""Of so many bytes of items, as they stand in the journal, the values are kept."""
+
+BASES = 64
+"""How many full lists are kept; a list is written against the last one of its name."""
+
+ReadRecord = Callable[[int], Record]
+"""Reads the record that begins at an offset of the journal. Raises KeyError where there is none."""
+
+
+class FiledItems(ItemTable):
+    """An `ItemTable` that takes the records of one journal, in order, and reads them there again."""
+
+    def __init__(self, read: ReadRecord) -> None:
+        super().__init__()
+        self._read = read
+        self._offsets = {"n": array("q"), "s": array("q")}
+        self._sizes: dict[tuple[str, int], int] = {}
+        self._at_hand = 0
+
+    def add_record(self, record: Record) -> None:
+        """Take an item record."""
+        kind = "s" if "s" in record.data else "n"
+        number = record.data[kind]
+        offsets = self._offsets[kind]
+        offsets.extend([-1] * (number + 1 - len(offsets)))
+        offsets[number] = record.offset
+        self._keep(kind, number, record)
+
+    def _keep(self, kind: str, number: int, record: Record) -> None:
+        self.add_item(record.data, record.crc)
+        self._sizes[kind, number] = record.length
+        self._at_hand += record.length
+        while self._at_hand > AT_HAND and len(self._sizes) > 1:
+            oldest, oldest_number = next(iter(self._sizes))
+            self._at_hand -= self._sizes.pop((oldest, oldest_number))
+            (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
+
+    def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
+        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
+        super().add_base(seq, items)
+        if len(self._bases) > BASES:
+            del self._bases[next(iter(self._bases))]
+
+    def _fetch(self, kind: str, number: int) -> None:
+        offsets = self._offsets[kind]
+        if not 0 <= number < len(offsets) or offsets[number] < 0:
+            raise KeyError(number)
+        self._keep(kind, number, self._read(offsets[number]))
+
+    def _item(self, number: int) -> tuple[Payload, int]:
+        if number not in self._items:
+            self._fetch("n", number)
+        return self._items[number]
+
+    def _string(self, number: int) -> str:
+        if number not in self._strings:
+            self._fetch("s", number)
+        return self._strings[number]

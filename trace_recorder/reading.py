@@ -1,0 +1,200 @@
+"""Reading requests one after another: what a request repeats of an earlier one is not read again.
+
+`Readings.read` takes requests in order and gives what the document needs to know of each: its messages as they are
+written there, what tools brought back, and all that is not in its growing list. The elements of that list are read
+one by one, as the dialect's own `read_request` does. Where a dialect reads neighbours together, or a request has an
+unfamiliar form, `read` gives None: it has to be read as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
+
+from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
+from trace_recorder.items import ItemTable
+from trace_recorder.providers import element_reader_of
+from trace_recorder.providers.call_ids import Numbering
+
+LANES = 8
+"""How many conversations are remembered; sub-agents that take turns need more than one."""
+LANE_BYTES = 8 * 1024 * 1024
+"""Of how many bytes their messages are together, at most."""
+_BEFORE = -1
+"""The number of what stands before the growing list, such as a system prompt."""
+
+Render = Callable[[Message], bytes]
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a request.
+
+    `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element. The ones
+    before `new` are, in order, those of the interaction `since` at the positions `kept`, ranges with their ends.
+    """
+
+    offer: RequestReading
+    texts: Sequence[bytes]
+    count: int
+    since: str | None
+    kept: Ranges
+    new: int
+    results: tuple[ToolResult, ...]
+    made_up: int
+
+    def messages(self, start: int = 0) -> bytes:
+        """The messages of the elements from `start` on, with commas between them."""
+        return b", ".join(filter(None, self.texts[start : self.count]))
+
+
+def result_of(message: Message) -> ToolResult:
+    """A tool message as a result. Only some dialects say that a tool failed; where none does, that is unknown."""
+    failed = message.extra.get("is_error")
+    if failed is True:
+        return ToolResult(message.call_id or "", message.name, success=False, error=str(message.content))
+    success = True if failed is False else None
+    return ToolResult(message.call_id or "", message.name, success=success, result=message.content)
+
+
+class Readings:
+    """Reads the requests of one run; `render` writes a message."""
+
+    def __init__(self, items: ItemTable, render: Render) -> None:
+        self._items = items
+        self._render = render
+        self._lanes: list[_Lane] = []
+
+    def read(self, identity: str, begin: Mapping[str, Payload]) -> Known | None:
+        """What is known of a request, from the data of its record; None where it has to be read as a whole.
+
+        Raises KeyError where a record that it needs is missing.
+        """
+        parts = begin.get("items", {})
+        reader, growing = element_reader_of(begin.get("api")) or (None, "")
+        if reader is None or not isinstance(parts.get(growing), list):
+            return None
+        numbers = array("q", chain((_BEFORE,), *(range(first, last + 1) for first, last in parts[growing])))
+        others = {name: part for name, part in parts.items() if name != growing}
+        key = json.dumps([begin["api"], begin["body"], others])
+        lane = _continued([lane for lane in self._lanes if lane.key == key], numbers)
+        self._lanes = [other for other in self._lanes if other is not lane]  # what fails leaves none half continued
+        if lane is None:
+            base = reader.read_request(self._items.expand({"body": begin["body"], "items": others}) | {growing: []})
+            lane = _Lane(key, replace(base, messages=[]))
+            lane.take(_BEFORE, base.messages, self._render)
+        for number in numbers[len(lane.numbers) :]:
+            lane.take(number, reader.read_message(self._items.element(number)), self._render)
+        self._lanes = _newest([lane, *self._lanes])
+        return lane.known(identity)
+
+    def forget(self, identity: str) -> None:
+        """Write nothing against an interaction."""
+        self._lanes = [lane for lane in self._lanes if lane.owner != identity]
+
+
+def _continued(lanes: list[_Lane], numbers: array[int]) -> _Lane | None:
+    """The lane that a list continues, or else one made of what it shares with another."""
+    for lane in lanes:
+        if numbers[: len(lane.numbers)] == lane.numbers:
+            lane.begin(lane.all_messages())
+            return lane
+    for lane in lanes:
+        positions = lane.positions(numbers)
+        if positions:
+            return lane.window(positions)
+    return None
+
+
+def _newest(lanes: list[_Lane]) -> list[_Lane]:
+    """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
+    kept = lanes[:LANES]
+    while sum(lane.size for lane in kept) > LANE_BYTES:
+        kept = kept[:-1]
+    return kept
+
+
+class _Lane:
+    """A conversation as far as it has been read. Its texts only ever grow: all its requests begin with the same."""
+
+    def __init__(self, key: str, offer: RequestReading) -> None:
+        self.key = key
+        self.numbers = array("q")
+        self.owner: str | None = None
+        self.size = 0
+        self._offer = offer
+        self._texts: list[bytes] = []
+        self._ends = array("q", [0])
+        self._results: list[ToolResult] = []
+        self._numbering = Numbering()
+        self._since: str | None = None
+        self._kept: Ranges = ()
+        self._new = 0
+        self._next: tuple[Ranges, int] = (), 0
+
+    def take(self, number: int, messages: Iterable[Message], render: Render) -> None:
+        """Take the messages of one more element."""
+        texts: list[bytes] = []
+        for message in map(self._numbering.number, messages):
+            texts.append(render(message))
+            if message.role == "assistant":
+                self._results = []
+            elif message.role == "tool":
+                self._results.append(result_of(message))
+        self._put(number, b", ".join(texts), len(texts))
+
+    def _put(self, number: int, text: bytes, messages: int) -> None:
+        self.numbers.append(number)
+        self._texts.append(text)
+        self._ends.append(self._ends[-1] + messages)
+        self.size += len(text)
+
+    def begin(self, kept: Ranges) -> None:
+        """Begin another request, which keeps these messages of the last one."""
+        self._next = kept, len(self.numbers)
+
+    def known(self, identity: str) -> Known:
+        """What is known of the request that ends here; one that is read again stands on the same as before."""
+        if identity != self.owner:
+            self._since, (self._kept, self._new), self.owner = self.owner, self._next, identity
+        since = self._since if self._kept else None
+        new = self._new if self._kept else 0
+        results, made_up = tuple(self._results), self._numbering.made_up
+        return Known(self._offer, self._texts, len(self._texts), since, self._kept, new, results, made_up)
+
+    def positions(self, numbers: array[int]) -> list[int]:
+        """Where the first elements of a list stand here, if that goes up to the end, and stands by itself."""
+        if self._numbering.made_up:
+            return []
+        at = {number: position for position, number in enumerate(self.numbers)}
+        found = list(takewhile(lambda position: position >= 0, (at.get(number, -1) for number in numbers)))
+        return found if found and found[-1] == len(self.numbers) - 1 else []
+
+    def window(self, positions: list[int]) -> _Lane:
+        """A lane that begins with the elements at these positions."""
+        lane = _Lane(self.key, self._offer)
+        for position in positions:
+            messages = self._ends[position + 1] - self._ends[position]
+            lane._put(self.numbers[position], self._texts[position], messages)
+        lane._results, lane.owner = list(self._results), self.owner
+        lane.begin(self.kept_of(positions))
+        return lane
+
+    def all_messages(self) -> Ranges:
+        """The range of all its messages."""
+        return ((0, self._ends[-1] - 1),) if self._ends[-1] else ()
+
+    def kept_of(self, positions: Iterable[int]) -> Ranges:
+        """The ranges of messages that elements stand for."""
+        ranges: list[tuple[int, int]] = []
+        for position in positions:
+            first, last = self._ends[position], self._ends[position + 1] - 1
+            if ranges and ranges[-1][1] == first - 1:
+                ranges[-1] = ranges[-1][0], last
+            elif first <= last:
+                ranges.append((first, last))
+        return tuple(ranges)
