@@ -9,10 +9,10 @@ is raised: another draft, which is told of it, reads the journal from its beginn
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -55,6 +55,10 @@ class StaleDraftError(Exception):
     """Something that was settled has changed. What it is has been told."""
 
 
+class TooLongError(Exception):
+    """With the whole history in each interaction, the document has more bytes than it may have."""
+
+
 @dataclass(slots=True)
 class _Shown:
     """An interaction that is not settled: its pieces, its number among the derived steps, and what it adds."""
@@ -70,14 +74,16 @@ class _Shown:
 
 
 class Draft:
-    """The document of one journal, as far as `read_on` has read it."""
+    """The document of one journal, as far as `read_on` has read it, of at most `limit` bytes."""
 
-    def __init__(self, path: Path, history: History, told: Told) -> None:
+    def __init__(self, path: Path, history: History, told: Told, limit: float = math.inf) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
         self._read = 0
+        self._long = 0
         self._history = history
         self._told = told
+        self._limit = limit
         self._fold = Fold(FiledItems(self._record_at), _message)
         self._interactions = Pieces()
         self._steps = Pieces()
@@ -102,13 +108,14 @@ class Draft:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read_on(self) -> None:
-        """Take the whole records that have been written since. Raises StaleDraftError."""
+        """Take the whole records that have been written since. Raises StaleDraftError and TooLongError."""
         size = BLOCK
         while data := os.pread(self._fd, size, self._read):
             whole = data.rfind(b"\n") + 1
             for record in journal.read(data[:whole], base=self._read):
                 self._take(record)
             self._read += whole
+            self._long = len(self._interactions)
             self._bring_up()
             if len(data) < size:
                 break
@@ -177,6 +184,9 @@ class Draft:
                 shown.step, shown.number = self._steps.add(), self._numbered
         shown.one = one
         shown.piece.set(_interaction(one, call.known, self._history))
+        self._long += len(shown.piece)
+        if self._long > self._limit:
+            raise TooLongError
         shown.figures = self._of_calls.exchange(shown.figures, figures_of(one))
         shown.gaps = unreadable([one])
         self._show_step(shown)
@@ -253,20 +263,16 @@ class Draft:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def __len__(self) -> int:
-        """About how many bytes the document has."""
-        return len(self._interactions) + len(self._steps)
-
-    def parts(self) -> Iterator[tuple[bytes | Span, Piece | None]]:
-        """The document in parts, and of each the piece that it is, if it is one."""
+    def parts(self) -> list[tuple[bytes | Span, Piece | None]]:
+        """The document in parts, and of each the piece that it is, if it is one. Raises TooLongError."""
         gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
         metrics = self._of_calls.metrics(self._of_steps)
         outline = replace(self._fold.outline("running", self._first), metrics=metrics, gaps=gaps)
-        yield b"{\n" + _members(outline.head()) + b',\n"llm_interactions": [', None
-        yield from self._interactions
-        yield b'],\n"agent_steps": [', None
-        yield from self._steps
-        yield b"],\n" + _members(outline.tail(self._history)) + b"\n}\n", None
+        head = b"{\n" + _members(outline.head()) + b',\n"llm_interactions": ['
+        tail = b"],\n" + _members(outline.tail(self._history)) + b"\n}\n"
+        if len(head) + len(self._interactions) + len(self._steps) + len(tail) > self._limit:
+            raise TooLongError
+        return [(head, None), *self._interactions, (b'],\n"agent_steps": [', None), *self._steps, (tail, None)]
 
     def written(self) -> None:
         """Hear that every piece has its span in the file that was written."""

@@ -23,7 +23,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -262,17 +262,23 @@ def _dump(value: Payload) -> str:
 
 def _against(base: array[int], numbers: array[int]) -> list[Payload]:
     """Write `numbers` as ranges of positions at which `base` has the same, and ranges of numbers between them."""
+    if numbers[: len(base)] == base:
+        return [{"base": [0, len(base) - 1]}, *_ranges(numbers[len(base) :])]
     ranges: list[Payload] = []
     for same, group in groupby(enumerate(numbers), lambda pair: pair[0] < len(base) and base[pair[0]] == pair[1]):
         pairs = list(group)
         if same:
             ranges.append({"base": [pairs[0][0], pairs[-1][0]]})
         else:
-            part = _List()
-            for _, number in pairs:
-                part.add(number, 0)
-            ranges.extend(part.ranges)
+            ranges.extend(_ranges(number for _, number in pairs))
     return ranges
+
+
+def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+    part = _List()
+    for number in numbers:
+        part.add(number, 0)
+    return part.ranges
 
 
 class ItemTable:

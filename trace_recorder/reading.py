@@ -12,7 +12,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
+from itertools import takewhile
 
 from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
 from trace_recorder.items import ItemTable
@@ -76,9 +76,9 @@ class Readings:
         """
         parts = begin.get("items", {})
         reader, growing = element_reader_of(begin.get("api")) or (None, "")
-        if reader is None or not isinstance(parts.get(growing), list):
+        if reader is None or not isinstance(parts.get(growing), list | dict):
             return None
-        numbers = array("q", chain((_BEFORE,), *(range(first, last + 1) for first, last in parts[growing])))
+        numbers = array("q", (_BEFORE, *self._items.numbers(growing, parts[growing])))
         others = {name: part for name, part in parts.items() if name != growing}
         key = json.dumps([begin["api"], begin["body"], others])
         lane = _continued([lane for lane in self._lanes if lane.key == key], numbers)

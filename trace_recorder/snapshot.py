@@ -12,13 +12,14 @@ times the cost of its last writing has passed. At the end it is written always.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trace_recorder.draft import Draft, StaleDraftError, Told
+from trace_recorder.draft import Draft, StaleDraftError, Told, TooLongError
 from trace_recorder.pieces import Piece
 from trace_recorder.replacing import Span, replace_file
 from trace_recorder.trajectory import History
@@ -75,7 +76,7 @@ class Snapshot:
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
         if draft is None or self._last.changed():
-            draft = Draft(self._journal_path, self._history, self._told)
+            draft = self._new_draft()
         draft, output = self._up_to_date(draft)
         try:
             fd = replace_file(self.path, output, sync=self._sync)
@@ -88,18 +89,20 @@ class Snapshot:
         draft.written()
         self._draft = draft
 
+    def _new_draft(self) -> Draft:
+        limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
+        return Draft(self._journal_path, self._history, self._told, limit)
+
     def _up_to_date(self, draft: Draft) -> tuple[Draft, _Output]:
         while True:
             try:
                 draft.read_on()
+                return draft, _Output(draft.parts())
             except StaleDraftError:
-                draft = Draft(self._journal_path, self._history, self._told)
-                continue
-            output = _Output(list(draft.parts()))
-            if not (self._auto and self._history == "inline" and output.size > INLINE_LIMIT):
-                return draft, output
-            self._history = "delta"
-            draft = Draft(self._journal_path, self._history, self._told)
+                pass
+            except TooLongError:
+                self._history = "delta"
+            draft = self._new_draft()
 
 
 class _Last:

@@ -120,8 +120,11 @@ class Exchange:
                 self._remember_failure()
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
-            asked = self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
-            self._streams = media in STREAM_TYPES or (status < 400 and asked and media != "application/json")
+            self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+
+    def _asked(self) -> bool:
+        """Whether a stream was asked for."""
+        return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
 
     def _remember_failure(self) -> None:
         _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
