@@ -333,6 +333,8 @@ def _message(message: Message) -> bytes:
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
 
+_encode_lines = json.JSONEncoder(ensure_ascii=False, separators=(",\n", ": ")).encode
+
 
 def _dump(value: Payload) -> bytes:
     """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
@@ -343,4 +345,8 @@ def _dump(value: Payload) -> bytes:
 
 
 def _members(document: dict[str, Payload]) -> bytes:
-    return b",\n".join(_dump(name) + b": " + _dump(value) for name, value in document.items())
+    """The members of the root, each on a line of its own, without the braces around them."""
+    try:
+        return _encode_lines(document)[1:-1].encode()
+    except UnicodeEncodeError:
+        return to_json(document)[1:-1].encode()

@@ -41,6 +41,8 @@ _OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "
 
 def to_json(value: object) -> str:
     """Write any value as JSON text on one line."""
+    if _is_plain(value):
+        return _dump(value)
     return attempt(lambda: _dump(plain(value)), lambda _: _dump(marked(value)))
 
 
@@ -67,6 +69,18 @@ def marked(value: object) -> dict[str, str]:
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return {"__type__": _safe(name)[:_LONGEST], "repr": _safe(_repr(value))[:_LONGEST]}
+
+
+def _is_plain(value: object, depth: int = 3) -> bool:
+    """Whether a value is surely plain already: a small one, such as the recorder's own facts."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii()  # type: ignore[attr-defined]
+    if kind is int:
+        return -(2**63) <= value < 2**64  # type: ignore[operator]
+    if kind is dict and depth:
+        return all(type(name) is str and name.isascii() and _is_plain(one, depth - 1) for name, one in value.items())  # type: ignore[attr-defined]
+    return value is None or kind is bool or (kind is float and bool(math.isfinite(value)))  # type: ignore[arg-type]
 
 
 class _Copier:
@@ -173,8 +187,7 @@ def _attributes(value: object) -> dict[str, object]:
     return {name: element for name, element in found if element is not absent and not callable(element)}
 
 
-def _dump(value: Payload) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def _encodes(text: str) -> bool:

@@ -26,13 +26,18 @@ from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Journal, now
 from trace_recorder.plain import members, to_json
 from trace_recorder.redact import Redaction, default_redactor
-from trace_recorder.snapshot import Snapshot, Writer
+from trace_recorder.snapshot import Snapshot, When, Writer
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable by which a process tells its children the id of its trajectory."""
 
-UNDER_WAY = frozenset({"llm_request", "llm_stream"})
-"""Kinds of records after which something more is to come at once."""
+SHOWN: Mapping[str, When] = {
+    "llm_request": "soon",
+    "llm_stream": "soon",
+    "llm_response": "in passing",
+    "llm_error": "in passing",
+}
+"""When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
 _STARTED = time.time()
 
@@ -73,7 +78,7 @@ class Run:
         self._begin = members(where | dict(about)), members(said)
         with self._lock:
             self._be_open()
-        self._writer.recorded()
+        self._writer.recorded("at once")
 
     def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
         """Write one record, then the document.
@@ -84,7 +89,7 @@ class Run:
         with self._lock:
             self._be_open()
             self._append(kind, members(about), said)
-        self._writer.recorded(under_way=kind in UNDER_WAY)
+        self._writer.recorded(SHOWN.get(kind, "at once"))
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
@@ -94,7 +99,7 @@ class Run:
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
             seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
             encoded.written(seq)
-        self._writer.recorded(under_way=kind in UNDER_WAY)
+        self._writer.recorded(SHOWN.get(kind, "at once"))
 
     def _be_open(self) -> None:
         if self.closed:

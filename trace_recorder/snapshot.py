@@ -1,13 +1,14 @@
 """Snapshots: the journal so far, written as the document, while the run goes on.
 
-A snapshot is written to a fresh temporary file and renamed over the last one: a reader never sees half of it, and
+A snapshot is written to a fresh temporary file and takes the last one's place: a reader never sees half of it, and
 the last good one is never harmed. It is a function of the journal alone, which is read from where the last snapshot
-stopped; interactions that have not changed since keep their serialised text.
+stopped (`draft.py`).
 
-While the document is small it is written with every record that tells of something that has happened, before the
-recording call returns. What is only under way, a request that waits, a part of a stream, is shown by a thread of
-its own within a twentieth of a second, if it still is under way then; so is all of a larger document, when fifty
-times the cost of its last writing has passed. At the end it is written always.
+While the document is small it is written before the recording call returns: for what the agent records itself always;
+for a captured call where that costs at most a fiftieth of the time since the last writing, as it does beside any
+model. What is only under way, and what comes faster than that, is shown by a thread of its own within a twentieth of a
+second; so is all of a larger document, when fifty times the cost of its last writing has passed. At the end it is
+written always.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from trace_recorder.draft import Draft, StaleDraftError, Told, TooLongError
 from trace_recorder.pieces import Piece
@@ -29,11 +31,16 @@ SMALL = 256 * 1024
 INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
 PATIENCE = 50
-"""A large document is written when this many times the cost of its last writing has passed."""
+"""What can wait is written when this many times the cost of the last writing has passed."""
+GIFTS = 3
+"""So many times in a run a small document is written for a captured call though it costs more than that."""
 GATHERED = 256 * 1024
 """New text is written in parts of about so many bytes."""
 SOON = 0.05
 """After how many seconds the document shows what is under way."""
+
+
+When = Literal["at once", "in passing", "soon"]
 
 
 class Snapshot:
@@ -170,7 +177,7 @@ def _length(part: bytes | Span) -> int:
 
 
 class Writer:
-    """Decides when the snapshot is written: at once while it is small, else by a thread that takes its time."""
+    """Decides when the snapshot is written: before a recording call returns, or by a thread that takes its time."""
 
     def __init__(self, snapshot: Snapshot, guarded: Callable[[Callable[[], None]], None]) -> None:
         self._snapshot = snapshot
@@ -180,16 +187,25 @@ class Writer:
         self._closed = False
         self._due = False
         self._idle = True
+        self._gifts = GIFTS
+        self._may = 0.0
 
-    def recorded(self, *, under_way: bool = False) -> None:
-        """Hear that a record was written, of something that has happened, or that is under way."""
-        if self._snapshot.size <= SMALL and not under_way:
+    def recorded(self, when: When) -> None:
+        """Hear that a record was written, and when the document is to show it."""
+        if self._snapshot.size <= SMALL and (when == "at once" or (when == "in passing" and self._is_affordable())):
             self._due = False
             self.save()
             return
         self._due = True
         if self._idle:
             self._wake_up()
+
+    def _is_affordable(self) -> bool:
+        """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
+        if time.perf_counter() >= self._may:
+            return True
+        self._gifts -= 1
+        return self._gifts >= 0
 
     def _wake_up(self) -> None:
         with self._wake:
@@ -200,7 +216,10 @@ class Writer:
 
     def save(self) -> None:
         """Write the document now, in the caller's thread."""
+        began = time.perf_counter()
         self._guarded(self._snapshot.write)
+        now = time.perf_counter()
+        self._may = now + PATIENCE * (now - began)
 
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
@@ -223,6 +242,5 @@ class Writer:
             pause = SOON
             if self._due:  # it may have been written meanwhile
                 self._due = False
-                began = time.perf_counter()
                 self.save()
-                pause = max(SOON, PATIENCE * (time.perf_counter() - began))
+                pause = max(SOON, self._may - time.perf_counter())
