@@ -38,13 +38,15 @@ def default_name(at: datetime) -> str:
     return f"trajectory_{at:%Y%m%d_%H%M%S}.json"
 
 
-def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
+def create(document: Path, *, own: bool, sync: bool, child: bool = False) -> tuple[Path, Journal]:
     """Create the journal, and the directory where it is missing; return where the document goes, and the journal.
 
-    With `own`, `document` is a path that the user gave. Raises TrajectoryPathError where nothing can be created.
+    With `own`, `document` is a path that the user gave; with `child`, to the process from which this one was forked,
+    whose run has that name or may get it: a child's has a number. Raises TrajectoryPathError where nothing can be
+    created.
     """
     try:
-        return _create(document, own=own, sync=sync)
+        return _create(document, own=own, sync=sync, child=child)
     except TrajectoryPathError:
         raise
     except OSError as error:
@@ -54,7 +56,7 @@ def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
         raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
 
 
-def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
+def _create(document: Path, *, own: bool, sync: bool, child: bool) -> tuple[Path, Journal]:
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -64,17 +66,18 @@ def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
         )
     if document.exists() and not document.is_file():
         raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(document))
-    _make_directory(document.parent, sync=sync)
-    if own:
+    make_directory(document.parent, sync=sync)
+    if own and not child:
         _move_aside(document)
-    for candidate in _numbered(document):
+    for candidate in itertools.islice(_numbered(document), int(own and child), None):
         if not candidate.exists():
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_of(candidate), sync=sync)
     raise AssertionError("unreachable: numbers do not end")
 
 
-def _make_directory(directory: Path, *, sync: bool) -> None:
+def make_directory(directory: Path, *, sync: bool) -> None:
+    """Make a directory, where it is missing, that excludes itself from version control."""
     if directory.is_dir():
         return
     missing = list(itertools.takewhile(lambda parent: not parent.exists(), (directory, *directory.parents)))

@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from trace_recorder import paths
+from trace_recorder import paths, process
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Failure, Guard
-from trace_recorder.journal import Journal, now
+from trace_recorder.guard import Guard
+from trace_recorder.journal import Journal
 from trace_recorder.plain import handed_over, members, plain, to_json
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
@@ -36,7 +36,6 @@ logger = logging.getLogger("trace_recorder")
 Client = TypeVar("Client")
 DIRECTORY = "trajectories"
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
-_recorders: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
 running: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
 
 
@@ -89,9 +88,10 @@ class TrajectoryRecorder:
         self._run: Run | None = None
         self._ended = False
         self._parent: str | None = None
+        self._is_child = False
         self._token: Token[TrajectoryRecorder | None] | None = None
         self._warned = False
-        _recorders.add(self)
+        process.members.add(self)
 
     # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,7 +176,8 @@ class TrajectoryRecorder:
             del about["task"]
             run.start(about, said, self._parent)
         running.add(self)
-        weakref.finalize(self, _interrupt, run)
+        process.opened(run.trajectory_id)
+        weakref.finalize(self, _interrupt, run).atexit = False
 
     def _close(
         self,
@@ -190,6 +191,7 @@ class TrajectoryRecorder:
         if current.get() is self:
             current.set(None)
         if self._run is not None:
+            process.closed(self._run.trajectory_id)
             about = {"status": status, "success": success}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
 
@@ -197,7 +199,7 @@ class TrajectoryRecorder:
         if self._reserved is None:
             own = self._own_path is not None
             path = self._own_path or self._directory / paths.default_name(datetime.now())  # noqa: DTZ005 - local time
-            self._reserved = paths.create(path.absolute(), own=own, sync=self._sync)
+            self._reserved = paths.create(path.absolute(), own=own, child=self._is_child, sync=self._sync)
             weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
@@ -287,7 +289,7 @@ class TrajectoryRecorder:
     def _append(self, kind: str, what: str, about: Mapping[str, object], said: Mapping[str, object]) -> None:
         run = self._run_for(what)
         if run is not None:
-            with self._guard(f"record a {kind}"):
+            with self._guard(f"record {'an' if kind[0] in 'aeiou' else 'a'} {kind}"):
                 run.append(kind, about, members(said))
 
     def save_trajectory(self) -> None:
@@ -314,8 +316,8 @@ class TrajectoryRecorder:
         return None
 
     def is_running(self) -> bool:
-        """Whether a run is open."""
-        return self._run is not None and not self._run.closed
+        """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
+        return not self._run.closed if self._run else self._parent is not None and not self._ended
 
     def context(self) -> dict[str, Payload]:
         """Of which agent and step a call made now is."""
@@ -323,7 +325,7 @@ class TrajectoryRecorder:
 
     def note_gap(self, what: str, why: str) -> None:
         """Have it on file that something was not recorded."""
-        self._guard.failures.append(Failure(now(), what, why))
+        self._guard.keep(what, why)
 
     # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -352,6 +354,8 @@ class TrajectoryRecorder:
     def forked(self) -> None:
         """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
         self._lock = threading.RLock()
+        self._is_child = True
+        self._guard.forget()
         if self._run is not None and not self._run.closed:
             self._parent = self._run.trajectory_id
             self._run.abandon()
@@ -359,12 +363,17 @@ class TrajectoryRecorder:
         if self._reserved is not None:
             self._reserved[1].close()
             self._reserved = None
-        running.discard(self)
+
+    def exiting(self) -> None:
+        """Have everything on file before the interpreter ends."""
+        if self._run is not None:
+            self._run.exit()
 
 
 def _interrupt(run: Run) -> None:
-    """Close a run whose recorder is gone, or whose process ends, without finalize."""
-    if run.pid == os.getpid():
+    """Close a run whose recorder is gone without finalize."""
+    if not run.closed and run.pid == os.getpid():
+        process.closed(run.trajectory_id)
         run.finish({"status": "interrupted"})
 
 
@@ -384,12 +393,3 @@ def _said_in_words(error: object) -> Payload:
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
-
-
-def _forked() -> None:
-    for recorder in list(_recorders):
-        recorder.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 import time
 import zlib
@@ -92,6 +93,7 @@ class Exchange:
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
+        self.run.hold(self)
         self.run.learn(headers.secrets(sent.headers))
         about = self._about() | known(
             api=sent.endpoint.api,
@@ -136,6 +138,8 @@ class Exchange:
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire."""
+        if self._done or self.run.abandoned:
+            return
         with self.run.guard("record a part of a response"), self._lock:
             now = time.perf_counter()
             self._last = now
@@ -160,7 +164,13 @@ class Exchange:
     def beat(self) -> None:
         """Write what has waited for a second."""
         with self.run.guard("record a part of a response"):
-            self.flush()
+            if not self._done:
+                self.flush()
+
+    def cut_off(self) -> None:
+        """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
+        if self._status:
+            self._end("record a response that goes on", "the run ended", None)
 
     def flush(self, *, last: bool = False) -> None:
         """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
@@ -202,6 +212,8 @@ class Exchange:
             self.closed("the caller closed it")
 
     def _end(self, what: str, why: str | None, error: BaseException | None) -> None:
+        if self._done or self.run.abandoned or sys.is_finalizing():  # asked before the lock: see `Run.append`
+            return
         with self.run.guard(what), self._lock:
             if self._finish():
                 if error is not None:
@@ -231,6 +243,7 @@ class Exchange:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
         pulse.forget(self)
+        self.run.let_go(self)
         return first
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
