@@ -175,6 +175,8 @@ class Journal:
         at, size = 0, self.size
         while at < size:
             at += os.write(fd, os.pread(self._fd, min(size - at, _COPIED), at))
+        if self.sync:
+            os.fsync(fd)
 
     def discard_if_empty(self) -> None:
         """Remove the file, if nothing was ever written to it, and it is open, in the process that made it."""
@@ -199,8 +201,6 @@ def _create(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
         if fcntl is not None:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fill(fd)
-        if sync:
-            os.fsync(fd)
         take_name(temporary, path)
     except BaseException:
         os.close(fd)

@@ -26,7 +26,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
 from trace_recorder.journal import Journal
-from trace_recorder.plain import handed_over, members, plain, to_json
+from trace_recorder.plain import error_of, handed_over, listed, members, plain, to_json
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -147,7 +147,7 @@ class TrajectoryRecorder:
             if error is None:
                 self._close("completed")
             else:
-                self._close("failed", success=False, error=_said(error))
+                self._close("failed", success=False, error=error_of(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -199,7 +199,10 @@ class TrajectoryRecorder:
         if self._reserved is None:
             own = self._own_path is not None
             path = self._own_path or self._directory / paths.default_name(datetime.now())  # noqa: DTZ005 - local time
-            self._reserved = paths.create(path.absolute(), own=own, child=self._is_child, sync=self._sync)
+            parent = self._parent or process.parent()
+            self._reserved = paths.create(
+                path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
+            )
             weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
@@ -229,10 +232,10 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an LLM interaction"):
-            error = _said(response) if isinstance(response, BaseException) else None
+            error = error_of(response) if isinstance(response, BaseException) else None
             about = {"interaction_id": run.next_id(), "provider": provider, "model": model, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
-            body = {"messages": _listed(messages), "tools": _listed(tools)}
+            body = {"messages": listed(messages), "tools": listed(tools)}
             run.append_body("llm_interaction", about, members(said), to_json(body).encode())
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
@@ -258,12 +261,12 @@ class TrajectoryRecorder:
             about = {"step_number": step_number, "state": state, **self.context()}
             said = {
                 "llm_response": handed_over(llm_response),
-                "tool_calls": None if tool_calls is None else _listed(tool_calls),
-                "tool_results": None if tool_results is None else _listed(tool_results),
+                "tool_calls": None if tool_calls is None else listed(tool_calls),
+                "tool_results": None if tool_results is None else listed(tool_results),
                 "reflection": reflection,
                 "error": _said_in_words(error),
             }
-            body = {"llm_messages": None if llm_messages is None else _listed(llm_messages)}
+            body = {"llm_messages": None if llm_messages is None else listed(llm_messages)}
             run.append_body("agent_step", about, members(said), to_json(body).encode())
 
     def reward(
@@ -343,6 +346,14 @@ class TrajectoryRecorder:
         """Where the document is, as a string."""
         return str(self.trajectory_path)
 
+    def child_environment(self) -> dict[str, str]:
+        """The environment for a program that this run starts, whose own runs are linked to it then.
+
+        It is needed only while several runs are open: of one alone, the process's environment says as much.
+        """
+        run = self._run_for("child_environment()")
+        return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
+
     def __bool__(self) -> bool:
         """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
         return True
@@ -375,15 +386,6 @@ def _interrupt(run: Run) -> None:
     if not run.closed and run.pid == os.getpid():
         process.closed(run.trajectory_id)
         run.finish({"status": "interrupted"})
-
-
-def _listed(value: object) -> list[Payload]:
-    copied = handed_over(value)
-    return copied if isinstance(copied, list) else [] if copied is None else [copied]
-
-
-def _said(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": str(error)}
 
 
 def _said_in_words(error: object) -> Payload:

@@ -21,7 +21,7 @@ from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import members, to_json
+from trace_recorder.plain import error_of, members, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url
@@ -134,7 +134,7 @@ class Exchange:
             if self._finish():
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", about, members(_error_of(error)))
+                self.run.append("llm_error", about, members(error_of(error)))
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire."""
@@ -221,7 +221,7 @@ class Exchange:
                 about, said = self._stream_members(why) if self._streams else self._plain_members(why)
                 broken = error is not None and about["complete"] is False
                 about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
-                more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
+                more = known(headers=self._headers, error=error_of(error) if error and broken else None)
                 self.run.append("llm_response", about, f"{members(more)},{said}")
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
@@ -254,10 +254,6 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
-
-
-def _error_of(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": str(error)}
 
 
 def _in_words(error: BaseException) -> str:
