@@ -8,6 +8,7 @@ to the process that opened it.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import platform
 import socket
@@ -16,10 +17,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Protocol
 from weakref import WeakValueDictionary
+from zlib import crc32
 
 from trace_recorder import paths, process
 from trace_recorder.conversation import known
@@ -69,8 +73,10 @@ class Run:
         self._exiting = False
         self._put_back_again = 0.0
         self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
-        snapshot = Snapshot(journal.path, document, history, sync=journal.sync, in_place=journal.is_in_place)
-        self._writer = Writer(snapshot, self._guarded)
+        self._document = document
+        self._close_when_written = False
+        self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
+        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
@@ -117,7 +123,7 @@ class Run:
         self._recorded(under_way=kind in UNDER_WAY)
 
     def _recorded(self, *, under_way: bool = False) -> None:
-        with self.guard("write the document", costs_record=False):
+        with self.guard("have the document written", costs_record=False):
             if not self._exiting:
                 self._writer.recorded(under_way=under_way)
             elif not under_way:  # no thread can be started any more that would do it
@@ -140,6 +146,7 @@ class Run:
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.put_back()
+            self._put_back_again = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
@@ -186,8 +193,21 @@ class Run:
             self._writer.save()
 
     def _guarded(self, write: Callable[[], None]) -> None:
-        with self.guard("write the document", costs_record=False):
-            write()
+        try:
+            with self.guard("write the document", costs_record=False):
+                write()
+        finally:
+            if self._close_when_written:
+                self._journal.close()
+
+    def _is_writing(self) -> bool:
+        """Whether this is called in the middle of writing the document, as by a signal's handler."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is Run._guarded.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
 
     def finish(self, about: Mapping[str, object], said: Mapping[str, object] | None = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
@@ -201,7 +221,18 @@ class Run:
             self._end(about, said or {})
             self.closed = True
         self._writer.close()
-        self._journal.close()
+        if self._is_writing():
+            self._write_aside()
+            self._close_when_written = True
+        else:
+            self._journal.close()
+
+    def _write_aside(self) -> None:
+        """Write the last document while another is half written: it stays if the handler that is here never returns."""
+        with self.guard("write the document", costs_record=False):
+            aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
+            self._snapshot(aside).write()
+            aside.replace(self._document)
 
     def exit(self) -> None:
         """Say that the interpreter ends, in a last record and a snapshot, but stay open.
@@ -220,7 +251,8 @@ class Run:
     def _end(self, about: Mapping[str, object], said: Mapping[str, object]) -> None:
         with self.guard("record the end of the run"):
             self.guard.settle()
-            self._put_back_again = 0.0
+            unasked = about["status"] == "interrupted"  # a directory that the agent removed in the end stays removed
+            self._put_back_again = math.inf if unasked else 0.0
             self._be_open()
             timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
             self._append("finalize", members(timed), members(said))
