@@ -74,7 +74,7 @@ class Run:
         self._put_back_again = 0.0
         self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
         self._document = document
-        self._close_when_written = False
+        self._closing_thread = 0
         self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
         self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
 
@@ -125,9 +125,27 @@ class Run:
     def _recorded(self, *, under_way: bool = False) -> None:
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
-                self._writer.recorded(under_way=under_way)
+                self._use_writer(partial(self._writer.recorded, under_way=under_way))
             elif not under_way:  # no thread can be started any more that would do it
-                self._writer.save()
+                self._use_writer(self._writer.save)
+
+    def _use_writer(self, use: Callable[[], None]) -> None:
+        """Have the writer do something, and close the run if a signal's handler ended it in the middle of that."""
+        try:
+            use()
+        finally:
+            if self._closing_thread == threading.get_ident() and not self._is_using_writer():
+                self._closing_thread = 0
+                self._close_files()
+
+    def _is_using_writer(self) -> bool:
+        """Whether the caller was called in the middle of that, in this thread: as a signal's handler is."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
 
     def _be_open(self) -> None:
         if self.closed:
@@ -190,24 +208,11 @@ class Run:
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
-            self._writer.save()
+            self._use_writer(self._writer.save)
 
     def _guarded(self, write: Callable[[], None]) -> None:
-        try:
-            with self.guard("write the document", costs_record=False):
-                write()
-        finally:
-            if self._close_when_written:
-                self._journal.close()
-
-    def _is_writing(self) -> bool:
-        """Whether this is called in the middle of writing the document, as by a signal's handler."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code is Run._guarded.__code__ and frame.f_locals.get("self") is self:
-                return True
-            frame = frame.f_back
-        return False
+        with self.guard("write the document", costs_record=False):
+            write()
 
     def finish(self, about: Mapping[str, object], said: Mapping[str, object] | None = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
@@ -220,15 +225,21 @@ class Run:
                 return
             self._end(about, said or {})
             self.closed = True
-        self._writer.close()
-        if self._is_writing():
+        if self._is_using_writer():
             self._write_aside()
-            self._close_when_written = True
+            self._closing_thread = threading.get_ident()
         else:
-            self._journal.close()
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self._writer.close()
+        self._journal.close()
 
     def _write_aside(self) -> None:
-        """Write the last document while another is half written: it stays if the handler that is here never returns."""
+        """Write the last document where this thread may have another half written, and may never return to it.
+
+        The writer is not waited for: it may be waiting for what this thread holds.
+        """
         with self.guard("write the document", costs_record=False):
             aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
             self._snapshot(aside).write()

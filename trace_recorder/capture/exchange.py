@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from trace_recorder.run import Run
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
+PATIENCE = 1.0
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
@@ -163,14 +165,25 @@ class Exchange:
 
     def beat(self) -> None:
         """Write what has waited for a second."""
-        with self.run.guard("record a part of a response"):
-            if not self._done:
+        with self.run.guard("record a part of a response"), self._held() as is_held:
+            if is_held and not self._done:
                 self.flush()
 
     def cut_off(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
-        if self._status:
-            self._end("record a response that goes on", "the run ended", None)
+        with self._held() as is_held:
+            if is_held and self._status:
+                self._end("record a response that goes on", "the run ended", None)
+
+    @contextmanager
+    def _held(self) -> Iterator[bool]:
+        """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
+        held = self._lock.acquire(timeout=PATIENCE)
+        try:
+            yield held
+        finally:
+            if held:
+                self._lock.release()
 
     def flush(self, *, last: bool = False) -> None:
         """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
