@@ -99,6 +99,42 @@ def test_failures_do_not_fill_the_memory() -> None:
     assert (guard.count, len(guard.failures), guard.failures[0].why) == (1500, 1000, "ValueError: 500")
 
 
+def test_failures_that_cost_no_record_are_counted_together() -> None:
+    """The first is told when it can be; how often it came again, when it is over or another comes."""
+    guard = Guard()
+
+    def fail(what: str, times: int) -> None:
+        for _ in range(times):
+            with guard(what, costs_record=False):
+                raise OSError("full")
+
+    def tell() -> list[str]:
+        told = [f"{one.what}: {one.in_words()}" for one in guard.failures]
+        for one in guard.failures:
+            one.told = one.times
+        guard.failures.clear()
+        return told
+
+    fail("write", 3)
+    told = [tell()]
+    fail("write", 2)
+    told.append(tell())
+    with guard("write", costs_record=False):
+        pass
+    told.append(tell())
+    fail("write", 1)
+    fail("replace", 1)
+    told.append(tell())
+
+    assert told == [
+        ["write: OSError: full (3 times)"],
+        [],
+        ["write: OSError: full (2 more)"],
+        ["write: OSError: full", "replace: OSError: full"],
+    ]
+    assert guard.count == 7
+
+
 @pytest.fixture
 def broken_log() -> Iterator[None]:
     """A handler of the user's that raises for every record, as some that hand records on do."""

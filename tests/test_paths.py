@@ -45,6 +45,8 @@ def tasks(directory: Path) -> dict[str, str]:
         ("run", "run", "run.journal.jsonl"),
         ("run.v1", "run.v1", "run.v1.journal.jsonl"),
         ("a.b.json", "a.b.json", "a.b.jsonl"),
+        ("run.journal.jsonl", "run", "run.journal.jsonl"),
+        ("run.journal.json", "run.journal.json", "run.journal.json.journal.jsonl"),
     ],
 )
 def test_a_document_and_its_journal_know_each_other(given: str, document: str, journal: str) -> None:
@@ -152,11 +154,11 @@ def test_a_document_alone_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
-    """A path without a suffix and the same path with one are two runs, each with its own journal."""
-    without = run(tmp_path / "run", "without").trajectory_path
-    suffixed = run(tmp_path / "run.json", "with").trajectory_path
+    """A path without a suffix and the same path with one are runs of their own, each with its own journal."""
+    names = ["run", "run.json", "run.journal", "run.journal.json", "run.journal.json.journal.json"]
+    documents = [run(tmp_path / name, name).trajectory_path for name in names]
 
-    assert (load(without).task, load(suffixed).task) == ("without", "with")
+    assert [(one.name, load(one).task) for one in documents] == [(name, name) for name in names]
 
 
 @pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])

@@ -330,15 +330,16 @@ def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> 
 
 
 def test_a_directory_that_is_deleted_under_a_run_does_not_reach_the_agent(tmp_path: Path) -> None:
-    """Where the files are gone, recording goes on and ends without an exception."""
+    """Where the files are gone, recording goes on, and all of it is in files that are made again."""
     recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     recorder.start()
+    recorder.record_agent_step(1, "thinking")
     shutil.rmtree(tmp_path / "runs")
 
-    recorder.record_agent_step(1, "thinking")
+    recorder.record_agent_step(2, "thinking")
     recorder.finalize()
 
-    assert list(tmp_path.iterdir()) == []
+    assert (steps(recorder), agrees(recorder)) == ([1, 2], True)
 
 
 def test_a_run_whose_files_were_moved_away_does_not_write_over_another(tmp_path: Path) -> None:

@@ -97,6 +97,10 @@ class Draft:
         self._of_calls, self._of_steps = Tally(), Tally()
         self._spool: IO[bytes] | None = None
 
+    def is_in_place(self) -> bool:
+        """Whether the file that is read still has the journal's name: a removed one is made again."""
+        return os.path.samestat(os.fstat(self._fd), self._path.stat())
+
     def close(self) -> None:
         """Give back the descriptor of the journal."""
         if self._fd >= 0:

@@ -2,16 +2,18 @@
 
 `attempt` holds the package's only blind `except`. `Guard` stands wherever recording touches the agent: it lets the
 agent go on, logs a failure once a kind, counts it, and keeps it as a gap until it can be written. Ctrl-C,
-cancellation and other exits are not failures of recording and pass.
+cancellation and other exits are not failures of recording and pass; so does what a signal's handler raised, whatever
+it is. A failure that costs no record, such as of the document, is a gap when it begins, and one that counts the rest.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import TypeVar
 
 from trace_recorder.journal import now
@@ -26,16 +28,57 @@ def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Res
     try:
         return function()
     except Exception as error:  # noqa: BLE001 - the one place: code that is not ours may raise anything
+        if came_by_signal(error):
+            raise
         return otherwise(error)
 
 
-@dataclass(frozen=True, slots=True)
+def came_by_signal(error: BaseException) -> bool:
+    """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance."""
+    handlers = None
+    at = error.__traceback__
+    while at is not None:
+        handlers = handlers or _handlers()
+        if at.tb_frame.f_code in handlers:
+            return True
+        at = at.tb_next
+    return False
+
+
+def _handlers() -> set[CodeType | None]:
+    return {_code_of(signal.getsignal(number)) for number in _SIGNALS} - {None}
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """The code that runs when a handler is called: a function, a method, a partial, or an object that can be called."""
+    handler = getattr(handler, "func", handler)
+    called = getattr(type(handler), "__call__", None)  # noqa: B004 - it is the method that is wanted
+    for candidate in (handler, getattr(handler, "__func__", None), called):
+        code = getattr(candidate, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
+
+
+_SIGNALS = tuple(signal.valid_signals())
+
+
+@dataclass(slots=True)
 class Failure:
-    """Something that could not be recorded: what, why, and when."""
+    """Something that could not be recorded: what, why, when, how often; and how often of that is on file."""
 
     time: str
     what: str
     why: str
+    times: int = 1
+    told: int = 0
+
+    def in_words(self) -> str:
+        """Why, and how often since it was told."""
+        new = self.times - self.told
+        if self.told:
+            return f"{self.why} ({new} more)"
+        return f"{self.why} ({new} times)" if new > 1 else self.why
 
 
 class Guard:
@@ -51,37 +94,69 @@ class Guard:
         self.strict = strict
         self.count = 0
         self.failures: deque[Failure] = deque(maxlen=1000)
+        self._last: Failure | None = None
         self._logged: set[str] = set()
 
-    def __call__(self, what: str) -> _Guarded:
+    def __call__(self, what: str, *, costs_record: bool = True) -> _Guarded:
         """Guard a block; `what` completes "could not …"."""
-        return _Guarded(self, what)
+        return _Guarded(self, what, costs_record)
 
-    def note(self, what: str, error: BaseException) -> None:
+    def note(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
         """Count a failure, keep it for the file, and log it if it is the first of its kind."""
         why = attempt(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
-        self.failures.append(Failure(now(), what, why))
+        self.keep(what, why, costs_record=costs_record)
         kind = f"{what}: {type(error).__name__}"
         if kind not in self._logged and len(self._logged) < 100:
             self._logged.add(kind)
             message = "could not %s: %s (the agent is not affected; logged once)"
             attempt(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
 
+    def keep(self, what: str, why: str, *, costs_record: bool = True) -> None:
+        """Keep a failure for the file; where none of them costs a record, those that follow one are counted with it."""
+        last = self._last
+        if last is not None and (last.what, last.why) == (what, why):
+            last.time, last.times = (now() if last.told else last.time), last.times + 1
+            return
+        failure = Failure(now(), what, why)
+        if not costs_record:
+            self.settle()
+            self._last = failure
+        self.failures.append(failure)
+
+    def settle(self, what: str | None = None) -> None:
+        """Hear that a failure which costs no record is over, if it was of `what`: how often it came can be told."""
+        last = self._last
+        if last is None or what not in {None, last.what}:
+            return
+        self._last = None
+        if 0 < last.told < last.times:
+            self.failures.append(last)
+
+    def forget(self) -> None:
+        """Leave what is not on file yet to another process, in which it happened."""
+        self._last = None
+        self.failures.clear()
+
 
 class _Guarded:
-    __slots__ = ("_guard", "_what")
+    __slots__ = ("_costs_record", "_guard", "_what")
 
-    def __init__(self, guard: Guard, what: str) -> None:
+    def __init__(self, guard: Guard, what: str, costs_record: bool) -> None:  # noqa: FBT001 - see `Guard`
         self._guard = guard
         self._what = what
+        self._costs_record = costs_record
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        if not isinstance(error, Exception):
+        if error is None:
+            if not self._costs_record:
+                self._guard.settle(self._what)
             return False
-        self._guard.note(self._what, error)
+        if not isinstance(error, Exception) or came_by_signal(error):
+            return False
+        self._guard.note(self._what, error, costs_record=self._costs_record)
         return not self._guard.strict

@@ -15,7 +15,7 @@ import os
 import re
 import socket
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -41,6 +41,8 @@ _LINE_BEGIN = '{"seq":'
 _LINE_START = _LINE_BEGIN.encode()
 _DAMAGED = "not a record, or its CRC does not match"
 _TORN = "the file ends in the middle of a record"
+_COPIED = 1 << 20
+"""How many bytes are copied at once."""
 _TRIES = 8
 """At how many places before an end a record may begin; more than one only where a record holds another."""
 _MARK = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
@@ -76,7 +78,7 @@ class BadLine:
 
 
 class Journal:
-    """The writer of one journal file, which it holds locked for its lifetime."""
+    """The writer of one journal file, which it holds locked for its lifetime. Not thread-safe."""
 
     def __init__(self, fd: int, path: Path, *, sync: bool = False) -> None:
         self.path = path
@@ -84,6 +86,7 @@ class Journal:
         self._fd = fd
         self.sync = sync
         self._torn = False
+        self._pending: tuple[int, int, int] | None = None
         self._pid = os.getpid()
 
     @classmethod
@@ -92,21 +95,7 @@ class Journal:
 
         Raises FileExistsError where the name is taken. With `sync`, the directory entry is on disk on return.
         """
-        temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
-        try:
-            if fcntl is not None:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            take_name(temporary, path)
-        except BaseException:
-            os.close(fd)
-            raise
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                temporary.unlink()
-        if sync:
-            sync_directory(path.parent)
-        return cls(fd, path, sync=sync)
+        return cls(_create(path, lambda _: None, sync=sync), path, sync=sync)
 
     def append(self, kind: str, data: str, time: str) -> tuple[int, int]:
         """Write one record and return its (seq, crc); `data` is its JSON text, on one line.
@@ -114,40 +103,50 @@ class Journal:
         On return the record has left the process: it survives `kill -9`; with `sync`, power loss. Raises OSError
         where the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
         """
-        seq = self.next_seq
         if _LINE_BEGIN in data:  # what somebody said must not look like a record, whatever becomes of this line
             data = data.replace(_LINE_BEGIN, "{ " + _LINE_BEGIN[1:])
-        head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{data}'.encode()
-        crc = crc32(head)
-        self.next_seq = seq + 1  # before the write: Ctrl-C behind it must not give one number twice
-        try:
-            self._write(b'%s,"crc":"%08x"}\n' % (head, crc))
-        except OSError:
-            self.next_seq = seq
-            raise
-        return seq, crc
-
-    def _write(self, line: bytes) -> None:
-        if self._torn:
-            line = b"\n" + line
-        before = self.size
-        try:
+        while True:
+            self._settle()
+            seq, before = self.next_seq, self.size
+            head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{data}'.encode()
+            crc = crc32(head)
+            line = b'%s%s,"crc":"%08x"}\n' % (b"\n" if self._torn else b"", head, crc)
+            pending = seq, before, len(line)
+            if self.next_seq == seq:  # else a signal's handler, or the garbage collector, recorded something meanwhile
+                break
+        try:  # from here to the write there is no call, at whose end Python would look for signals
+            self._pending, self.next_seq = pending, seq + 1
             written = os.write(self._fd, line)
-            if written == len(line) and self.sync:
+            if written != len(line):
+                what = f"only {written} of {len(line)} bytes of a record could be written to {self.path}"
+                raise OSError(what)  # noqa: TRY301 - it is handled as the system's own
+            if self.sync:
                 os.fsync(self._fd)
         except OSError:
-            self._repair(before)
+            self._take_back(*pending)
             raise
-        if written != len(line):
-            self._repair(before)
-            raise OSError(f"only {written} of {len(line)} bytes of a record could be written to {self.path}")
-        self._torn = False
+        self._torn, self._pending = False, None
+        return seq, crc
 
-    def _repair(self, size: int) -> None:
-        try:
-            os.ftruncate(self._fd, size)
-        except OSError:
-            self._torn = True
+    def _take_back(self, _: int, before: int, length: int) -> None:
+        with contextlib.suppress(OSError):
+            if self.size <= before + length:
+                os.ftruncate(self._fd, before)
+        with contextlib.suppress(OSError):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Ask the system what became of a write that did not return: an error or Ctrl-C may have come with it."""
+        if self._pending is None:
+            return
+        seq, before, length = self._pending
+        written = self.size - before
+        if written == length:
+            self._torn = False
+        else:
+            self._torn = self._torn or written != 0
+            self.next_seq = seq  # there is no such record, and there must be no hole
+        self._pending = None
 
     @property
     def size(self) -> int:
@@ -158,11 +157,33 @@ class Journal:
         """Whether the file still has its name: it may have been moved or removed, and another taken its place."""
         return self._fd >= 0 and _is_named(self.path, self._fd)
 
+    def is_removed(self) -> bool:
+        """Whether the file has no name at all any more: it is gone when it is closed."""
+        return self._fd >= 0 and os.fstat(self._fd).st_nlink == 0
+
+    def put_back(self) -> None:
+        """Give a removed file its name again, with all that was ever written to it. Raises OSError where it cannot.
+
+        Raises FileExistsError where another has taken the name.
+        """
+        if self.path.exists():  # asked before everything is copied
+            raise FileExistsError(f"{self.path} was removed, and another file has its name")
+        self._fd, old = _create(self.path, self._copy_to, sync=self.sync), self._fd
+        os.close(old)
+
+    def _copy_to(self, fd: int) -> None:
+        at, size = 0, self.size
+        while at < size:
+            at += os.write(fd, os.pread(self._fd, min(size - at, _COPIED), at))
+        if self.sync:
+            os.fsync(fd)
+
     def discard_if_empty(self) -> None:
         """Remove the file, if nothing was ever written to it, and it is open, in the process that made it."""
         if self._fd >= 0 and self.size == 0 and self._pid == os.getpid():
-            with contextlib.suppress(FileNotFoundError):
-                self.path.unlink()
+            if self.is_in_place():
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.unlink()
             self.close()
 
     def close(self) -> None:
@@ -170,6 +191,26 @@ class Journal:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def _create(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
+    """Create a file exclusively, locked and filled before it can be seen."""
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fill(fd)
+        take_name(temporary, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+    if sync:
+        sync_directory(path.parent)
+    return fd
 
 
 def sync_directory(directory: Path) -> None:

@@ -9,27 +9,40 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
-from trace_recorder.journal import Journal, held, sync_directory
+from trace_recorder.journal import Journal, Record, held, read, sync_directory
 from trace_recorder.renaming import take_name
+
+_OTHER = ".journal.jsonl"
+"""What follows the name of a document that does not end in `.json`, or would share the journal of one that does not."""
+_LEFT = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
+"""Temporary names: of a document that is being written by a process, and of a journal that is being created."""
+_LEFT_SECONDS = 60.0
+"""How old a temporary file is, at least, that may be of a host, or a container, whose processes cannot be asked for."""
 
 
 def journal_of(document: Path) -> Path:
     """Where the journal stands that belongs to a document; to a journal, itself."""
     if document.suffix == ".jsonl":
         return document
-    if document.suffix == ".json":
+    if document.suffix == ".json" and not document.name.endswith(".journal.json"):
         return document.with_suffix(".jsonl")
-    return document.with_name(document.name + ".journal.jsonl")
+    return document.with_name(document.name + _OTHER)
 
 
 def document_of(path: Path) -> Path:
     """Where the document stands for a path that the user gave, which may be that of the journal."""
+    if path.name.endswith(_OTHER) and path.name != _OTHER:
+        return path.with_name(path.name.removesuffix(_OTHER))
     return path.with_suffix(".json") if path.suffix == ".jsonl" else path
 
 
@@ -38,13 +51,17 @@ def default_name(at: datetime) -> str:
     return f"trajectory_{at:%Y%m%d_%H%M%S}.json"
 
 
-def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
+def create(
+    document: Path, *, own: bool, sync: bool, child: bool = False, parent: str | None = None
+) -> tuple[Path, Journal]:
     """Create the journal, and the directory where it is missing; return where the document goes, and the journal.
 
-    With `own`, `document` is a path that the user gave. Raises TrajectoryPathError where nothing can be created.
+    With `own`, `document` is a path that the user gave; with `child`, to the process from which this one was forked,
+    whose run has that name or may get it: a child's has a number. So has one whose `parent`, the id of a run of
+    another process, has the name. Raises TrajectoryPathError where nothing can be created.
     """
     try:
-        return _create(document, own=own, sync=sync)
+        return _create(document, own=own, sync=sync, child=child, parent=parent)
     except TrajectoryPathError:
         raise
     except OSError as error:
@@ -54,7 +71,7 @@ def create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
         raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
 
 
-def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
+def _create(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -64,17 +81,19 @@ def _create(document: Path, *, own: bool, sync: bool) -> tuple[Path, Journal]:
         )
     if document.exists() and not document.is_file():
         raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(document))
-    _make_directory(document.parent, sync=sync)
-    if own:
+    make_directory(document.parent, sync=sync)
+    _sweep(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
+    if own and not child and not _is_of(parent, journal_of(document)):
         _move_aside(document)
-    for candidate in _numbered(document):
+    for candidate in itertools.islice(_numbered(document), int(own and child), None):
         if not candidate.exists():
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_of(candidate), sync=sync)
     raise AssertionError("unreachable: numbers do not end")
 
 
-def _make_directory(directory: Path, *, sync: bool) -> None:
+def make_directory(directory: Path, *, sync: bool) -> None:
+    """Make a directory, where it is missing, that excludes itself from version control."""
     if directory.is_dir():
         return
     missing = list(itertools.takewhile(lambda parent: not parent.exists(), (directory, *directory.parents)))
@@ -83,6 +102,50 @@ def _make_directory(directory: Path, *, sync: bool) -> None:
         file.write("*\n")
     for made in missing if sync else ():
         sync_directory(made.parent)
+
+
+def _is_of(run: str | None, journal: Path) -> bool:
+    """Whether a journal is of the run that has this id."""
+    if run is None or not journal.is_file():
+        return False
+    with journal.open("rb") as file:
+        first = next(read(file.readline()), None)
+    return isinstance(first, Record) and first.data.get("trajectory_id") == run
+
+
+_swept: set[Path] = set()
+
+
+def _sweep(directory: Path, crc: str) -> None:
+    """Remove, once a process, what was left by processes that were killed while they wrote a file."""
+    if directory in _swept:
+        return
+    _swept.add(directory)
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            found = _LEFT.fullmatch(entry.name)
+            if found and not _lives(found["pid"]) and (found["crc"] == crc or _is_old(entry)):
+                with suppress(OSError):
+                    os.unlink(entry)  # noqa: PTH108 - an entry is no Path
+
+
+def _lives(pid: str | None) -> bool:
+    """Whether there is a process of this id on this host; of nobody's id: no."""
+    if pid is None:
+        return False
+    if os.name == "nt":  # there, to ask would be to end it
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_old(entry: os.DirEntry[str]) -> bool:
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFT_SECONDS
 
 
 def _numbered(document: Path) -> Iterator[Path]:

@@ -64,6 +64,17 @@ def handed_over(value: object) -> Payload:
     return _Copier().copy(value, 0, (), opens=True)
 
 
+def listed(value: object) -> list[Payload]:
+    """Copy a list of such values; one alone is a list of one, None an empty list."""
+    copied = handed_over(value)
+    return copied if isinstance(copied, list) else [] if copied is None else [copied]
+
+
+def error_of(error: BaseException) -> dict[str, str]:
+    """An exception as records state it."""
+    return {"type": type(error).__name__, "message": str(error)}
+
+
 def marked(value: object) -> dict[str, str]:
     """Describe a value that JSON has no word for: its class and its repr, both shortened where they are long."""
     kind = type(value)

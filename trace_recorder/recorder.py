@@ -20,13 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from trace_recorder import paths
+from trace_recorder import paths, process
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Failure, Guard
-from trace_recorder.journal import Journal, now
-from trace_recorder.plain import handed_over, members, plain, to_json
+from trace_recorder.guard import Guard
+from trace_recorder.journal import Journal
+from trace_recorder.plain import error_of, handed_over, listed, members, plain, to_json
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -36,7 +36,6 @@ logger = logging.getLogger("trace_recorder")
 Client = TypeVar("Client")
 DIRECTORY = "trajectories"
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
-_recorders: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
 running: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
 
 
@@ -89,9 +88,10 @@ class TrajectoryRecorder:
         self._run: Run | None = None
         self._ended = False
         self._parent: str | None = None
+        self._is_child = False
         self._token: Token[TrajectoryRecorder | None] | None = None
         self._warned = False
-        _recorders.add(self)
+        process.members.add(self)
 
     # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,7 +147,7 @@ class TrajectoryRecorder:
             if error is None:
                 self._close("completed")
             else:
-                self._close("failed", success=False, error=_said(error))
+                self._close("failed", success=False, error=error_of(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -176,7 +176,8 @@ class TrajectoryRecorder:
             del about["task"]
             run.start(about, said, self._parent)
         running.add(self)
-        weakref.finalize(self, _interrupt, run)
+        process.opened(run.trajectory_id)
+        weakref.finalize(self, _interrupt, run).atexit = False
 
     def _close(
         self,
@@ -190,6 +191,7 @@ class TrajectoryRecorder:
         if current.get() is self:
             current.set(None)
         if self._run is not None:
+            process.closed(self._run.trajectory_id)
             about = {"status": status, "success": success}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
 
@@ -197,7 +199,10 @@ class TrajectoryRecorder:
         if self._reserved is None:
             own = self._own_path is not None
             path = self._own_path or self._directory / paths.default_name(datetime.now())  # noqa: DTZ005 - local time
-            self._reserved = paths.create(path.absolute(), own=own, sync=self._sync)
+            parent = self._parent or process.parent()
+            self._reserved = paths.create(
+                path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
+            )
             weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
@@ -227,10 +232,10 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an LLM interaction"):
-            error = _said(response) if isinstance(response, BaseException) else None
+            error = error_of(response) if isinstance(response, BaseException) else None
             about = {"interaction_id": run.next_id(), "provider": provider, "model": model, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
-            body = {"messages": _listed(messages), "tools": _listed(tools)}
+            body = {"messages": listed(messages), "tools": listed(tools)}
             run.append_body("llm_interaction", about, members(said), to_json(body).encode())
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
@@ -256,12 +261,12 @@ class TrajectoryRecorder:
             about = {"step_number": step_number, "state": state, **self.context()}
             said = {
                 "llm_response": handed_over(llm_response),
-                "tool_calls": None if tool_calls is None else _listed(tool_calls),
-                "tool_results": None if tool_results is None else _listed(tool_results),
+                "tool_calls": None if tool_calls is None else listed(tool_calls),
+                "tool_results": None if tool_results is None else listed(tool_results),
                 "reflection": reflection,
                 "error": _said_in_words(error),
             }
-            body = {"llm_messages": None if llm_messages is None else _listed(llm_messages)}
+            body = {"llm_messages": None if llm_messages is None else listed(llm_messages)}
             run.append_body("agent_step", about, members(said), to_json(body).encode())
 
     def reward(
@@ -287,7 +292,7 @@ class TrajectoryRecorder:
     def _append(self, kind: str, what: str, about: Mapping[str, object], said: Mapping[str, object]) -> None:
         run = self._run_for(what)
         if run is not None:
-            with self._guard(f"record a {kind}"):
+            with self._guard(f"record {'an' if kind[0] in 'aeiou' else 'a'} {kind}"):
                 run.append(kind, about, members(said))
 
     def save_trajectory(self) -> None:
@@ -314,8 +319,8 @@ class TrajectoryRecorder:
         return None
 
     def is_running(self) -> bool:
-        """Whether a run is open."""
-        return self._run is not None and not self._run.closed
+        """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
+        return not self._run.closed if self._run else self._parent is not None and not self._ended
 
     def context(self) -> dict[str, Payload]:
         """Of which agent and step a call made now is."""
@@ -323,7 +328,7 @@ class TrajectoryRecorder:
 
     def note_gap(self, what: str, why: str) -> None:
         """Have it on file that something was not recorded."""
-        self._guard.failures.append(Failure(now(), what, why))
+        self._guard.keep(what, why)
 
     # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -341,6 +346,14 @@ class TrajectoryRecorder:
         """Where the document is, as a string."""
         return str(self.trajectory_path)
 
+    def child_environment(self) -> dict[str, str]:
+        """The environment for a program that this run starts, whose own runs are linked to it then.
+
+        It is needed only while several runs are open: of one alone, the process's environment says as much.
+        """
+        run = self._run_for("child_environment()")
+        return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
+
     def __bool__(self) -> bool:
         """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
         return True
@@ -352,6 +365,8 @@ class TrajectoryRecorder:
     def forked(self) -> None:
         """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
         self._lock = threading.RLock()
+        self._is_child = True
+        self._guard.forget()
         if self._run is not None and not self._run.closed:
             self._parent = self._run.trajectory_id
             self._run.abandon()
@@ -359,22 +374,18 @@ class TrajectoryRecorder:
         if self._reserved is not None:
             self._reserved[1].close()
             self._reserved = None
-        running.discard(self)
+
+    def exiting(self) -> None:
+        """Have everything on file before the interpreter ends."""
+        if self._run is not None:
+            self._run.exit()
 
 
 def _interrupt(run: Run) -> None:
-    """Close a run whose recorder is gone, or whose process ends, without finalize."""
-    if run.pid == os.getpid():
+    """Close a run whose recorder is gone without finalize."""
+    if not run.closed and run.pid == os.getpid():
+        process.closed(run.trajectory_id)
         run.finish({"status": "interrupted"})
-
-
-def _listed(value: object) -> list[Payload]:
-    copied = handed_over(value)
-    return copied if isinstance(copied, list) else [] if copied is None else [copied]
-
-
-def _said(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": str(error)}
 
 
 def _said_in_words(error: object) -> Payload:
@@ -384,12 +395,3 @@ def _said_in_words(error: object) -> Payload:
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
-
-
-def _forked() -> None:
-    for recorder in list(_recorders):
-        recorder.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)

@@ -8,6 +8,7 @@ to the process that opened it.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import platform
 import socket
@@ -16,9 +17,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
+from typing import Protocol
+from weakref import WeakValueDictionary
+from zlib import crc32
 
+from trace_recorder import paths, process
 from trace_recorder.conversation import known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
@@ -28,9 +35,6 @@ from trace_recorder.plain import members, to_json
 from trace_recorder.redact import Redaction, default_redactor
 from trace_recorder.snapshot import Snapshot, When, Writer
 
-PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
-"""The environment variable by which a process tells its children the id of its trajectory."""
-
 SHOWN: Mapping[str, When] = {
     "llm_request": "soon",
     "llm_stream": "soon",
@@ -39,7 +43,20 @@ SHOWN: Mapping[str, When] = {
 }
 """When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
+PUT_BACK_SECONDS = 1.0
+"""How long to wait after a removed journal could not be made again: there may be much to copy."""
+
 _STARTED = time.time()
+
+
+class Unfinished(Protocol):
+    """What is being recorded when a run ends."""
+
+    def beat(self) -> None:
+        """Write what is not on file yet. Does not raise."""
+
+    def cut_off(self) -> None:
+        """Write what has come, as all that there will be. Does not raise."""
 
 
 class Run:
@@ -58,8 +75,13 @@ class Run:
         self._lock = threading.RLock()
         self._items = ItemEncoder(self._append)
         self._numbers = itertools.count(1)
-        snapshot = Snapshot(journal.path, document, history, sync=journal.sync, in_place=journal.is_in_place)
-        self._writer = Writer(snapshot, self._guarded)
+        self._exiting = False
+        self._put_back_again = 0.0
+        self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
+        self._document = document
+        self._closing_thread = 0
+        self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
+        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
@@ -73,12 +95,12 @@ class Run:
             "recorder": _version(),
             "python": platform.python_version(),
             "platform": sys.platform,
-            **known(parent=parent or os.environ.get(PARENT_VARIABLE)),
+            **known(parent=parent or process.parent()),
         }
         self._begin = members(where | dict(about)), members(said)
         with self._lock:
             self._be_open()
-        self._writer.recorded("at once")
+        self._recorded("start")
 
     def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
         """Write one record, then the document.
@@ -86,28 +108,71 @@ class Run:
         `about` is what the recorder itself says of it: ids, times, counts. `said` is what anybody else said, in
         which secrets are masked: JSON text of further members, without braces.
         """
+        if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
+            return
         with self._lock:
             self._be_open()
             self._append(kind, members(about), said)
-        self._writer.recorded(SHOWN.get(kind, "at once"))
+        self._recorded(kind)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
+        if self.abandoned:
+            return
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
             seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
             encoded.written(seq)
-        self._writer.recorded(SHOWN.get(kind, "at once"))
+        self._recorded(kind)
+
+    def _recorded(self, kind: str) -> None:
+        when = SHOWN.get(kind, "at once")
+        with self.guard("have the document written", costs_record=False):
+            if not self._exiting:
+                self._use_writer(partial(self._writer.recorded, when))
+            elif when != "soon":  # no thread can be started any more that would do it
+                self._use_writer(self._writer.save)
+
+    def _use_writer(self, use: Callable[[], None]) -> None:
+        """Have the writer do something, and close the run if a signal's handler ended it in the middle of that."""
+        try:
+            use()
+        finally:
+            if self._closing_thread == threading.get_ident() and not self._is_using_writer():
+                self._closing_thread = 0
+                self._close_files()
+
+    def _is_using_writer(self) -> bool:
+        """Whether the caller was called in the middle of that, in this thread: as a signal's handler is."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
 
     def _be_open(self) -> None:
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
+        if self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
+            self._put_back()
         if self._begin is not None:  # it is the first record, whenever a record can be written
             self._append("start", *self._begin)
             self._begin = None
         self._write_gaps()
+
+    def _put_back(self) -> None:
+        """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
+        self._put_back_again = time.perf_counter() + PUT_BACK_SECONDS
+        what = "keep the journal where it was"
+        with self.guard(what, costs_record=False):
+            paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
+            self._journal.put_back()
+            self._put_back_again = 0.0
+            why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
+            self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
     def _append(self, kind: str, about: str, said: str) -> tuple[int, int]:
         data = f"{{{about},{self._redaction.mask(said)}}}" if said else f"{{{about}}}"
@@ -117,8 +182,10 @@ class Run:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            gap = {"time": failure.time, "what": failure.what, "why": default_redactor(failure.why)}
+            times, why = failure.times, default_redactor(failure.in_words())
+            gap = {"time": failure.time, "what": failure.what, "why": why}
             self._journal.append("gap", to_json(gap), now())  # past the redactors, one of which may be what failed
+            failure.told = times
             failures.popleft()
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -133,28 +200,79 @@ class Run:
         """A new interaction id, unique in this run."""
         return f"llm_{next(self._numbers)}"
 
+    def hold(self, unfinished: Unfinished) -> None:
+        """Know of something that is being recorded, for as long as it is held by somebody else too."""
+        self._unfinished[id(unfinished)] = unfinished
+
+    def let_go(self, unfinished: Unfinished) -> None:
+        """Hear that it has been recorded."""
+        self._unfinished.pop(id(unfinished), None)
+
+    def _all_unfinished(self) -> list[Unfinished]:
+        return [one for ref in self._unfinished.valuerefs() if (one := ref()) is not None]
+
     def save(self) -> None:
         """Write the document now."""
-        self._writer.save()
+        if not self.abandoned:
+            self._use_writer(self._writer.save)
 
     def _guarded(self, write: Callable[[], None]) -> None:
-        with self.guard("write the document"):
+        with self.guard("write the document", costs_record=False):
             write()
 
     def finish(self, about: Mapping[str, object], said: Mapping[str, object] | None = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
+        if self.abandoned:
+            return
+        for one in self._all_unfinished():
+            one.cut_off()
         with self._lock:
             if self.closed:
                 return
+            self._end(about, said or {})
             self.closed = True
-            with self.guard("record the end of the run"):
-                if self._begin is not None:
-                    self._append("start", *self._begin)
-                self._write_gaps()
-                timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
-                self._append("finalize", members(timed), members(said or {}))
+        if self._is_using_writer():
+            self._write_aside()
+            self._closing_thread = threading.get_ident()
+        else:
+            self._close_files()
+
+    def _close_files(self) -> None:
         self._writer.close()
         self._journal.close()
+
+    def _write_aside(self) -> None:
+        """Write the last document where this thread may have another half written, and may never return to it.
+
+        The writer is not waited for: it may be waiting for what this thread holds.
+        """
+        with self.guard("write the document", costs_record=False):
+            aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
+            self._snapshot(aside).write()
+            aside.replace(self._document)
+
+    def exit(self) -> None:
+        """Say that the interpreter ends, in a last record and a snapshot, but stay open.
+
+        What daemon threads still get is recorded behind that. The journal's lock goes with the process.
+        """
+        if self.abandoned or self.closed:
+            return
+        for one in self._all_unfinished():
+            one.beat()
+        with self._lock:
+            self._exiting = True
+            self._end({"status": "interrupted"}, {})
+        self._writer.close()
+
+    def _end(self, about: Mapping[str, object], said: Mapping[str, object]) -> None:
+        with self.guard("record the end of the run"):
+            self.guard.settle()
+            unasked = about["status"] == "interrupted"  # a directory that the agent removed in the end stays removed
+            self._put_back_again = math.inf if unasked else 0.0
+            self._be_open()
+            timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
+            self._append("finalize", members(timed), members(said))
 
     def abandon(self) -> None:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""

@@ -82,7 +82,7 @@ class Snapshot:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
-        if draft is None or self._last.changed():
+        if draft is None or self._last.changed() or not draft.is_in_place():
             draft = self._new_draft()
         draft, output = self._up_to_date(draft)
         try:

@@ -73,7 +73,7 @@ def validate(path: str | Path) -> Report:
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
-    findings = [*_journal(lines, records, fold), *_beside(paths.document_of(journal_path), fold)]
+    findings = [*_journal(lines, records, fold), *_beside(paths.document_of(journal_path), fold, records)]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
 
@@ -195,7 +195,7 @@ def _at(record: Record) -> str:
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _beside(path: Path, fold: Fold) -> Iterator[Finding]:
+def _beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
     """Look at the document beside a journal; that of a finished run has to be what the journal folds to."""
     try:
         trajectory = fold.trajectory("unknown")
@@ -203,7 +203,7 @@ def _beside(path: Path, fold: Fold) -> Iterator[Finding]:
         yield Finding("error", "journal", f"it cannot be read as a trajectory: {type(error).__name__}: {error}")
         return
     if path.is_file():
-        yield from _document(path.read_bytes(), trajectory if fold.end else None)
+        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.end else None)
     else:
         yield Finding("note", "document", f"there is no {path.name} beside the journal")
 

@@ -95,6 +95,6 @@ def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
     trajectory = load(recorder.trajectory_path)
     assert (trajectory.annotations, [gap.what for gap in trajectory.gaps]) == (
         {"before": 1, "after": 1},
-        ["record a annotation"],
+        ["record an annotation"],
     )
     assert [one.seq for one in records_of(recorder.trajectory_path)] == [1, 2, 3, 4, 5]

@@ -114,10 +114,9 @@ def moved_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def removed_directory(directory: Path) -> Iterator[None]:
-    """Remove the directory with all that is in it; it is made again."""
+    """Remove the directory with all that is in it; whoever needs it may make it again."""
     shutil.rmtree(directory)
     yield
-    directory.mkdir()
 
 
 FAULTS: dict[str, Callable[[Path], AbstractContextManager[None]]] = {

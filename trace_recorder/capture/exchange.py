@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -20,7 +22,7 @@ from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import members, to_json
+from trace_recorder.plain import error_of, members, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url
@@ -29,6 +31,7 @@ from trace_recorder.run import Run
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
+PATIENCE = 1.0
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
@@ -92,6 +95,7 @@ class Exchange:
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
+        self.run.hold(self)
         self.run.learn(headers.secrets(sent.headers))
         about = self._about() | known(
             api=sent.endpoint.api,
@@ -135,10 +139,12 @@ class Exchange:
             if self._finish():
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", about, members(_error_of(error)))
+                self.run.append("llm_error", about, members(error_of(error)))
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire."""
+        if self._done or self.run.abandoned:
+            return
         with self.run.guard("record a part of a response"), self._lock:
             now = time.perf_counter()
             self._last = now
@@ -162,8 +168,25 @@ class Exchange:
 
     def beat(self) -> None:
         """Write what has waited for a second."""
-        with self.run.guard("record a part of a response"):
-            self.flush()
+        with self.run.guard("record a part of a response"), self._held() as is_held:
+            if is_held and not self._done:
+                self.flush()
+
+    def cut_off(self) -> None:
+        """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
+        with self._held() as is_held:
+            if is_held and self._status:
+                self._end("record a response that goes on", "the run ended", None)
+
+    @contextmanager
+    def _held(self) -> Iterator[bool]:
+        """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
+        held = self._lock.acquire(timeout=PATIENCE)
+        try:
+            yield held
+        finally:
+            if held:
+                self._lock.release()
 
     def flush(self, *, last: bool = False) -> None:
         """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
@@ -205,6 +228,8 @@ class Exchange:
             self.closed("the caller closed it")
 
     def _end(self, what: str, why: str | None, error: BaseException | None) -> None:
+        if self._done or self.run.abandoned or sys.is_finalizing():  # asked before the lock: see `Run.append`
+            return
         with self.run.guard(what), self._lock:
             if self._finish():
                 if error is not None:
@@ -212,7 +237,7 @@ class Exchange:
                 about, said = self._stream_members(why) if self._streams else self._plain_members(why)
                 broken = error is not None and about["complete"] is False
                 about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
-                more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
+                more = known(headers=self._headers, error=error_of(error) if error and broken else None)
                 self.run.append("llm_response", about, f"{members(more)},{said}")
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
@@ -234,6 +259,7 @@ class Exchange:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
         pulse.forget(self)
+        self.run.let_go(self)
         return first
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
@@ -244,10 +270,6 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
-
-
-def _error_of(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": str(error)}
 
 
 def _in_words(error: BaseException) -> str:

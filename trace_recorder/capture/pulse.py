@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from typing import Protocol
 
 SECONDS = 1.0
@@ -33,8 +34,10 @@ def watch(stream: Stream) -> None:
     with _lock:
         _watched.add(stream)
         if _thread is None:
-            _thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
-            _thread.start()
+            thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
+            with suppress(RuntimeError):  # the system has no more threads: a stream's next piece writes what waited
+                thread.start()
+                _thread = thread
 
 
 def forget(stream: Stream) -> None:
@@ -60,8 +63,9 @@ _sleep = threading.Event()
 
 
 def _after_fork() -> None:
-    global _thread, _lock  # noqa: PLW0603
+    global _thread, _lock, _sleep  # noqa: PLW0603
     _lock = threading.RLock()
+    _sleep = threading.Event()
     _thread = None
     _watched.clear()
 

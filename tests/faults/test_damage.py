@@ -1,0 +1,88 @@
+"""A journal is damaged: what is hit costs its own records and the calls that use them, and is counted; no other.
+
+Calls that continue each other share their messages; others share nothing, and one is a stream.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.recording import asked, call, records_of, said, streamed
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder.journal import Record
+
+DAMAGES = {
+    "nuls": lambda block: bytes(len(block)),
+    "flips": lambda block: bytes(byte ^ 0x10 for byte in block),
+    "newlines": lambda block: b"\n" * len(block),
+    "cut out": lambda _: b"",
+}
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole journal."""
+    path = tmp_path_factory.mktemp("damage") / "run.json"
+    with TrajectoryRecorder(path, task="t") as recorder:
+        for number in range(4):
+            call(recorder, asked(*(f"message {n}" for n in range(number + 1))), said(f"answer {number}"))
+            call(recorder, asked(f"alone {number}", tools=[{"name": f"tool {number}"}]), said("x"))
+        call(recorder, asked("s" * 5000, stream=True), streamed("one", "two"))
+    return path.with_suffix(".jsonl")
+
+
+def told(one: LLMInteraction) -> str:
+    """What is on file of a call."""
+    return json.dumps([one.raw_request, one.raw_response, one.raw_stream, one.response and one.response.content])
+
+
+def needed_by(record: Record, calls: dict[str, str]) -> set[str]:
+    """Which calls need a record: its own; of an item, those in which its value stands."""
+    if record.kind != "item":
+        return {record.data["interaction_id"]} & set(calls) if "interaction_id" in record.data else set()
+    spelled = json.dumps("s" * 5000 if "@string" in str(record.data["value"]) else record.data["value"])
+    return {identity for identity, text in calls.items() if spelled in text}
+
+
+def costs(journal: Path, directory: Path, begin: int, end: int, kind: str) -> None:
+    """Damage the bytes from `begin` to `end`, and look at what that costs."""
+    data = journal.read_bytes()
+    damaged = directory / "run.jsonl"
+    damaged.write_bytes(data[:begin] + DAMAGES[kind](data[begin:end]) + data[end:])
+    before = {one.interaction_id: told(one) for one in load(journal).llm_interactions}
+    hit = [
+        one for one in records_of(journal.with_suffix(".json")) if one.offset < end and begin < one.offset + one.length
+    ]
+    may_differ = set().union(*(needed_by(one, before) for one in hit))
+
+    trajectory = load(damaged)
+
+    after = {one.interaction_id: told(one) for one in trajectory.llm_interactions}
+    assert {one for one in before if after.get(one) != before[one]} <= may_differ
+    assert set(after) <= set(before)
+    assert (
+        bool([gap for gap in trajectory.gaps if "damaged" in gap.what]) or trajectory.status != "completed" or not hit
+    )
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_any_place_may_be_damaged(kind: str, journal: Path, tmp_path: Path) -> None:
+    """One byte or a short block anywhere in a journal."""
+    size = journal.stat().st_size
+    for begin in range(0, size, 37):
+        costs(journal, tmp_path, begin, min(begin + 1 + begin % 50, size), kind)
+
+
+@given(data=st.data())
+def test_any_block_may_be_damaged(journal: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """A block of any length anywhere, as a crash of the system leaves NULs in place of what was written."""
+    begin = data.draw(st.integers(0, journal.stat().st_size - 1))
+    length = data.draw(st.integers(1, 4096))
+    kind = data.draw(st.sampled_from(sorted(DAMAGES)))
+
+    costs(journal, tmp_path_factory.mktemp("block"), begin, min(begin + length, journal.stat().st_size), kind)

@@ -1,0 +1,197 @@
+"""A run ends while something goes on: a stream, a thread, the interpreter. What had come is on file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.capture.server import chat_chunk, serving, stream
+from tests.faults.answering import Provider, answer_to
+from tests.faults.unlucky import LENGTH
+from tests.recording import python
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.validation import validate
+
+PIECES = [chat_chunk("one "), 0.1, chat_chunk("two "), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
+
+
+def errors(path: Path) -> list[str]:
+    """What is wrong with the files of a run."""
+    return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+
+
+@pytest.mark.parametrize("ending", ["finalize", "block", "start"])
+def test_a_run_that_ends_in_a_stream_has_what_had_come(
+    ending: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pieces that the caller has are on file, as an answer that the end of the run cut off; nothing is logged."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    with serving(stream(*PIECES)) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
+        recorder.__enter__()
+        asked = {"model": "m", "messages": [{"role": "user", "content": "go"}], "stream": True}
+        chunks = recorder.wrap(client).chat.completions.create(**asked)  # type: ignore[call-overload]
+        had = next(chunks).choices[0].delta.content
+        path = recorder.trajectory_path
+        if ending == "start":
+            with pytest.warns(UserWarning, match="closed as interrupted"):
+                recorder.start()
+            path = tmp_path / "run.1.json"
+        elif ending == "block":
+            recorder.__exit__(None, None, None)
+        else:
+            recorder.finalize()
+        rest = [chunk.choices[0].delta.content for chunk in chunks]
+
+    [one] = load(path).llm_interactions
+    assert (had, rest) == ("one ", ["two ", "three", None])
+    assert one.response is not None
+    assert (one.complete, one.ended_by, one.response.content) == (False, "the run ended", "one ")
+    assert (errors(path), caplog.messages) == ([], [])
+
+
+AT_EXIT = """
+    import atexit, sys, threading
+    asking, ended = threading.Event(), threading.Event()
+    @atexit.register
+    def last():  # what is registered first runs last: after the recorder has heard of the exit
+        asking.set()
+        ended.wait()
+        {last}
+    import openai, trace_recorder
+    from tests.faults.unlucky import ask
+    def call_late():
+        client = recorder.wrap(openai.OpenAI(api_key="k", base_url=sys.argv[2], max_retries=0))
+        asking.wait()
+        for number in range(3):
+            ask(client, f"late {number}")
+        ended.set()
+    recorder = trace_recorder.TrajectoryRecorder(sys.argv[1] + "/run.json")
+    recorder.start()
+    threading.Thread(target=call_late, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [("pass", "interrupted"), ("recorder.finalize(success=True)", "completed")]
+)
+def test_what_comes_while_the_interpreter_ends_is_recorded(
+    last: str, status: str, tmp_path: Path, provider: Provider
+) -> None:
+    """Calls of a daemon thread after the recorder has heard of the exit are on file; the run may still be finalized."""
+    ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
+
+    trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"
+    answers = [one.response.content if one.response else None for one in trajectory.llm_interactions]
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert answers == [answer_to(f"late {number}", LENGTH) for number in range(3)]
+    assert (trajectory.status, json.loads(path.read_text())["status"], errors(path)) == (status, status, [])
+
+
+def test_a_worker_of_multiprocessing_is_seen_to_have_ended(tmp_path: Path) -> None:
+    """Its end runs no handlers: its document says "running" for ever, and the lock of its journal tells the truth."""
+    ended = python(
+        """
+        import multiprocessing, sys
+        from trace_recorder import TrajectoryRecorder
+        def work():
+            recorder = TrajectoryRecorder(sys.argv[1] + "/run.json")
+            recorder.annotate("a", 1)
+            globals()["kept"] = recorder
+        worker = multiprocessing.get_context("fork").Process(target=work)
+        worker.start()
+        worker.join()
+        """,
+        tmp_path,
+    )
+
+    path = tmp_path / "run.json"
+    trajectory = load(path)
+    assert (ended.returncode, ended.stderr, json.loads(path.read_text())["status"]) == (0, "", "running")
+    assert (trajectory.status, trajectory.annotations) == ("interrupted", {"a": 1})
+
+
+def test_a_recorder_that_is_collected_ends_its_run(tmp_path: Path) -> None:
+    """A run whose recorder is gone is interrupted, and its name free for the next, while the process goes on."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.annotate("a", 1)
+    del recorder
+
+    written = json.loads((tmp_path / "run.json").read_text())["status"]
+    with TrajectoryRecorder(tmp_path / "run.json") as after:
+        pass
+
+    assert (written, after.trajectory_path.name) == ("interrupted", "run.json")
+
+
+def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many records there are meanwhile, two gaps tell of it: that it began, and how often it was so."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "run.json").mkdir()
+    for number in range(50):
+        recorder.annotate(str(number), number)
+    (tmp_path / "run.json").rmdir()
+
+    recorder.annotate("after", 1)
+    recorder.finalize()
+
+    gaps = load(tmp_path / "run.json").gaps
+    assert [(gap.what, gap.why.rpartition("'")[2]) for gap in gaps] == [
+        ("write the document", ""),
+        ("write the document", " (49 more)"),
+    ]
+    assert (len(caplog.messages), errors(tmp_path / "run.json")) == (1, [])
+
+
+@pytest.mark.parametrize("then", ["os._exit(0)", "pass"])
+def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -> None:
+    """An agent that finalizes when it is told to end, in the middle of whatever it records, leaves files in order."""
+    code = f"""
+        import os, signal, sys
+        from tests.recording import asked, call, said
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder(sys.argv[1])
+        recorder.start()
+        def end(*_):
+            recorder.finalize(success=False)
+            {then}
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, float(sys.argv[2]))
+        while recorder.is_running():
+            call(recorder, asked("question"), said("x"))
+    """
+    for number in range(4):
+        path = tmp_path / f"{number}.json"
+        ended = python(code, path, 0.05 + 0.0137 * number)
+        assert (ended.returncode, load(path).status, errors(path)) == (0, "completed", []), ended.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SIGSTOP and /proc are needed")
+def test_a_stopped_process_is_running(tmp_path: Path) -> None:
+    """One that is only stopped holds its lock, and is not taken for dead."""
+    pid = os.fork()
+    if pid == 0:
+        recorder = TrajectoryRecorder(tmp_path / "run.json")
+        recorder.start()
+        (tmp_path / "started").touch()
+        time.sleep(60)
+        os._exit(0)
+    while not (tmp_path / "started").exists():
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGSTOP)
+
+    status = load(tmp_path / "run.json").status
+
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert (status, load(tmp_path / "run.json").status) == ("running", "interrupted")

@@ -1,0 +1,138 @@
+"""A run's files are moved or removed while it goes on: nothing is lost, and it is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.recording import asked, call, python, records_of, said
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.validation import validate
+
+KEPT = "keep the journal where it was"
+
+
+def errors(path: Path) -> list[str]:
+    """What is wrong with the files of a run."""
+    return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+
+
+@pytest.mark.parametrize("durability", ["process", "disk"])
+@pytest.mark.parametrize("removed", ["journal", "document", "directory", "parents"])
+def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path: Path) -> None:
+    """Whatever of a run is removed, it is there again with the next record, from the first record on."""
+    path = tmp_path / "a" / "b" / "run.json"
+    recorder = TrajectoryRecorder(path, durability=durability, task="endure")  # type: ignore[arg-type]
+    call(recorder, asked("before"), said("x" * 5000))
+    if removed in {"journal", "document"}:
+        path.with_suffix({"journal": ".jsonl", "document": ".json"}[removed]).unlink()
+    else:
+        shutil.rmtree({"directory": path.parent, "parents": path.parents[1]}[removed])
+
+    call(recorder, asked("before", "after"), said("y"))
+
+    seen = [one.response and one.response.content for one in load(path).llm_interactions]
+    recorder.finalize(success=True)
+    trajectory = load(path)
+    assert (seen, errors(path)) == (["x" * 5000, "y"], [])
+    assert (trajectory.task, trajectory.status, {gap.what for gap in trajectory.gaps} - {"write the document"}) == (
+        *("endure", "completed"),
+        set() if removed == "document" else {KEPT},
+    )
+
+
+def test_it_may_be_removed_again_and_again(tmp_path: Path) -> None:
+    """Each time there is one gap, and the numbers of the records have no hole."""
+    recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
+    for number in range(5):
+        recorder.annotate(f"a{number}", number)
+        shutil.rmtree(tmp_path / "runs")
+
+    recorder.finalize()
+
+    records = records_of(recorder.trajectory_path)
+    assert [one.seq for one in records] == list(range(1, len(records) + 1))
+    assert [gap.what for gap in load(recorder.trajectory_path).gaps] == [KEPT] * 5
+    assert len(load(recorder.trajectory_path).annotations) == 5
+
+
+def test_what_is_made_again_is_locked(tmp_path: Path) -> None:
+    """A run whose journal was removed is running for whoever reads it, and another run leaves it its name."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    (tmp_path / "run.jsonl").unlink()
+    recorder.annotate("a", 1)
+
+    status = load(tmp_path / "run.json").status
+    with TrajectoryRecorder(tmp_path / "run.json") as other:
+        other.annotate("b", 2)
+
+    recorder.finalize()
+    assert (status, other.trajectory_path.name) == ("running", "run.1.json")
+
+
+def test_where_it_cannot_be_made_again_it_goes_on_without_a_name(tmp_path: Path) -> None:
+    """While a file stands where the directory was, nothing is lost; when it is gone, everything is there."""
+    recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
+    recorder.annotate("before", 1)
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "runs").touch()
+    for number in range(20):
+        recorder.annotate(f"during{number}", 1)
+    (tmp_path / "runs").unlink()
+
+    recorder.finalize()
+
+    trajectory = load(recorder.trajectory_path)
+    assert len(trajectory.annotations) == 21
+    assert len(trajectory.gaps) <= 5
+    assert errors(recorder.trajectory_path) == []
+
+
+def test_another_run_s_file_is_not_taken(tmp_path: Path) -> None:
+    """Where another run has taken the removed one's name, that stays whole, and the agent goes on."""
+    removed = TrajectoryRecorder(tmp_path / "run.json", task="removed")
+    removed.start()
+    shutil.rmtree(tmp_path)
+    other = TrajectoryRecorder(tmp_path / "run.json", task="other")
+    other.start()
+
+    removed.annotate("a", 1)
+    removed.finalize()
+    other.finalize()
+
+    assert (load(tmp_path / "run.json").task, errors(tmp_path / "run.json")) == ("other", [])
+
+
+def test_a_run_in_a_temporary_directory_does_not_make_it_again(tmp_path: Path) -> None:
+    """A process that removed its directory and records nothing more leaves nothing behind."""
+    ended = python(
+        """
+        import sys, tempfile
+        from trace_recorder import TrajectoryRecorder
+        with tempfile.TemporaryDirectory(dir=sys.argv[1]) as directory:
+            recorder = TrajectoryRecorder(directory + "/run.json")
+            recorder.annotate("a", 1)
+        """,
+        tmp_path,
+    )
+
+    assert (ended.returncode, list(tmp_path.iterdir())) == (0, [])
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    """The next run in a directory removes temporary files of dead processes, and of nobody else."""
+    dead = python("import os; print(os.getpid())").stdout.strip()
+    names = {"own": f".{dead}.98766712.tmp", "old": f".{dead}.00000000.tmp", "journal": f".{'0' * 16}.tmp"}
+    left = {"new": f".{dead}.11111111.tmp", "living": f".{os.getpid()}.00000000.tmp", "other": ".cache.tmp"}
+    for name in [*names.values(), *left.values()]:
+        (tmp_path / name).write_text("half")
+        if name != left["new"]:
+            os.utime(tmp_path / name, (0, 0))
+
+    python("import sys; from trace_recorder import *; TrajectoryRecorder(sys.argv[1] + '/run.json').start()", tmp_path)
+
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*left.values(), "run.json", "run.jsonl"])
