@@ -6,7 +6,7 @@ stay those of the transport inside. Neither library is imported before a client 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -57,37 +57,106 @@ def begin(binding: Binding, request: Any) -> Exchange | None:
         return None
     with run.guard("record a request"):
         endpoint = replace(endpoint, provider=binding.provider or endpoint.provider)
-        exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, request.content))
+        body = _content(request, run)
+        exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
         exchange.begin(binding.target.context())
         return exchange
     return None
 
 
+def _content(request: Any, run: Run) -> bytes:
+    """The body of a request; of one that is only made while it is sent there is none yet."""
+    with run.guard("record the body of a request"):
+        content: bytes = request.content
+        return content
+    return b""
+
+
 def listen(response: Any, exchange: Exchange, body: type) -> None:
     """Have the exchange hear the response; one that a mock transport made whole is there already, decoded."""
-    exchange.answered(response.status_code, response.headers.raw)
-    if response.is_stream_consumed:
-        exchange.whole(response.content)
-    else:
-        response.stream = body(response.stream, exchange)
+    with exchange.run.guard("listen to a response"):
+        exchange.answered(response.status_code, response.headers.raw)
+        if response.is_stream_consumed:
+            exchange.whole(response.content)
+        else:
+            response.stream = body(response.stream, exchange)
+        return
+    exchange.closed("it could not be listened to")
+
+
+class SyncChunks:
+    """The chunks of a response as they come, with the recording listening in; else it is the iterator inside."""
+
+    def __init__(self, chunks: Any, exchange: Exchange) -> None:
+        self._chunks = chunks
+        self._exchange = exchange
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            chunk: bytes = next(self._chunks)
+            self._exchange.chunk(chunk)
+        except StopIteration:
+            self._exchange.ended()
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        return chunk
+
+    def close(self) -> None:
+        """Close the iterator inside, if it is one that can be closed."""
+        if hasattr(self._chunks, "close"):
+            self._chunks.close()
+
+
+class AsyncChunks:
+    """The same for an async response. To the HTTP library it is a generator, to be closed as the one inside is."""
+
+    def __init__(self, chunks: Any, exchange: Exchange) -> None:
+        self._chunks = chunks
+        self._exchange = exchange
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk: bytes = await anext(self._chunks)
+            self._exchange.chunk(chunk)
+        except StopAsyncIteration:
+            self._exchange.ended()
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        return chunk
+
+    async def asend(self, _: None) -> bytes:
+        """Give the next chunk."""
+        return await anext(self)
+
+    async def athrow(self, *error: Any) -> Any:
+        """Throw into the iterator inside."""
+        return await self._chunks.athrow(*error)
+
+    async def aclose(self) -> None:
+        """Close the iterator inside, if it is one that can be closed."""
+        if isinstance(self._chunks, AsyncGenerator):
+            await self._chunks.aclose()
 
 
 class SyncBody:
-    """The stream of a response, chunk by chunk as it comes, with the recording listening in."""
+    """The stream of a response, with the recording listening in."""
 
     def __init__(self, stream: Any, exchange: Exchange) -> None:
         self._stream = stream
         self._exchange = exchange
 
     def __iter__(self) -> Iterator[bytes]:
-        try:
-            for chunk in self._stream:
-                self._exchange.chunk(chunk)
-                yield chunk
-        except BaseException as error:
-            self._exchange.broken(error)
-            raise
-        self._exchange.ended()
+        return SyncChunks(iter(self._stream), self._exchange)
 
     def close(self) -> None:
         """Close the stream inside, and record what had come."""
@@ -107,15 +176,8 @@ class AsyncBody:
         self._stream = stream
         self._exchange = exchange
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._stream:
-                self._exchange.chunk(chunk)
-                yield chunk
-        except BaseException as error:
-            self._exchange.broken(error)
-            raise
-        self._exchange.ended()
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return AsyncChunks(aiter(self._stream), self._exchange)
 
     async def aclose(self) -> None:
         """Close the stream inside, and record what had come."""
