@@ -118,10 +118,10 @@ class Exchange:
             self._headers = headers.kept(raw)
             if status >= 400:
                 self._remember_failure()
-            self._decode = decoder_of(self._headers.get("content-encoding", ""))
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             asked = self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
             self._streams = media in STREAM_TYPES or (status < 400 and asked and media != "application/json")
+            self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def _remember_failure(self) -> None:
         _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
