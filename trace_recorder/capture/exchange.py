@@ -75,6 +75,7 @@ class Exchange:
         self._buffered = 0
         self._flushed = self._began
         self._chunks = 0
+        self._lost = False
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -142,7 +143,11 @@ class Exchange:
             if self._first is None:
                 self._first = now
             self._chunks += 1
+            if self._lost:
+                return
+            self._lost = True
             decoded = self._decode(data) if self._decode else data
+            self._lost = False
             self._buffer.append(decoded)
             self._buffered += len(decoded)
             if self._streams:
@@ -215,7 +220,8 @@ class Exchange:
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         joined = join_stream(self._sent.endpoint.api, b"".join(self._written))
-        complete = why is None or (joined is not None and joined.ended)
+        why = why or self._missing()
+        complete = why is None or (joined is not None and joined.ended and not self._lost)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
@@ -224,7 +230,11 @@ class Exchange:
         )
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
+    def _missing(self) -> str | None:
+        return "a part of it could not be decoded" if self._lost else None
+
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        why = why or self._missing()
         return {"complete": why is None, **known(ended_by=why)}, _as_body(b"".join(self._buffer))
 
     def _finish(self) -> bool:
