@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
-from trace_recorder.conversation import Payload, known
+from trace_recorder.conversation import JoinedStream, Payload, known
+from trace_recorder.guard import attempt
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import members, to_json
 from trace_recorder.providers import join_stream
@@ -211,15 +212,25 @@ class Exchange:
             if self._finish():
                 if error is not None:
                     self._remember_failure()
-                about, said = self._stream_members(why) if self._streams else self._plain_members(why)
-                broken = error is not None and about["complete"] is False
-                about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
-                more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
-                self.run.append("llm_response", about, f"{members(more)},{said}")
+                attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
+
+    def _write_ending(self, why: str | None, error: BaseException | None) -> None:
+        about, said = self._stream_members(why) if self._streams else self._plain_members(why)
+        broken = error is not None and about["complete"] is False
+        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
+        more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
+        self.run.append("llm_response", about, f"{members(more)},{said}")
+
+    def _write_bare_ending(self, failure: Exception) -> None:
+        """Say at least that it has ended, where what came cannot be written."""
+        ended = {"complete": False, "ended_by": "it could not be recorded"}
+        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **ended}
+        attempt(lambda: self.run.append("llm_response", about), lambda _: None)
+        raise failure
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
-        joined = join_stream(self._sent.endpoint.api, b"".join(self._written))
+        joined = self._joined()
         why = why or self._missing()
         complete = why is None or (joined is not None and joined.ended and not self._lost)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
@@ -229,6 +240,11 @@ class Exchange:
             time_to_last_token_seconds=self._seconds(self._last),
         )
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
+
+    def _joined(self) -> JoinedStream | None:
+        with self.run.guard("put a stream together"):
+            return join_stream(self._sent.endpoint.api, b"".join(self._written))
+        return None
 
     def _missing(self) -> str | None:
         return "a part of it could not be decoded" if self._lost else None
