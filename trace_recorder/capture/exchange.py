@@ -74,6 +74,7 @@ class Exchange:
         self._buffer: list[bytes] = []
         self._written: list[bytes] = []
         self._buffered = 0
+        self._due = FLUSH_BYTES
         self._flushed = self._began
         self._chunks = 0
         self._lost = False
@@ -152,7 +153,7 @@ class Exchange:
             self._buffer.append(decoded)
             self._buffered += len(decoded)
             if self._streams:
-                if self._buffered >= FLUSH_BYTES or now - self._flushed >= FLUSH_SECONDS:
+                if self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS:
                     self.flush()
                 else:
                     pulse.watch(self)
@@ -172,12 +173,14 @@ class Exchange:
         """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
         with self._lock:
             self._flushed = time.perf_counter()
+            self._due = max(FLUSH_BYTES, 2 * self._buffered)  # what cannot be written is not tried with every chunk
             data = b"".join(self._buffer)
             end = len(data) if last or len(data) >= LONGEST_LINE else data.rfind(b"\n") + 1
             if end:
                 self._write_stream(data[:end])  # what cannot be written now stays, and is tried again
             self._buffer = [data[end:]] if end < len(data) else []
             self._buffered = len(data) - end
+            self._due = max(FLUSH_BYTES, 2 * self._buffered)
 
     def _write_stream(self, data: bytes) -> None:
         text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
