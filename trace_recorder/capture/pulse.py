@@ -10,6 +10,8 @@ import os
 import threading
 from typing import Protocol
 
+from trace_recorder.guard import attempt
+
 SECONDS = 1.0
 
 
@@ -17,7 +19,7 @@ class Stream(Protocol):
     """What can be watched."""
 
     def beat(self) -> None:
-        """Write what is not on file yet. Does not raise."""
+        """Write what is not on file yet."""
 
 
 _watched: set[Stream] = set()
@@ -33,8 +35,9 @@ def watch(stream: Stream) -> None:
     with _lock:
         _watched.add(stream)
         if _thread is None:
-            _thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
-            _thread.start()
+            thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
+            thread.start()
+            _thread = thread  # only now: where it cannot be started, the next stream tries again
 
 
 def forget(stream: Stream) -> None:
@@ -53,15 +56,16 @@ def _run() -> None:
                 _thread = None
                 return
         for stream in streams:
-            stream.beat()
+            attempt(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
 
 
 _sleep = threading.Event()
 
 
 def _after_fork() -> None:
-    global _thread, _lock  # noqa: PLW0603
+    global _thread, _lock, _sleep  # noqa: PLW0603
     _lock = threading.RLock()
+    _sleep = threading.Event()
     _thread = None
     _watched.clear()
 
