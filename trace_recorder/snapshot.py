@@ -169,13 +169,14 @@ class Writer:
             return
         self._due = True
         if self._idle:
-            self._wake_up()
+            self._guarded(self._wake_up)
 
     def _wake_up(self) -> None:
         with self._wake:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: where it cannot be started, the next record tries again
             self._wake.notify_all()
 
     def save(self) -> None:
