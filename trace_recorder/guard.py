@@ -8,6 +8,7 @@ cancellation and other exits are not failures of recording and pass.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,6 +71,23 @@ class Guard:
             attempt(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
 
 
+class _Depth(threading.local):
+    """How many guarded blocks this thread is in."""
+
+    blocks = 0
+
+
+_depth = _Depth()
+
+
+def is_recording() -> bool:
+    """Whether this thread is in the middle of recording something, and may hold locks for it.
+
+    What the garbage collector ends at such a moment must wait for nobody.
+    """
+    return _depth.blocks > 0
+
+
 class _Guarded:
     __slots__ = ("_guard", "_what")
 
@@ -78,9 +96,10 @@ class _Guarded:
         self._what = what
 
     def __enter__(self) -> None:
-        return None
+        _depth.blocks += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        _depth.blocks -= 1
         if not isinstance(error, Exception):
             return False
         self._guard.note(self._what, error)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -53,6 +54,7 @@ class Run:
         self._lock = threading.RLock()
         self._items = ItemEncoder(self._append)
         self._numbers = itertools.count(1)
+        self._later: deque[Callable[[], None]] = deque()
         snapshot = Snapshot(journal.path, document, history, sync=journal.sync, in_place=journal.is_in_place)
         self._writer = Writer(snapshot, self._guarded)
 
@@ -84,6 +86,7 @@ class Run:
         with self._lock:
             self._be_open()
             self._append(kind, members(about), said)
+        self._settle()
         self._writer.recorded(under_way=kind in UNDER_WAY)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
@@ -94,7 +97,16 @@ class Run:
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
             seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
             encoded.written(seq)
+        self._settle()
         self._writer.recorded(under_way=kind in UNDER_WAY)
+
+    def later(self, record: Callable[[], None]) -> None:
+        """Have something recorded behind the next record, or at the end: it came in the middle of one."""
+        self._later.append(record)
+
+    def _settle(self) -> None:
+        while self._later:
+            self._later.popleft()()
 
     def _be_open(self) -> None:
         if self.closed:
@@ -138,6 +150,7 @@ class Run:
 
     def finish(self, about: Mapping[str, object], said: Mapping[str, object] | None = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
+        self._settle()
         with self._lock:
             if self.closed:
                 return

@@ -15,11 +15,12 @@ import zlib
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 
 from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
-from trace_recorder.guard import attempt
+from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import members, to_json
 from trace_recorder.providers import join_stream
@@ -201,7 +202,11 @@ class Exchange:
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        self._end("record a response that was let go of", why, None)
+        end = partial(self._end, "record a response that was let go of", why, None)
+        if not is_recording():
+            end()
+        elif not self._done:  # the garbage collector lets go of it, in a thread that may hold locks
+            self.run.later(end)
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
