@@ -8,14 +8,16 @@ happens here, the call goes on as it would without us.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from urllib.parse import urljoin
 
 from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
@@ -29,6 +31,8 @@ from trace_recorder.redact import clean_url
 from trace_recorder.run import Run
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
+REDIRECTS = (307, 308)
+"""The two that have a request sent again as it was."""
 FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
 LONGEST_LINE = 4 * 1024 * 1024
@@ -48,12 +52,15 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """The last exchange in this context, which failed: the next equal request is another attempt of the same."""
+    """The last exchange in this context, which failed or was sent elsewhere: an equal request is its next attempt."""
 
     run: Run
     interaction_id: str
     attempt: int
     sent: Sent
+    redirected: bool = False
+    claims: Iterator[int] = field(default_factory=itertools.count)
+    """Contexts are copied: of all that see this failure, the first that asks the same is the next attempt."""
 
 
 _failed: ContextVar[_Failed | None] = ContextVar("trace_recorder_failed_attempt", default=None)
@@ -88,9 +95,9 @@ class Exchange:
         last = _failed.get()
         if last is not None:
             _failed.set(None)
-            if last.run is self.run and _is_same(last.sent, self._sent):
+            if last.run is self.run and _is_same(last.sent, self._sent) and next(last.claims) == 0:
                 stated = dict(self._sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
-                return last.interaction_id, last.attempt + 1, not stated
+                return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
         return self.run.next_id(), 0, False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
@@ -122,6 +129,8 @@ class Exchange:
             self._headers = headers.kept(raw)
             if status >= 400:
                 self._remember_failure()
+            elif status in REDIRECTS:
+                self._remember_redirect(dict(raw))
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             asked = self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
             self._streams = media in STREAM_TYPES or (status < 400 and asked and media != "application/json")
@@ -129,6 +138,11 @@ class Exchange:
 
     def _remember_failure(self) -> None:
         _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
+
+    def _remember_redirect(self, raw: Mapping[bytes, bytes]) -> None:
+        elsewhere = next((value for name, value in raw.items() if name.lower() == b"location"), b"")
+        sent = replace(self._sent, url=urljoin(self._sent.url, elsewhere.decode("latin-1")))
+        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, sent, redirected=True))
 
     def failed(self, error: BaseException) -> None:
         """Hear that there is no response: the connection failed, timed out, or was cancelled."""
@@ -218,13 +232,13 @@ class Exchange:
     def _end(self, what: str, why: str | None, error: BaseException | None) -> None:
         with self.run.guard(what), self._lock:
             if self._finish():
-                if error is not None:
-                    self._remember_failure()
                 attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         about, said = self._stream_members(why) if self._streams else self._plain_members(why)
         broken = error is not None and about["complete"] is False
+        if broken:
+            self._remember_failure()
         about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
         more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
         self.run.append("llm_response", about, f"{members(more)},{said}")
