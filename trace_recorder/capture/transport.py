@@ -6,7 +6,7 @@ stay those of the transport inside. Neither library is imported before a client 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -46,7 +46,7 @@ class Binding:
     client: ref[object] | None = None
 
 
-def begin(binding: Binding, request: Any) -> Exchange | None:
+def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
     """Write a request before it is sent; None for other traffic, and where nothing is to be recorded."""
     endpoint: Endpoint | None = None
     run: Run | None = None
@@ -57,15 +57,17 @@ def begin(binding: Binding, request: Any) -> Exchange | None:
         return None
     with run.guard("record a request"):
         endpoint = replace(endpoint, provider=binding.provider or endpoint.provider)
-        body = _content(request, run)
+        body = _content(request, run, plain_body)
         exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
         exchange.begin(binding.target.context())
         return exchange
     return None
 
 
-def _content(request: Any, run: Run) -> bytes:
+def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes:
     """The body of a request; of one that is only made while it is sent there is none yet."""
+    if isinstance(request.stream, plain_body):
+        return b"".join(request.stream)
     with run.guard("record the body of a request"):
         content: bytes = request.content
         return content
@@ -194,6 +196,7 @@ class Recording:
     """A transport that records what passes through it to `inner`; whatever else is asked of it, `inner` answers."""
 
     body: type
+    plain_body: type[Iterable[bytes]]
 
     def __init__(self, inner: Any, binding: Binding) -> None:
         self.inner = inner
@@ -210,7 +213,7 @@ class SyncRecording(Recording):
 
     def handle_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = begin(self.binding, request)
+        exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return self.inner.handle_request(request)
         try:
@@ -243,7 +246,7 @@ class AsyncRecording(Recording):
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = begin(self.binding, request)
+        exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return await self.inner.handle_async_request(request)
         try:
@@ -279,4 +282,6 @@ def recording_class(library: str, *, asynchronous: bool) -> type:
     transport_base = module.AsyncBaseTransport if asynchronous else module.BaseTransport
     stream_base = module.AsyncByteStream if asynchronous else module.SyncByteStream
     body_class = type(body.__name__, (body, stream_base), {})
-    return type("RecordingTransport", (recording, transport_base), {"body": body_class})
+    return type(
+        "RecordingTransport", (recording, transport_base), {"body": body_class, "plain_body": module.ByteStream}
+    )
