@@ -74,11 +74,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
 @contextmanager
 def serving(*answers: Answer) -> Iterator[Server]:
     """Run a server for the time of a test."""
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    http.daemon_threads = True
+    http = _Listener(("127.0.0.1", 0), _Handler)
     server = Server(f"http://127.0.0.1:{http.server_port}", list(answers))
     http.state = server  # type: ignore[attr-defined]
     thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.01))

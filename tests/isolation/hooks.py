@@ -124,7 +124,9 @@ HOOKS: dict[str, Hook] = {
     "encode the items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
     "mask": Hook(failing(Redaction, "mask"), always(REQUEST)),
     "write the journal": Hook(failing(Journal, "append"), always(REQUEST)),
-    "wrap the stream": Hook(together(failing(transport.SyncBody, "__init__"), failing(transport.AsyncBody, "__init__")), of()),
+    "wrap the stream": Hook(
+        together(failing(transport.SyncBody, "__init__"), failing(transport.AsyncBody, "__init__")), of()
+    ),
     "hear the status": Hook(failing(exchange.Exchange, "answered"), of()),
     "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
     "decode": Hook(failing(exchange, "decoder_of", bad_decoder), always(PART)),
