@@ -29,7 +29,7 @@ class FollowingTarget:
         recorder = current.get()
         if recorder is not None:
             return recorder.open_run()
-        candidates = [candidate for candidate in list(running) if candidate.is_running()]
+        candidates = [one for ref in running.valuerefs() if (one := ref()) is not None and one.is_running()]
         if len(candidates) == 1:
             return candidates[0].open_run()
         if candidates:

@@ -37,7 +37,8 @@ Client = TypeVar("Client")
 DIRECTORY = "trajectories"
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
 _recorders: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
-running: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
+running: weakref.WeakValueDictionary[int, TrajectoryRecorder] = weakref.WeakValueDictionary()
+"""By identity: a dictionary's values are listed at once, whatever other threads begin and end meanwhile."""
 
 
 class TrajectoryRecorder:
@@ -175,7 +176,7 @@ class TrajectoryRecorder:
             about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
             del about["task"]
             run.start(about, said, self._parent)
-        running.add(self)
+        running[id(self)] = self
         weakref.finalize(self, _interrupt, run)
 
     def _close(
@@ -186,7 +187,7 @@ class TrajectoryRecorder:
         error: dict[str, str] | None = None,
     ) -> None:
         self._ended = True
-        running.discard(self)
+        running.pop(id(self), None)
         if current.get() is self:
             current.set(None)
         if self._run is not None:
@@ -359,7 +360,7 @@ class TrajectoryRecorder:
         if self._reserved is not None:
             self._reserved[1].close()
             self._reserved = None
-        running.discard(self)
+        running.pop(id(self), None)
 
 
 def _interrupt(run: Run) -> None:
