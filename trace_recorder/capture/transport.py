@@ -28,7 +28,7 @@ class Target(Protocol):
     """Who is told of calls: a recorder, or whichever one the context names."""
 
     def open_run(self) -> Run | None:
-        """The run that a call made now belongs to; None where it goes unrecorded."""
+        """The run that a call made now belongs to; None where it goes unrecorded. Raises only where it is strict."""
 
     def is_running(self) -> bool:
         """Whether a run is open."""
@@ -49,10 +49,9 @@ class Binding:
 def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
     """Write a request before it is sent; None for other traffic, and where nothing is to be recorded."""
     endpoint: Endpoint | None = None
-    run: Run | None = None
-    with guard("find the run of a call"):
+    with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path)
-        run = binding.target.open_run() if endpoint else None
+    run = binding.target.open_run() if endpoint else None
     if run is None or endpoint is None:
         return None
     with run.guard("record a request"):
