@@ -24,6 +24,8 @@ class Answer:
     chunks: Sequence[object]
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    delay: float = 0.0
+    """Seconds before anything is sent."""
 
 
 @dataclass
@@ -51,12 +53,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         server.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+        time.sleep(answer.delay)
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
         try:
+            self.end_headers()
             self._send(answer.chunks)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True

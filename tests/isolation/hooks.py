@@ -6,7 +6,6 @@ leaves nothing. Where no run is known yet there is none to write in, and the fai
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.isolation.outcomes import KINDS
-from trace_recorder import TrajectoryRecorder, interaction
+from trace_recorder import TrajectoryRecorder, guard, interaction
 from trace_recorder.capture import exchange, headers, pulse, transport
+from trace_recorder.guard import Guard
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import Journal
 from trace_recorder.redact import Redaction
@@ -75,11 +75,12 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
         start(thread)
 
     patch.setattr(threading.Thread, "start", refuse)
+    patch.setattr(pulse, "_thread", None)
 
 
-def bad_decoder(_: str) -> Callable[[bytes], bytes]:
-    """Make a decoder that can decode nothing."""
-    return fail
+def fresh_guard(patch: pytest.MonkeyPatch) -> None:
+    """Have nothing logged yet of what belongs to no run."""
+    patch.setattr(transport, "guard", Guard())
 
 
 flush_at_once = failing(exchange, "FLUSH_BYTES", 1)
@@ -100,47 +101,60 @@ def always(*gaps: str) -> Mapping[str, frozenset[str]]:
     return dict.fromkeys(KINDS, frozenset(gaps))
 
 
-def of(**gaps: str) -> Mapping[str, frozenset[str]]:
-    """Gaps by kind of call, several of them with commas between."""
-    return {kind: frozenset(said.split(", ")) for kind, said in gaps.items()}
-
-
+TRANSPORTS = [
+    transport.recording_class(library, asynchronous=asynchronous)
+    for library in ("httpx", "httpx2")
+    for asynchronous in (False, True)
+]
 REQUEST = "record a request"
 HEADERS = "record a response's headers"
+LISTEN = "listen to a response"
 PART = "record a part of a response"
-WHOLE = "record a response"
-BROKEN = "record a broken response"
-LET_GO = "record a response that was let go of"
+END = "record a response"
+JOIN = "put a stream together"
 DOCUMENT = "write the document"
-ENDED = {"plain": WHOLE, "error": WHOLE, "stream": WHOLE, "cut": BROKEN, "closed": LET_GO, "left": LET_GO}
+STREAMED = ("stream", "cut", "closed", "left")
+
+
+def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
+    """Gaps of streams; `whole` is that of a response that comes in one piece."""
+    return always(*filter(None, [whole])) | dict.fromkeys(STREAMED, frozenset(gaps))
+
 
 HOOKS: dict[str, Hook] = {
-    "look the address up": Hook(failing(transport, "endpoint_of"), raises=False),
-    "find the run": Hook(failing(TrajectoryRecorder, "_run_for"), always("begin the run")),
-    "make the exchange": Hook(failing(Run, "next_id"), always(REQUEST)),
+    "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
+    "begin the run": Hook(failing(TrajectoryRecorder, "_run_for"), always("begin the run")),
+    "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
     "ask for the step": Hook(failing(TrajectoryRecorder, "context"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
-    "keep the headers": Hook(failing(headers, "kept"), always(REQUEST)),
-    "encode the items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
-    "mask": Hook(failing(Redaction, "mask"), always(REQUEST)),
-    "write the journal": Hook(failing(Journal, "append"), always(REQUEST)),
+    "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
+    "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
+    "mask the request": Hook(failing(Redaction, "mask"), always(REQUEST)),
+    "write the request": Hook(failing(Journal, "append"), always(REQUEST)),
+    "tell of it": Hook(together(failing(Journal, "append"), failing(guard.logger, "warning")), always(REQUEST)),
+    "hear the status": Hook(failing(exchange.Exchange, "answered"), always(LISTEN)),
     "wrap the stream": Hook(
-        together(failing(transport.SyncBody, "__init__"), failing(transport.AsyncBody, "__init__")), of()
+        together(*(failing(transport_class, "body") for transport_class in TRANSPORTS)), always(LISTEN)
     ),
-    "hear the status": Hook(failing(exchange.Exchange, "answered"), of()),
     "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
-    "decode": Hook(failing(exchange, "decoder_of", bad_decoder), always(PART)),
-    "watch a stream": Hook(failing(pulse, "watch"), of()),
-    "start the pulse": Hook(no_threads_of_ours, of()),
-    "compress": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), of()),
-    "mask a stream": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), of()),
-    "journal from second": Hook(together(flush_at_once, once_asked(failing(Journal, "append"))), of()),
-    "mask from second": Hook(together(flush_at_once, once_asked(failing(Redaction, "mask"))), of()),
-    "join": Hook(failing(exchange, "join_stream"), of()),
-    "to json": Hook(failing(exchange, "to_json"), of()),
-    "as body": Hook(failing(exchange, "_as_body"), of()),
-    "error of": Hook(failing(exchange, "_error_of"), of()),
-    "snapshot": Hook(failing(Snapshot, "write"), of()),
-    "reading": Hook(failing(interaction.Call, "read_response"), of()),
-    "log": Hook(together(failing(Journal, "append"), failing(logging.Logger, "warning")), of()),
+    "decode": Hook(failing(exchange, "decoder_of", lambda _: fail), always(PART)),
+    "watch a stream": Hook(failing(pulse, "watch"), streamed(PART)),
+    "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
+    "beat": Hook(
+        together(failing(pulse, "watch", exchange.Exchange.beat), failing(exchange.Exchange, "flush")),
+        streamed(PART, END),
+    ),
+    "compress a part": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), streamed(PART, END)),
+    "mask a part": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), streamed(PART, END)),
+    "write a part": Hook(
+        together(flush_at_once, once_asked(failing(Journal, "append"))), streamed(PART, END, whole=END)
+    ),
+    "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
+    "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
+    "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
+    "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
+    "write the response": Hook(once_asked(failing(Journal, "append")), streamed(END, whole=END)),
+    "describe an error": Hook(failing(exchange, "_error_of"), {"cut": frozenset({END})}),
+    "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
+    "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,7 +32,7 @@ CALLS = {
     "ollama async": ("ollama, AsyncClient: chat", "ollama, AsyncClient: chat, streamed"),
 }
 KINDS = ("plain", "error", "stream", "cut", "closed", "left")
-"""A whole answer; one of status 400; a stream that is read, or cut off by the server, or closed or left by the caller."""
+"""A whole answer; one of status 400; a stream that is read, cut off by the server, closed by the caller, or left."""
 
 REFUSED = plain({"error": {"message": "no such model", "type": "invalid_request_error", "code": 400}}, 400)
 
@@ -69,7 +70,8 @@ def outcome_of(shape: Shape, url: str, kind: str, bind: Callable[[Payload], obje
     except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
         return Outcome(got, in_all(error))
     finally:
-        gc.collect()
+        if kind == "left":
+            gc.collect()
     return Outcome(got)
 
 
@@ -122,8 +124,9 @@ def in_all(error: BaseException | None) -> Payload:
     """The types and the words of an exception and of those that it came from."""
     found = []
     while error is not None:
-        found.append((type(error), str(error), getattr(error, "status_code", None), getattr(error, "body", None)))
-        error = error.__cause__
+        words = re.sub(r"127.0.0.1:\d+|\b[0-9a-f]{12}\b", "…", str(error))
+        found.append((type(error), words, getattr(error, "status_code", None), getattr(error, "body", None)))
+        error = error.__cause__ or error.__context__
     return found
 
 
