@@ -7,6 +7,7 @@ stay those of the transport inside. Neither library is imported before a client 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -22,6 +23,9 @@ from trace_recorder.run import Run
 
 guard = Guard()
 """For what goes wrong before it is known to which run a call belongs."""
+
+_under_way: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_under_way", default=None)
+"""The request that a recording transport is sending: one that others put around ours may lead to another of ours."""
 
 
 class Target(Protocol):
@@ -52,7 +56,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path)
     run = binding.target.open_run() if endpoint else None
-    if run is None or endpoint is None:
+    if run is None or endpoint is None or _under_way.get() == (run, request):
         return None
     with run.guard("record a request"):
         endpoint = replace(endpoint, provider=binding.provider or endpoint.provider)
@@ -215,11 +219,15 @@ class SyncRecording(Recording):
         exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return self.inner.handle_request(request)
+        before = _under_way.get()
+        _under_way.set((exchange.run, request))
         try:
             response = self.inner.handle_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
+        finally:
+            _under_way.set(before)  # no reset: a coroutine may be closed in another context
         listen(response, exchange, self.body)
         return response
 
@@ -248,11 +256,15 @@ class AsyncRecording(Recording):
         exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return await self.inner.handle_async_request(request)
+        before = _under_way.get()
+        _under_way.set((exchange.run, request))
         try:
             response = await self.inner.handle_async_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
+        finally:
+            _under_way.set(before)  # no reset: a coroutine may be closed in another context
         listen(response, exchange, self.body)
         return response
 
