@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
 
 from trace_recorder.capture import clients
+from trace_recorder.capture.transport import guard
 from trace_recorder.conversation import Payload
 from trace_recorder.guard import logger
 from trace_recorder.recorder import TrajectoryRecorder, current, running
@@ -26,15 +27,10 @@ class FollowingTarget:
 
     def open_run(self) -> Run | None:
         """The current recorder's run; in a thread that carries no context, that of the only one running."""
-        recorder = current.get()
-        if recorder is not None:
-            return recorder.open_run()
-        candidates = [candidate for candidate in list(running) if candidate.is_running()]
-        if len(candidates) == 1:
-            return candidates[0].open_run()
-        if candidates:
-            _leave_marks(candidates)
-        return None
+        recorder: TrajectoryRecorder | None = None
+        with guard("find the run of a call"):
+            recorder = current.get() or _only_one()
+        return recorder.open_run() if recorder else None
 
     def is_running(self) -> bool:
         """Never bound to one run."""
@@ -60,6 +56,13 @@ def wrap(client: Client, provider: str | None = None) -> Client:
 def current_recorder() -> TrajectoryRecorder | None:
     """The recorder that is active in this context, None where there is none."""
     return current.get()
+
+
+def _only_one() -> TrajectoryRecorder | None:
+    candidates = [one for ref in running.valuerefs() if (one := ref()) is not None and one.is_running()]
+    if len(candidates) > 1:
+        _leave_marks(candidates)
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _leave_marks(recorders: Sequence[TrajectoryRecorder]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,6 +141,23 @@ class Guard:
         self.failures.clear()
 
 
+class _Depth(threading.local):
+    """How many guarded blocks this thread is in."""
+
+    blocks = 0
+
+
+_depth = _Depth()
+
+
+def is_recording() -> bool:
+    """Whether this thread is in the middle of recording something, and may hold locks for it.
+
+    What the garbage collector ends at such a moment must wait for nobody.
+    """
+    return _depth.blocks > 0
+
+
 class _Guarded:
     __slots__ = ("_costs_record", "_guard", "_what")
 
@@ -149,9 +167,10 @@ class _Guarded:
         self._costs_record = costs_record
 
     def __enter__(self) -> None:
-        return None
+        _depth.blocks += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        _depth.blocks -= 1
         if error is None:
             if not self._costs_record:
                 self._guard.settle(self._what)

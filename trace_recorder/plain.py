@@ -91,7 +91,9 @@ def _is_plain(value: object, depth: int = 3) -> bool:
         return -(2**63) <= value < 2**64  # type: ignore[operator]
     if kind is dict and depth:
         return all(type(name) is str and name.isascii() and _is_plain(one, depth - 1) for name, one in value.items())  # type: ignore[attr-defined]
-    return value is None or kind is bool or (kind is float and bool(math.isfinite(value)))  # type: ignore[arg-type]
+    if kind is float:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    return value is None or kind is bool
 
 
 class _Copier:

@@ -36,7 +36,8 @@ logger = logging.getLogger("trace_recorder")
 Client = TypeVar("Client")
 DIRECTORY = "trajectories"
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
-running: weakref.WeakSet[TrajectoryRecorder] = weakref.WeakSet()
+running: weakref.WeakValueDictionary[int, TrajectoryRecorder] = weakref.WeakValueDictionary()
+"""By identity: a dictionary's values are listed at once, whatever other threads begin and end meanwhile."""
 
 
 class TrajectoryRecorder:
@@ -175,7 +176,7 @@ class TrajectoryRecorder:
             about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
             del about["task"]
             run.start(about, said, self._parent)
-        running.add(self)
+        running[id(self)] = self
         process.opened(run.trajectory_id)
         weakref.finalize(self, _interrupt, run).atexit = False
 
@@ -187,7 +188,7 @@ class TrajectoryRecorder:
         error: dict[str, str] | None = None,
     ) -> None:
         self._ended = True
-        running.discard(self)
+        running.pop(id(self), None)
         if current.get() is self:
             current.set(None)
         if self._run is not None:

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
@@ -75,6 +76,7 @@ class Run:
         self._lock = threading.RLock()
         self._items = ItemEncoder(self._append)
         self._numbers = itertools.count(1)
+        self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
         self._put_back_again = 0.0
         self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
@@ -113,6 +115,7 @@ class Run:
         with self._lock:
             self._be_open()
             self._append(kind, members(about), said)
+        self._settle()
         self._recorded(kind)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
@@ -125,6 +128,7 @@ class Run:
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
             seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
             encoded.written(seq)
+        self._settle()
         self._recorded(kind)
 
     def _recorded(self, kind: str) -> None:
@@ -152,6 +156,14 @@ class Run:
                 return True
             frame = frame.f_back
         return False
+
+    def later(self, record: Callable[[], None]) -> None:
+        """Have something recorded behind the next record, or at the end: it came in the middle of one."""
+        self._later.append(record)
+
+    def _settle(self) -> None:
+        while self._later:
+            self._later.popleft()()
 
     def _be_open(self) -> None:
         if self.closed:
@@ -224,6 +236,7 @@ class Run:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
+        self._settle()
         for one in self._all_unfinished():
             one.cut_off()
         with self._lock:

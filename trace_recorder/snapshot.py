@@ -198,7 +198,7 @@ class Writer:
             return
         self._due = True
         if self._idle:
-            self._wake_up()
+            self._guarded(self._wake_up)
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
@@ -210,8 +210,9 @@ class Writer:
     def _wake_up(self) -> None:
         with self._wake:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: where it cannot be started, the next record tries again
             self._wake.notify_all()
 
     def save(self) -> None:

@@ -24,6 +24,8 @@ class Answer:
     chunks: Sequence[object]
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    delay: float = 0.0
+    """Seconds before anything is sent."""
 
 
 @dataclass
@@ -51,12 +53,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         server.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+        time.sleep(answer.delay)
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
         try:
+            self.end_headers()
             self._send(answer.chunks)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
@@ -74,11 +77,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
 @contextmanager
 def serving(*answers: Answer) -> Iterator[Server]:
     """Run a server for the time of a test."""
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    http.daemon_threads = True
+    http = _Listener(("127.0.0.1", 0), _Handler)
     server = Server(f"http://127.0.0.1:{http.server_port}", list(answers))
     http.state = server  # type: ignore[attr-defined]
     thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.01))

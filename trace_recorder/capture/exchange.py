@@ -8,6 +8,7 @@ happens here, the call goes on as it would without us.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import sys
 import threading
@@ -16,11 +17,14 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
+from urllib.parse import urljoin
 
 from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
-from trace_recorder.conversation import Payload, known
+from trace_recorder.conversation import JoinedStream, Payload, known
+from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import error_of, members, to_json
 from trace_recorder.providers import join_stream
@@ -29,6 +33,8 @@ from trace_recorder.redact import clean_url
 from trace_recorder.run import Run
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
+REDIRECTS = (307, 308)
+"""The two that have a request sent again as it was."""
 FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
 PATIENCE = 1.0
@@ -49,12 +55,15 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """The last exchange in this context, which failed: the next equal request is another attempt of the same."""
+    """The last exchange in this context, which failed or was sent elsewhere: an equal request is its next attempt."""
 
     run: Run
     interaction_id: str
     attempt: int
     sent: Sent
+    redirected: bool = False
+    claims: Iterator[int] = field(default_factory=itertools.count)
+    """Contexts are copied: of all that see this failure, the first that asks the same is the next attempt."""
 
 
 _failed: ContextVar[_Failed | None] = ContextVar("trace_recorder_failed_attempt", default=None)
@@ -76,8 +85,10 @@ class Exchange:
         self._buffer: list[bytes] = []
         self._written: list[bytes] = []
         self._buffered = 0
+        self._due = FLUSH_BYTES
         self._flushed = self._began
         self._chunks = 0
+        self._lost = False
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -87,9 +98,9 @@ class Exchange:
         last = _failed.get()
         if last is not None:
             _failed.set(None)
-            if last.run is self.run and _is_same(last.sent, self._sent):
+            if last.run is self.run and _is_same(last.sent, self._sent) and next(last.claims) == 0:
                 stated = dict(self._sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
-                return last.interaction_id, last.attempt + 1, not stated
+                return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
         return self.run.next_id(), 0, False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
@@ -122,9 +133,11 @@ class Exchange:
             self._headers = headers.kept(raw)
             if status >= 400:
                 self._remember_failure()
-            self._decode = decoder_of(self._headers.get("content-encoding", ""))
+            elif status in REDIRECTS:
+                self._remember_redirect(dict(raw))
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+            self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def _asked(self) -> bool:
         """Whether a stream was asked for."""
@@ -132,6 +145,11 @@ class Exchange:
 
     def _remember_failure(self) -> None:
         _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
+
+    def _remember_redirect(self, raw: Mapping[bytes, bytes]) -> None:
+        elsewhere = next((value for name, value in raw.items() if name.lower() == b"location"), b"")
+        sent = replace(self._sent, url=urljoin(self._sent.url, elsewhere.decode("latin-1")))
+        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, sent, redirected=True))
 
     def failed(self, error: BaseException) -> None:
         """Hear that there is no response: the connection failed, timed out, or was cancelled."""
@@ -151,11 +169,15 @@ class Exchange:
             if self._first is None:
                 self._first = now
             self._chunks += 1
+            if self._lost:
+                return
+            self._lost = True
             decoded = self._decode(data) if self._decode else data
+            self._lost = False
             self._buffer.append(decoded)
             self._buffered += len(decoded)
             if self._streams:
-                if self._buffered >= FLUSH_BYTES or now - self._flushed >= FLUSH_SECONDS:
+                if self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS:
                     self.flush()
                 else:
                     pulse.watch(self)
@@ -192,12 +214,14 @@ class Exchange:
         """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
         with self._lock:
             self._flushed = time.perf_counter()
+            self._due = max(FLUSH_BYTES, 2 * self._buffered)  # what cannot be written is not tried with every chunk
             data = b"".join(self._buffer)
             end = len(data) if last or len(data) >= LONGEST_LINE else data.rfind(b"\n") + 1
             if end:
                 self._write_stream(data[:end])  # what cannot be written now stays, and is tried again
             self._buffer = [data[end:]] if end < len(data) else []
             self._buffered = len(data) - end
+            self._due = max(FLUSH_BYTES, 2 * self._buffered)
 
     def _write_stream(self, data: bytes) -> None:
         text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
@@ -218,7 +242,11 @@ class Exchange:
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        self._end("record a response that was let go of", why, None)
+        end = partial(self._end, "record a response that was let go of", why, None)
+        if not is_recording():
+            end()
+        elif not self._done:  # the garbage collector lets go of it, in a thread that may hold locks
+            self.run.later(end)
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
@@ -232,18 +260,29 @@ class Exchange:
             return
         with self.run.guard(what), self._lock:
             if self._finish():
-                if error is not None:
-                    self._remember_failure()
-                about, said = self._stream_members(why) if self._streams else self._plain_members(why)
-                broken = error is not None and about["complete"] is False
-                about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
-                more = known(headers=self._headers, error=error_of(error) if error and broken else None)
-                self.run.append("llm_response", about, f"{members(more)},{said}")
+                attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
+
+    def _write_ending(self, why: str | None, error: BaseException | None) -> None:
+        about, said = self._stream_members(why) if self._streams else self._plain_members(why)
+        broken = error is not None and about["complete"] is False
+        if broken:
+            self._remember_failure()
+        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
+        more = known(headers=self._headers, error=error_of(error) if error and broken else None)
+        self.run.append("llm_response", about, f"{members(more)},{said}")
+
+    def _write_bare_ending(self, failure: Exception) -> None:
+        """Say at least that it has ended, where what came cannot be written."""
+        ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded"}
+        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **ended}
+        attempt(lambda: self.run.append("llm_response", about), lambda _: None)
+        raise failure
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
-        joined = join_stream(self._sent.endpoint.api, b"".join(self._written))
-        complete = why is None or (joined is not None and joined.ended)
+        joined = self._joined()
+        why = why or self._missing()
+        complete = why is None or (joined is not None and joined.ended and not self._lost)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
@@ -252,7 +291,16 @@ class Exchange:
         )
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
+    def _joined(self) -> JoinedStream | None:
+        with self.run.guard("put a stream together"):
+            return join_stream(self._sent.endpoint.api, b"".join(self._written))
+        return None
+
+    def _missing(self) -> str | None:
+        return "a part of it could not be decoded" if self._lost else None
+
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        why = why or self._missing()
         return {"complete": why is None, **known(ended_by=why)}, _as_body(b"".join(self._buffer))
 
     def _finish(self) -> bool:

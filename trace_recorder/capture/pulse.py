@@ -11,6 +11,8 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
+from trace_recorder.guard import attempt
+
 SECONDS = 1.0
 
 
@@ -18,7 +20,7 @@ class Stream(Protocol):
     """What can be watched."""
 
     def beat(self) -> None:
-        """Write what is not on file yet. Does not raise."""
+        """Write what is not on file yet."""
 
 
 _watched: set[Stream] = set()
@@ -56,7 +58,7 @@ def _run() -> None:
                 _thread = None
                 return
         for stream in streams:
-            stream.beat()
+            attempt(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
 
 
 _sleep = threading.Event()

@@ -6,7 +6,8 @@ stay those of the transport inside. Neither library is imported before a client 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -23,12 +24,15 @@ from trace_recorder.run import Run
 guard = Guard()
 """For what goes wrong before it is known to which run a call belongs."""
 
+_under_way: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_under_way", default=None)
+"""The request that a recording transport is sending: one that others put around ours may lead to another of ours."""
+
 
 class Target(Protocol):
     """Who is told of calls: a recorder, or whichever one the context names."""
 
     def open_run(self) -> Run | None:
-        """The run that a call made now belongs to; None where it goes unrecorded."""
+        """The run that a call made now belongs to; None where it goes unrecorded. Raises only where it is strict."""
 
     def is_running(self) -> bool:
         """Whether a run is open."""
@@ -46,48 +50,118 @@ class Binding:
     client: ref[object] | None = None
 
 
-def begin(binding: Binding, request: Any) -> Exchange | None:
+def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
     """Write a request before it is sent; None for other traffic, and where nothing is to be recorded."""
     endpoint: Endpoint | None = None
-    run: Run | None = None
-    with guard("find the run of a call"):
+    with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path)
-        run = binding.target.open_run() if endpoint else None
-    if run is None or endpoint is None:
+    run = binding.target.open_run() if endpoint else None
+    if run is None or endpoint is None or _under_way.get() == (run, request):
         return None
     with run.guard("record a request"):
         endpoint = replace(endpoint, provider=binding.provider or endpoint.provider)
-        exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, request.content))
+        body = _content(request, run, plain_body)
+        exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
         exchange.begin(binding.target.context())
         return exchange
     return None
 
 
+def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes:
+    """The body of a request; of one that is only made while it is sent there is none yet."""
+    if isinstance(request.stream, plain_body):
+        return b"".join(request.stream)
+    with run.guard("record the body of a request"):
+        content: bytes = request.content
+        return content
+    return b""
+
+
 def listen(response: Any, exchange: Exchange, body: type) -> None:
     """Have the exchange hear the response; one that a mock transport made whole is there already, decoded."""
-    exchange.answered(response.status_code, response.headers.raw)
-    if response.is_stream_consumed:
-        exchange.whole(response.content)
-    else:
-        response.stream = body(response.stream, exchange)
+    with exchange.run.guard("listen to a response"):
+        exchange.answered(response.status_code, response.headers.raw)
+        if response.is_stream_consumed:
+            exchange.whole(response.content)
+        else:
+            response.stream = body(response.stream, exchange)
+        return
+    exchange.closed("it could not be listened to")
+
+
+class SyncChunks:
+    """The chunks of a response as they come, with the recording listening in; else it is the iterator inside."""
+
+    def __init__(self, chunks: Any, exchange: Exchange) -> None:
+        self._chunks = chunks
+        self._exchange = exchange
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            chunk: bytes = next(self._chunks)
+            self._exchange.chunk(chunk)
+        except StopIteration:
+            self._exchange.ended()
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        return chunk
+
+    def close(self) -> None:
+        """Close the iterator inside, if it is one that can be closed."""
+        if hasattr(self._chunks, "close"):
+            self._chunks.close()
+
+
+class AsyncChunks:
+    """The same for an async response. To the HTTP library it is a generator, to be closed as the one inside is."""
+
+    def __init__(self, chunks: Any, exchange: Exchange) -> None:
+        self._chunks = chunks
+        self._exchange = exchange
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk: bytes = await anext(self._chunks)
+            self._exchange.chunk(chunk)
+        except StopAsyncIteration:
+            self._exchange.ended()
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        return chunk
+
+    async def asend(self, _: None) -> bytes:
+        """Give the next chunk."""
+        return await anext(self)
+
+    async def athrow(self, *error: Any) -> Any:
+        """Throw into the iterator inside."""
+        return await self._chunks.athrow(*error)
+
+    async def aclose(self) -> None:
+        """Close the iterator inside, if it is one that can be closed."""
+        if isinstance(self._chunks, AsyncGenerator):
+            await self._chunks.aclose()
 
 
 class SyncBody:
-    """The stream of a response, chunk by chunk as it comes, with the recording listening in."""
+    """The stream of a response, with the recording listening in."""
 
     def __init__(self, stream: Any, exchange: Exchange) -> None:
         self._stream = stream
         self._exchange = exchange
 
     def __iter__(self) -> Iterator[bytes]:
-        try:
-            for chunk in self._stream:
-                self._exchange.chunk(chunk)
-                yield chunk
-        except BaseException as error:
-            self._exchange.broken(error)
-            raise
-        self._exchange.ended()
+        return SyncChunks(iter(self._stream), self._exchange)
 
     def close(self) -> None:
         """Close the stream inside, and record what had come."""
@@ -107,15 +181,8 @@ class AsyncBody:
         self._stream = stream
         self._exchange = exchange
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._stream:
-                self._exchange.chunk(chunk)
-                yield chunk
-        except BaseException as error:
-            self._exchange.broken(error)
-            raise
-        self._exchange.ended()
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return AsyncChunks(aiter(self._stream), self._exchange)
 
     async def aclose(self) -> None:
         """Close the stream inside, and record what had come."""
@@ -132,6 +199,7 @@ class Recording:
     """A transport that records what passes through it to `inner`; whatever else is asked of it, `inner` answers."""
 
     body: type
+    plain_body: type[Iterable[bytes]]
 
     def __init__(self, inner: Any, binding: Binding) -> None:
         self.inner = inner
@@ -148,14 +216,18 @@ class SyncRecording(Recording):
 
     def handle_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = begin(self.binding, request)
+        exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return self.inner.handle_request(request)
+        before = _under_way.get()
+        _under_way.set((exchange.run, request))
         try:
             response = self.inner.handle_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
+        finally:
+            _under_way.set(before)  # no reset: a coroutine may be closed in another context
         listen(response, exchange, self.body)
         return response
 
@@ -181,14 +253,18 @@ class AsyncRecording(Recording):
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = begin(self.binding, request)
+        exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return await self.inner.handle_async_request(request)
+        before = _under_way.get()
+        _under_way.set((exchange.run, request))
         try:
             response = await self.inner.handle_async_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
+        finally:
+            _under_way.set(before)  # no reset: a coroutine may be closed in another context
         listen(response, exchange, self.body)
         return response
 
@@ -217,4 +293,6 @@ def recording_class(library: str, *, asynchronous: bool) -> type:
     transport_base = module.AsyncBaseTransport if asynchronous else module.BaseTransport
     stream_base = module.AsyncByteStream if asynchronous else module.SyncByteStream
     body_class = type(body.__name__, (body, stream_base), {})
-    return type("RecordingTransport", (recording, transport_base), {"body": body_class})
+    return type(
+        "RecordingTransport", (recording, transport_base), {"body": body_class, "plain_body": module.ByteStream}
+    )

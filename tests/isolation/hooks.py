@@ -1,0 +1,160 @@
+"""Every place at which recording touches a call, and how each is made to fail.
+
+`gaps` says what is then on file as not having been done, for each kind of call; a hook that a kind does not pass
+leaves nothing. Where no run is known yet there is none to write in, and the failure is only counted and logged.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.isolation.outcomes import KINDS
+from trace_recorder import TrajectoryRecorder, guard, interaction
+from trace_recorder.capture import exchange, headers, pulse, transport
+from trace_recorder.guard import Guard
+from trace_recorder.items import ItemEncoder
+from trace_recorder.journal import Journal
+from trace_recorder.redact import Redaction
+from trace_recorder.run import Run
+from trace_recorder.snapshot import Snapshot
+
+Payload = Any
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+class BrokenError(Exception):
+    """Nobody but a test raises it."""
+
+
+def fail(*_: object, **__: object) -> Payload:
+    """Fail."""
+    raise BrokenError("on purpose")
+
+
+def failing(owner: object, name: str, instead: Payload = fail) -> Break:
+    """Have a function or method fail."""
+    return lambda patch: patch.setattr(owner, name, instead)
+
+
+def together(*breaks: Break) -> Break:
+    """Have several things happen."""
+
+    def both(patch: pytest.MonkeyPatch) -> None:
+        for one in breaks:
+            one(patch)
+
+    return both
+
+
+def once_asked(broken: Break) -> Break:
+    """Have something fail only when the request is on file."""
+    begin = exchange.Exchange.begin
+
+    def later(patch: pytest.MonkeyPatch) -> None:
+        def begun(self: exchange.Exchange, context: Mapping[str, Payload]) -> None:
+            begin(self, context)
+            broken(patch)
+
+        patch.setattr(exchange.Exchange, "begin", begun)
+
+    return later
+
+
+def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
+    """Have no thread of the recorder's start; the process has reached its limit."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("trace_recorder"):
+            fail()
+        start(thread)
+
+    patch.setattr(threading.Thread, "start", refuse)
+    patch.setattr(pulse, "_thread", None)
+
+
+def fresh_guard(patch: pytest.MonkeyPatch) -> None:
+    """Have nothing logged yet of what belongs to no run."""
+    patch.setattr(transport, "guard", Guard())
+
+
+flush_at_once = failing(exchange, "FLUSH_BYTES", 1)
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A place that fails: how, and what is on file of it."""
+
+    breaks: Break
+    gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    raises: bool = True
+    """Whether the caller hears of it where the recorder is strict."""
+
+
+def always(*gaps: str) -> Mapping[str, frozenset[str]]:
+    """The same gaps, whatever the call."""
+    return dict.fromkeys(KINDS, frozenset(gaps))
+
+
+TRANSPORTS = [
+    transport.recording_class(library, asynchronous=asynchronous)
+    for library in ("httpx", "httpx2")
+    for asynchronous in (False, True)
+]
+REQUEST = "record a request"
+HEADERS = "record a response's headers"
+LISTEN = "listen to a response"
+PART = "record a part of a response"
+END = "record a response"
+JOIN = "put a stream together"
+DOCUMENT = "write the document"
+STREAMED = ("stream", "cut", "closed", "left")
+
+
+def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
+    """Gaps of streams; `whole` is that of a response that comes in one piece."""
+    return always(*filter(None, [whole])) | dict.fromkeys(STREAMED, frozenset(gaps))
+
+
+HOOKS: dict[str, Hook] = {
+    "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
+    "begin the run": Hook(failing(TrajectoryRecorder, "_run_for"), always("begin the run")),
+    "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
+    "ask for the step": Hook(failing(TrajectoryRecorder, "context"), always(REQUEST)),
+    "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
+    "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
+    "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
+    "mask the request": Hook(failing(Redaction, "mask"), always(REQUEST)),
+    "write the request": Hook(failing(Journal, "append"), always(REQUEST)),
+    "tell of it": Hook(together(failing(Journal, "append"), failing(guard.logger, "warning")), always(REQUEST)),
+    "hear the status": Hook(failing(exchange.Exchange, "answered"), always(LISTEN)),
+    "wrap the stream": Hook(
+        together(*(failing(transport_class, "body") for transport_class in TRANSPORTS)), always(LISTEN)
+    ),
+    "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
+    "decode": Hook(failing(exchange, "decoder_of", lambda _: fail), always(PART)),
+    "watch a stream": Hook(failing(pulse, "watch"), streamed(PART)),
+    "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
+    "beat": Hook(
+        together(failing(pulse, "watch", exchange.Exchange.beat), failing(exchange.Exchange, "flush")),
+        streamed(PART, END),
+    ),
+    "compress a part": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), streamed(PART, END)),
+    "mask a part": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), streamed(PART, END)),
+    "write a part": Hook(
+        together(flush_at_once, once_asked(failing(Journal, "append"))), streamed(PART, END, whole=END)
+    ),
+    "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
+    "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
+    "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
+    "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
+    "write the response": Hook(once_asked(failing(Journal, "append")), streamed(END, whole=END)),
+    "describe an error": Hook(failing(exchange, "_error_of"), {"cut": frozenset({END})}),
+    "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
+    "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
+}

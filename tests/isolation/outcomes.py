@@ -1,0 +1,142 @@
+"""What the caller of a model gets, in every detail, so that it can be compared with what it gets unwrapped.
+
+Eight calls, of four SDKs, sync and async; six ways in which each of them can go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.capture.server import DROP, Answer, plain, serving
+from tests.versions.shapes import Shape, plainly
+from tests.versions.test_shapes import SHAPES
+
+Payload = Any
+
+CALLS = {
+    "openai": ("openai, OpenAI: create", "openai, OpenAI: create, streamed"),
+    "openai async": ("openai, AsyncOpenAI: create", "openai, AsyncOpenAI: create, streamed"),
+    "anthropic": ("anthropic, Anthropic: create", "anthropic, Anthropic: create, streamed"),
+    "anthropic async": ("anthropic, AsyncAnthropic: create", "anthropic, AsyncAnthropic: create, streamed"),
+    "google": ("google-genai, Client: generate_content", "google-genai, Client: generate_content_stream"),
+    "google async": (
+        "google-genai, Client, .aio: generate_content",
+        "google-genai, Client, .aio: generate_content_stream",
+    ),
+    "ollama": ("ollama, Client: chat", "ollama, Client: chat, streamed"),
+    "ollama async": ("ollama, AsyncClient: chat", "ollama, AsyncClient: chat, streamed"),
+}
+KINDS = ("plain", "error", "stream", "cut", "closed", "left")
+"""A whole answer; one of status 400; a stream that is read, cut off by the server, closed by the caller, or left."""
+
+REFUSED = plain({"error": {"message": "no such model", "type": "invalid_request_error", "code": 400}}, 400)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a caller got, piece by piece, the type of each and its content; and what was raised."""
+
+    got: Payload = field(default_factory=list)
+    raised: Payload = None
+
+
+def shape_of(call: str, kind: str) -> tuple[Shape, Answer]:
+    """How to make a call, and what the server answers to it."""
+    whole, streamed = (SHAPES[name] for name in CALLS[call])
+    if kind in ("plain", "error"):
+        return whole, REFUSED if kind == "error" else whole.call.answers[0]
+    [stream] = streamed.call.answers
+    return streamed, replace(stream, chunks=[*stream.chunks[:2], 0.02, DROP]) if kind == "cut" else stream
+
+
+def outcome_of(shape: Shape, url: str, kind: str, bind: Callable[[Payload], object]) -> Outcome:
+    """Make a call through a client that was bound, and say what came of it."""
+    got: list[Payload] = []
+
+    async def take(said: Payload) -> Payload:
+        got.append(described(said))
+        if shape.call.answers[0].headers["content-type"] != "application/json":
+            await TAKES.get(kind, _to_the_end)(said, got)
+
+    client = shape.client(url)
+    bind(client)
+    try:
+        replace(shape, call=replace(shape.call, take=take)).run(client)
+    except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
+        return Outcome(got, in_all(error))
+    finally:
+        if kind == "left":
+            gc.collect()
+    return Outcome(got)
+
+
+async def _to_the_end(said: Payload, got: list[Payload]) -> None:
+    if hasattr(said, "__aiter__"):
+        async for one in said:
+            got.append(described(one))  # noqa: PERF401 - what had come before an exception counts
+    else:
+        for one in said:
+            got.append(described(one))  # noqa: PERF401 - likewise
+
+
+async def _closed(said: Payload, got: list[Payload]) -> None:
+    chunks = await _first(said, got)
+    if hasattr(said, "__aiter__"):
+        await (said.close() if hasattr(said, "close") else chunks.aclose())
+    else:
+        said.close()
+
+
+async def _left(said: Payload, got: list[Payload]) -> None:
+    chunks = await _first(said, got)
+    asynchronous = hasattr(said, "__aiter__")
+    del said, chunks
+    gc.collect()
+    if asynchronous:
+        await asyncio.sleep(0.01)
+
+
+async def _first(said: Payload, got: list[Payload]) -> Payload:
+    if hasattr(said, "__aiter__"):
+        chunks = aiter(said)
+        got.append(described(await anext(chunks)))
+    else:
+        chunks = iter(said)
+        got.append(described(next(chunks)))
+    return chunks
+
+
+TAKES = {"closed": _closed, "left": _left}
+
+
+def described(value: Payload) -> Payload:
+    """A value's type, and what it holds as far as that is plain data."""
+    said = plainly(value)
+    return type(value), said if said is not value or isinstance(value, str | dict) else None
+
+
+def in_all(error: BaseException | None) -> Payload:
+    """The types and the words of an exception and of those that it came from."""
+    found = []
+    while error is not None:
+        words = re.sub(r"127.0.0.1:\d+|\b[0-9a-f]{12}\b", "…", str(error))
+        found.append((type(error), words, getattr(error, "status_code", None), getattr(error, "body", None)))
+        error = error.__cause__ or error.__context__
+    return found
+
+
+_unwrapped: dict[tuple[str, str], Outcome] = {}
+
+
+def unwrapped(call: str, kind: str) -> Outcome:
+    """What the caller gets of a client that nobody has wrapped."""
+    if (call, kind) not in _unwrapped:
+        shape, answer = shape_of(call, kind)
+        with serving(answer) as server:
+            _unwrapped[call, kind] = outcome_of(shape, server.url, kind, lambda _: None)
+    return _unwrapped[call, kind]

@@ -1,0 +1,322 @@
+"""Which exchanges are attempts of one interaction: what an SDK retries, and what looks like a retry of the user's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+import tenacity
+from google import genai
+
+from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, Answer, Server, plain, serving
+from tests.versions.shapes import of_the_sdks
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+
+pytestmark = of_the_sdks
+Payload = Any
+
+ASK = [{"role": "user", "content": "hello"}]
+OTHER = [{"role": "user", "content": "something else"}]
+BUSY = plain({"error": {"message": "slow down", "type": "rate_limit"}}, 429, **{"retry-after-ms": "1"})
+SSE = {"content-type": "text/event-stream"}
+CUT = Answer([b"{", 0.01, DROP])
+
+
+@contextmanager
+def recorded(path: Path, *answers: Answer, retries: int = 0) -> Iterator[tuple[openai.OpenAI, Server]]:
+    """A wrapped OpenAI client, its server, and a run in `path`."""
+    with (
+        serving(*answers) as server,
+        TrajectoryRecorder(path, strict=True) as recorder,
+        openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=retries) as client,
+    ):
+        yield recorder.wrap(client), server
+
+
+def create(client: Payload, messages: Payload = ASK) -> Payload:
+    """Make a call."""
+    return client.chat.completions.create(model="m", messages=messages)
+
+
+def attempts(one: LLMInteraction) -> list[tuple[int | None, str | None, bool]]:
+    """Of each attempt of an interaction: its status, its error, and whether it is one by inference."""
+    assert [each.number for each in one.attempts] == list(range(len(one.attempts)))
+    assert all(each.duration_seconds is not None and each.timestamp for each in one.attempts)
+    return [(each.status, each.error.type if each.error else None, each.inferred) for each in one.attempts]
+
+
+def on_file(path: Path) -> list[list[tuple[int | None, str | None, bool]]]:
+    """The attempts of every interaction of a run."""
+    return [attempts(one) for one in load(path).llm_interactions]
+
+
+FIRST = (429, "rate_limit", False)
+RETRIED = (200, None, False)
+INFERRED = (200, None, True)
+ALONE = [(200, None, False)]
+
+
+def ask_openai(url: str, recorder: TrajectoryRecorder) -> None:
+    with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=2)) as client:
+        create(client)
+
+
+def ask_openai_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def ask() -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=2) as client:
+            await create(recorder.wrap(client))
+
+    asyncio.run(ask())
+
+
+def ask_anthropic(url: str, recorder: TrajectoryRecorder) -> None:
+    with recorder.wrap(anthropic.Anthropic(api_key="k", base_url=url, max_retries=2)) as client:
+        client.messages.create(model="m", max_tokens=9, messages=ASK)  # type: ignore[arg-type]
+
+
+def ask_anthropic_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def ask() -> None:
+        async with anthropic.AsyncAnthropic(api_key="k", base_url=url, max_retries=2) as client:
+            await recorder.wrap(client).messages.create(model="m", max_tokens=9, messages=ASK)  # type: ignore[arg-type]
+
+    asyncio.run(ask())
+
+
+def _gemini(url: str) -> genai.Client:
+    retries = {"attempts": 3, "initial_delay": 0.01, "max_delay": 0.01, "jitter": 0.01}
+    return genai.Client(api_key="k", http_options={"base_url": url, "retry_options": retries})  # type: ignore[arg-type]
+
+
+def ask_google(url: str, recorder: TrajectoryRecorder) -> None:
+    with recorder.wrap(_gemini(url)) as client:
+        client.models.generate_content(model="m", contents="hello")
+
+
+def ask_google_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def ask() -> None:
+        client = recorder.wrap(_gemini(url))
+        await client.aio.models.generate_content(model="m", contents="hello")
+        await client.aio.aclose()
+        client.close()
+
+    asyncio.run(ask())
+
+
+SDKS = {
+    "openai": (ask_openai, CHAT, False),
+    "openai async": (ask_openai_async, CHAT, False),
+    "anthropic": (ask_anthropic, MESSAGE, False),
+    "anthropic async": (ask_anthropic_async, MESSAGE, False),
+    "google": (ask_google, GENERATED, True),
+    "google async": (ask_google_async, GENERATED, True),
+}
+"""How to call each SDK, what it is answered, and whether its retries are known by inference alone."""
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+def test_what_an_sdk_retries_is_one_interaction(tmp_path: Path, sdk: str) -> None:
+    """Each attempt is on file with its status, error and time; google-genai sends no header that says so."""
+    path = tmp_path / "run.json"
+    ask, body, inferred = SDKS[sdk]
+    with serving(BUSY, plain({"error": {"message": "no"}}, 503, **{"retry-after-ms": "1"}), plain(body)) as server:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            ask(server.url, recorder)
+
+    [one] = on_file(path)
+    assert one == [(429, "rate_limit", False), (503, "http_error", inferred), (200, None, inferred)]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("sdk", [name for name in SDKS if "google" not in name])
+def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> None:
+    """An attempt that the server cuts off has its error, and the one after it the answer."""
+    path = tmp_path / "run.json"
+    ask, body, _ = SDKS[sdk]
+    with serving(CUT, plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        with suppress(httpx2.RemoteProtocolError):
+            ask(server.url, recorder)
+
+    assert on_file(path)[0][0] == (200, "RemoteProtocolError", False)
+    assert sum(map(len, on_file(path))) == len(server.requests)
+
+
+def test_a_retry_loop_of_the_users_own_is_inferred(tmp_path: Path) -> None:
+    """Every call of a loop around an SDK that retries too is on file; which of them belong together is inferred."""
+    path = tmp_path / "run.json"
+    with recorded(path, BUSY, BUSY, BUSY, plain(CHAT), retries=1) as (client, _):
+        tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
+
+    assert on_file(path) == [[FIRST, FIRST, (429, "rate_limit", True), RETRIED]]
+
+
+def test_an_equal_call_after_success_is_another(tmp_path: Path) -> None:
+    """A retry ends with its success: asking the same once more is a call of its own."""
+    path = tmp_path / "run.json"
+    with recorded(path, BUSY, plain(CHAT), retries=1) as (client, _):
+        create(client)
+        create(client)
+
+    assert on_file(path) == [[FIRST, RETRIED], ALONE]
+
+
+def test_an_equal_call_after_another_one_is_another(tmp_path: Path) -> None:
+    """A call that failed, then a different one, then the first again: three interactions."""
+    path = tmp_path / "run.json"
+    with recorded(path, BUSY, plain(CHAT)) as (client, _):
+        with suppress(openai.RateLimitError):
+            create(client)
+        create(client, OTHER)
+        create(client)
+
+    assert on_file(path) == [[FIRST], ALONE, ALONE]
+
+
+def test_a_changed_request_is_another(tmp_path: Path) -> None:
+    """After a failure, a request that is not byte for byte the same is a call of its own."""
+    path = tmp_path / "run.json"
+    with recorded(path, BUSY, plain(CHAT)) as (client, _):
+        with suppress(openai.RateLimitError):
+            create(client)
+        create(client, [*ASK, *OTHER])
+
+    assert on_file(path) == [[FIRST], ALONE]
+
+
+def test_an_equal_call_of_another_run_is_another(tmp_path: Path) -> None:
+    """What failed in one run is not retried in another."""
+    with serving(BUSY, plain(CHAT)) as server:
+        with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client:
+            for name in ("one", "two"):
+                with TrajectoryRecorder(tmp_path / f"{name}.json", strict=True) as recorder:
+                    with suppress(openai.RateLimitError):
+                        create(recorder.wrap(client))
+
+    assert [on_file(tmp_path / f"{name}.json") for name in ("one", "two")] == [[[FIRST]], [ALONE]]
+
+
+def create_or_fail(client: Payload) -> None:
+    """Make a call, and go on where it fails."""
+    with suppress(openai.RateLimitError):
+        create(client)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_equal_calls_side_by_side_that_fail_and_retry(tmp_path: Path, retries: int) -> None:
+    """Ten equal requests in ten threads, five of which fail at first, are ten interactions."""
+    path = tmp_path / "run.json"
+    with recorded(path, *[BUSY] * 5, plain(CHAT), retries=retries) as (client, server):
+        threads = [threading.Thread(target=create_or_fail, args=(client,)) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    found = on_file(path)
+    assert len(found) == 10
+    assert sum(map(len, found)) == len(server.requests)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_equal_tasks_side_by_side_that_fail_and_retry(tmp_path: Path, retries: int) -> None:
+    """Ten equal requests in ten tasks, five of which fail at first, are ten interactions."""
+    path = tmp_path / "run.json"
+
+    async def calls(url: str, recorder: TrajectoryRecorder) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=retries) as client:
+            recorder.wrap(client)
+            await asyncio.gather(*(create(client) for _ in range(10)), return_exceptions=True)
+
+    with serving(*[BUSY] * 5, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        asyncio.run(calls(server.url, recorder))
+
+    found = on_file(path)
+    assert len(found) == 10
+    assert sum(map(len, found)) == len(server.requests)
+
+
+def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_path: Path) -> None:
+    """Equal jobs of one worker cannot be told from a retry loop: they are grouped, as inferred, and none is lost."""
+    path = tmp_path / "run.json"
+    with recorded(path, BUSY, plain(CHAT)) as (client, _):
+        with ThreadPoolExecutor(1) as pool:
+            list(pool.map(create_or_fail, [client] * 3))
+
+    assert on_file(path) == [[FIRST, INFERRED], ALONE]
+
+
+def test_a_failure_has_one_successor(tmp_path: Path) -> None:
+    """Of ten tasks that begin after a failure and ask the same, one at most is its retry: no call hides another."""
+    path = tmp_path / "run.json"
+
+    async def calls(url: str, recorder: TrajectoryRecorder) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
+            recorder.wrap(client)
+            with suppress(openai.RateLimitError):
+                await create(client)
+            await asyncio.gather(*(create(client) for _ in range(10)))
+
+    with serving(BUSY, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        asyncio.run(calls(server.url, recorder))
+
+    assert sorted(on_file(path), key=len) == [*[ALONE] * 9, [FIRST, INFERRED]]
+
+
+def test_a_failure_has_one_successor_in_threads(tmp_path: Path) -> None:
+    """So it is with threads that were given a copy of the context in which a call failed."""
+    path = tmp_path / "run.json"
+    with recorded(path, BUSY, plain(CHAT)) as (client, _):
+        with suppress(openai.RateLimitError):
+            create(client)
+        with ThreadPoolExecutor(4) as pool:
+            [pool.submit(contextvars.copy_context().run, create, client) for _ in range(4)]
+
+    assert sorted(on_file(path), key=len) == [*[ALONE] * 3, [FIRST, INFERRED]]
+
+
+def test_a_stream_that_was_broken_off_is_retried(tmp_path: Path) -> None:
+    """A stream that the server cut off, and the same request after it, are two attempts; what came of both is kept."""
+    path = tmp_path / "run.json"
+    half = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"ha"}}]}\n\n', 0.02, DROP], 200, SSE)
+    whole = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n', b"data: [DONE]\n\n"], 200, SSE)
+    with recorded(path, half, whole) as (client, _):
+        for _ in range(2):
+            with suppress(openai.APIConnectionError):
+                list(client.chat.completions.create(model="m", messages=ASK, stream=True))  # type: ignore[arg-type]
+
+    [one] = load(path).llm_interactions
+    assert attempts(one) == [(200, "RemoteProtocolError", False), INFERRED]
+    assert (one.complete, one.response and one.response.content) == (True, "half")
+
+
+def test_a_stream_that_had_ended_is_no_failure(tmp_path: Path) -> None:
+    """A connection that breaks behind the end of a stream has cost nothing: the same request again is a new call."""
+    path = tmp_path / "run.json"
+    ended = Answer([b"data: [DONE]\n\n", 0.02, DROP], 200, SSE)
+    with serving(ended) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        with recorder.wrap(httpx2.Client()) as client:
+            for _ in range(2):
+                with suppress(httpx2.RemoteProtocolError):
+                    client.post(f"{server.url}/v1/chat/completions", json={"model": "m", "stream": True})
+
+    assert on_file(path) == [ALONE, ALONE]
+
+
+def test_a_redirect_is_an_attempt(tmp_path: Path) -> None:
+    """A request that the server sends elsewhere is one interaction: where it was sent to has the answer."""
+    path = tmp_path / "run.json"
+    moved = Answer([], 307, {"location": "/v2/chat/completions"})
+    with recorded(path, moved, plain(CHAT)) as (client, server):
+        create(client)
+
+    assert [sent for sent, _, _ in server.requests] == ["/v1/chat/completions", "/v2/chat/completions"]
+    assert on_file(path) == [[(307, None, False), RETRIED]]

@@ -1,0 +1,206 @@
+"""Many agents at once, in tasks and threads, on one client: no call is lost, and none is in the wrong file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Barrier
+from types import FrameType
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.capture.server import CHAT, chat_chunk, plain, serving
+from trace_recorder import TrajectoryRecorder, load, wrap
+from trace_recorder.current import following
+
+Payload = Any
+AGENTS = 200
+THREADS = 16
+CALLS = 2
+
+
+def said(question: str) -> list[Payload]:
+    """The messages of a question."""
+    return [{"role": "user", "content": question}]
+
+
+class Echo(httpx2.AsyncBaseTransport):
+    """Answers every question with itself, streamed in two pieces, and lets others go on in between."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        await asyncio.sleep(0)
+        asked = json.loads(request.content)["messages"][-1]["content"]
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for piece in (chat_chunk(asked[:3]), chat_chunk(asked[3:]), b"data: [DONE]\n\n"):
+                await asyncio.sleep(0.001)
+                yield piece
+
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=pieces())
+
+
+def questions(agent: int) -> list[str]:
+    """What an agent asks."""
+    return [f"agent {agent}, question {number}" for number in range(CALLS)]
+
+
+def answered(path: Path) -> list[tuple[Payload, str | None, bool]]:
+    """Of every interaction of a run: the question, the answer, and whether it is complete."""
+    found = load(path).llm_interactions
+    return [(one.input_messages[0].content, one.response and one.response.content, one.complete) for one in found]  # type: ignore[misc]
+
+
+def test_two_hundred_agents_on_one_client(tmp_path: Path) -> None:
+    """Each of 200 concurrent agents finds its own questions and their answers in its own file, in order."""
+
+    async def agent(client: openai.AsyncOpenAI, number: int) -> None:
+        async with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
+            for question in questions(number):
+                made = await client.chat.completions.create(model="m", messages=said(question), stream=True)
+                async for _ in made:
+                    pass
+
+    async def agents() -> None:
+        http_client = httpx2.AsyncClient(transport=Echo())
+        async with openai.AsyncOpenAI(api_key="k", base_url="http://echo/v1", http_client=http_client) as client:
+            wrap(client)
+            await asyncio.gather(*(agent(client, number) for number in range(AGENTS)))
+
+    asyncio.run(agents())
+
+    found = {number: answered(tmp_path / f"{number}.json") for number in range(AGENTS)}
+    assert found == {number: [(one, one, True) for one in questions(number)] for number in range(AGENTS)}
+
+
+def in_threads(number: int, work: Callable[[int], object]) -> None:
+    """Do something in many threads at once; what one of them raises is raised."""
+    begin = Barrier(number)
+
+    def together(one: int) -> object:
+        begin.wait()
+        return work(one)
+
+    with ThreadPoolExecutor(number) as pool:
+        for done in [pool.submit(together, one) for one in range(number)]:
+            done.result()
+
+
+@contextmanager
+def shared_client() -> Iterator[tuple[openai.OpenAI, Payload]]:
+    """A client that follows the context, and its server."""
+    with serving(plain(CHAT)) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
+        yield wrap(client), server
+
+
+def ask(client: openai.OpenAI, question: str) -> None:
+    """Ask, and have the answer."""
+    assert client.chat.completions.create(model="m", messages=said(question)).choices[0].message.content == "hi"
+
+
+def test_sixteen_threads_on_one_client(tmp_path: Path) -> None:
+    """Each of 16 threads, with a recorder of its own, finds its own questions in its own file, in order."""
+    with shared_client() as (client, server):
+
+        def agent(number: int) -> None:
+            with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
+                for question in questions(number):
+                    ask(client, question)
+
+        in_threads(THREADS, agent)
+
+    found = {number: answered(tmp_path / f"{number}.json") for number in range(THREADS)}
+    assert found == {number: [(one, "hi", True) for one in questions(number)] for number in range(THREADS)}
+    assert len(server.requests) == THREADS * CALLS
+
+
+def test_threads_without_context_on_one_recorder(tmp_path: Path) -> None:
+    """Calls in an executor's threads, which carry no context, all belong to the only recorder that is running."""
+    path = tmp_path / "run.json"
+    with shared_client() as (client, _), TrajectoryRecorder(path, strict=True):
+        in_threads(THREADS, lambda number: [ask(client, question) for question in questions(number)])
+
+    expected = [(one, "hi", True) for number in range(THREADS) for one in questions(number)]
+    assert sorted(answered(path), key=str) == sorted(expected, key=str)
+
+
+def test_to_thread_takes_the_context_along(tmp_path: Path) -> None:
+    """asyncio.to_thread copies the context: of two agents at once, each finds its calls in its own file."""
+
+    async def agent(client: openai.OpenAI, number: int) -> None:
+        async with TrajectoryRecorder(tmp_path / f"{number}.json", strict=True):
+            await asyncio.gather(*(asyncio.to_thread(ask, client, question) for question in questions(number)))
+
+    async def agents(client: openai.OpenAI) -> None:
+        await asyncio.gather(agent(client, 0), agent(client, 1))
+
+    with shared_client() as (client, _):
+        asyncio.run(agents(client))
+
+    found = [sorted(answered(tmp_path / f"{number}.json"), key=str) for number in range(2)]
+    assert found == [[(one, "hi", True) for one in questions(number)] for number in range(2)]
+
+
+def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
+    """Of many recorders running, the one that a client is bound to has its calls, in whatever thread they are made."""
+    with serving(plain(CHAT)) as server:
+
+        def agent(number: int) -> None:
+            with (
+                TrajectoryRecorder(tmp_path / f"{number}.json", strict=True) as recorder,
+                recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1")) as client,
+                ThreadPoolExecutor(2) as pool,
+            ):
+                for done in [pool.submit(ask, client, question) for question in questions(number)]:
+                    done.result()
+
+        in_threads(4, agent)
+
+    found = {number: sorted(answered(tmp_path / f"{number}.json"), key=str) for number in range(4)}
+    assert found == {number: [(one, "hi", True) for one in questions(number)] for number in range(4)}
+
+
+def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With several recorders running, a call in a thread without context is none's: warned of, and a gap in each."""
+    with shared_client() as (client, _):
+        with TrajectoryRecorder(tmp_path / "0.json"), TrajectoryRecorder(tmp_path / "1.json"):
+            in_threads(1, lambda _: ask(client, "whose?"))
+
+    found = [load(tmp_path / f"{number}.json") for number in range(2)]
+    assert [(len(one.llm_interactions), [gap.what for gap in one.gaps]) for one in found] == [
+        (0, ["record an LLM call"])
+    ] * 2
+    assert [record.message.partition(":")[0] for record in caplog.records if record.name == "trace_recorder"] == [
+        "an LLM call goes unrecorded"
+    ]
+
+
+def test_recorders_may_come_and_go_meanwhile(tmp_path: Path) -> None:
+    """A call that looks for the only recorder running finds it, whatever others begin and end at whatever moment."""
+    there: list[TrajectoryRecorder] = []
+
+    def come_or_go(_: FrameType, event: str, __: object) -> Payload:
+        if event == "line" and there:
+            there.pop().finalize()
+        elif event == "line":
+            there.append(TrajectoryRecorder(tmp_path / "other.json"))
+            contextvars.copy_context().run(there[0].start)
+        return come_or_go
+
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        run = recorder.open_run()
+        sys.settrace(come_or_go)
+        try:
+            found = contextvars.Context().run(following.open_run)
+        finally:
+            sys.settrace(None)
+
+    assert found in (run, None)

@@ -1,0 +1,100 @@
+"""However a call ends before its time: for its caller as it does unwrapped, and on file once, as what it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+import trio
+
+from tests.capture.server import serving
+from tests.isolation.endings import ASYNC, SYNC, TRIO, Agent, Ending
+from tests.isolation.outcomes import in_all
+from trace_recorder import TrajectoryRecorder, load
+
+Payload = Any
+
+
+def run_sync(ending: Ending, agent: Agent) -> None:
+    """Have an agent act that does not await."""
+    with agent.client:
+        ending.act(agent)
+
+
+async def _work(ending: Ending, agent: Agent) -> None:
+    async with agent.client:
+        await ending.act(agent)
+
+
+def run_asyncio(ending: Ending, agent: Agent) -> None:
+    """Have an agent act on asyncio."""
+    asyncio.run(_work(ending, agent))
+
+
+def run_trio(ending: Ending, agent: Agent) -> None:
+    """Have an agent act on trio."""
+    trio.run(_work, ending, agent)
+
+
+ENDINGS = [
+    pytest.param(ending, make, run, id=f"{how}: {name}")
+    for how, make, run, endings in (
+        ("sync", openai.OpenAI, run_sync, SYNC),
+        ("asyncio", openai.AsyncOpenAI, run_asyncio, ASYNC),
+        ("trio", openai.AsyncOpenAI, run_trio, TRIO),
+    )
+    for name, ending in endings.items()
+]
+
+
+def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload], Payload]) -> Payload:
+    """Bring an ending about, and say what was raised."""
+    with serving(ending.answer) as server:
+        client = bind(make(api_key="k", base_url=f"{server.url}/v1", max_retries=0, **ending.options))
+        try:
+            run(ending, Agent(client, server))
+        except BaseException as error:  # noqa: BLE001 - Ctrl-C and cancellation are what this is about
+            return in_all(error)
+        return None
+
+
+@pytest.mark.parametrize(("ending", "make", "run"), ENDINGS)
+def test_an_ending_is_on_file_as_what_it_was(tmp_path: Path, ending: Ending, make: Payload, run: Payload) -> None:
+    """What is raised is what is raised unwrapped; on file is one interaction, what had come, and why it ended."""
+    unwrapped = raised(ending, make, run, lambda client: client)
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        wrapped = raised(ending, make, run, recorder.wrap)
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert wrapped == unwrapped
+    assert (one.complete, (one.ended_by or "").partition(":")[0], one.response and one.response.content) == (
+        *(False, ending.ended_by if one.ended_by else ""),
+        ending.content,
+    )
+    assert (one.error and one.error.type) == (ending.ended_by if ending.failed else None)
+
+
+ERRORS = ("ConnectError", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout", "ReadError", "ProxyError")
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_call_that_reaches_nobody(tmp_path: Path, name: str) -> None:
+    """Whatever the transport raises passes untouched, and is the error of the interaction."""
+    error = getattr(httpx2, name)("no luck")
+
+    def fail(_: httpx2.Request) -> httpx2.Response:
+        raise error
+
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(fail))) as client:
+            with pytest.raises(httpx2.TransportError) as caught:
+                client.post("http://provider.test/v1/chat/completions", json={"model": "m"})
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert caught.value is error
+    assert (one.complete, one.error and (one.error.type, one.error.message)) == (False, (name, "no luck"))

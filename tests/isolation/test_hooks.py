@@ -1,0 +1,86 @@
+"""Recording fails at each of its places in turn, and the caller of the model notices nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.capture.server import serving
+from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
+from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
+from tests.versions.shapes import of_the_sdks
+from trace_recorder import TrajectoryRecorder, load
+
+pytestmark = of_the_sdks
+
+each_hook = pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
+OTHERS = [call for call in CALLS if "openai" not in call]
+SAME = dict.fromkeys(("record a broken response", "record a response that was let go of"), END)
+"""Some SDKs read a stream to its end, some let go of it when they have seen enough."""
+
+
+def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Outcome:
+    """What a caller gets while a hook fails."""
+    shape, answer = shape_of(call, kind)
+    with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
+        recorder.start()
+        hook.breaks(patch)
+        return outcome_of(shape, server.url, kind, recorder.wrap)
+
+
+def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
+    """Have a hook fail in a call; check what the caller gets, and that what was not done is on file."""
+    recorder = TrajectoryRecorder(path)
+    outcome = broken(hook, call, kind, recorder)
+    recorder.finalize()
+
+    gaps = {SAME.get(gap.what, gap.what) for gap in load(path).gaps}
+    assert outcome == unwrapped(call, kind)
+    assert gaps == hook.gaps.get(kind, frozenset())
+
+
+@each_hook
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("call", ["openai", "openai async"])
+def test_a_caller_notices_nothing(tmp_path: Path, hook: Hook, kind: str, call: str) -> None:
+    """While a hook fails, the caller gets what it gets unwrapped; what was not recorded is on file as a gap."""
+    notices_nothing(tmp_path / "run.json", hook, call, kind)
+
+
+@each_hook
+@pytest.mark.parametrize("call", OTHERS)
+def test_a_caller_of_another_sdk_notices_nothing(tmp_path: Path, hook: Hook, call: str) -> None:
+    """So it is with a stream of each of the other SDKs."""
+    notices_nothing(tmp_path / "run.json", hook, call, "stream")
+
+
+@each_hook
+@pytest.mark.parametrize("kind", ["plain", "stream"])
+def test_a_failure_is_counted_and_logged_once_a_kind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, hook: Hook, kind: str
+) -> None:
+    """Each failure is counted; of each kind one is logged, with what could not be done, and that the agent goes on."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    broken(hook, "openai", kind, recorder)
+    recorder.finalize()
+
+    logged = [record.message for record in caplog.records if record.name == "trace_recorder"]
+    kinds = {what for gap in load(recorder.trajectory_path).gaps for what in [gap.what]}
+    assert recorder._guard.count >= len(kinds)
+    if hook is HOOKS["look up the address"]:
+        kinds = {"find out whether a request is an LLM call"}
+    told = "could not {}: BrokenError: on purpose (the agent is not affected; logged once)"
+    assert sorted(logged) == (sorted(map(told.format, kinds)) if hook is not HOOKS["tell of it"] else [])
+
+
+@pytest.mark.parametrize("hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises])
+@pytest.mark.parametrize("call", ["openai", "openai async"])
+def test_a_strict_recorder_raises(tmp_path: Path, hook: Hook, call: str) -> None:
+    """With strict=True the caller hears of every failure of recording."""
+    kind = next(kind for kind in ("plain", "stream", "cut") if hook.gaps.get(kind))
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    outcome = broken(hook, call, kind, recorder)
+    recorder.finalize()
+
+    assert BrokenError in [kind for kind, *_ in outcome.raised or ()]

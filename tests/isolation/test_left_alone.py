@@ -1,0 +1,246 @@
+"""The user's program is left alone: what goes over the wire, what comes back, and other people's transports."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import httpx2
+import openai
+import pytest
+import trio
+
+from tests.capture.server import CHAT, CHAT_STREAM, plain, serving, stream
+from tests.isolation.outcomes import CALLS, outcome_of, shape_of
+from tests.isolation.tap import tapped
+from tests.versions.shapes import of_the_sdks
+from trace_recorder import TrajectoryRecorder, load
+
+pytestmark = of_the_sdks
+Payload = Any
+ASK: Payload = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+URL = "http://provider.test/v1/chat/completions"
+
+
+@pytest.mark.parametrize("kind", ["plain", "stream", "error"])
+@pytest.mark.parametrize("call", CALLS)
+def test_the_bytes_on_the_wire_are_the_same(tmp_path: Path, call: str, kind: str) -> None:
+    """A wrapped client opens as many connections and sends the same bytes on each: headers, body, order, and all."""
+    shape, answer = shape_of(call, kind)
+
+    def sent(url: str, bind: Callable[[Payload], object]) -> list[bytes]:
+        with tapped(url) as tap:
+            for _ in range(2):
+                outcome_of(shape, tap.url, kind, bind)
+        return [bytes(line).replace(tap.url.encode().rpartition(b":")[2], b"PORT") for line in tap.sent]
+
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        unwrapped, wrapped = sent(server.url, lambda _: None), sent(server.url, recorder.wrap)
+
+    assert wrapped == unwrapped
+    assert sum(len(one.attempts) for one in load(recorder.trajectory_path).llm_interactions) == 2
+
+
+def looks(value: object) -> Payload:
+    """How an object looks to its user."""
+    return type(value), type(value).__mro__, dir(value)
+
+
+def see(client: openai.OpenAI) -> Iterator[Payload]:
+    """Everything that a client gives its user to hold."""
+    chat = client.chat.completions
+    yield looks(client)
+    yield looks(client._client)
+    yield looks(client.with_options(timeout=3))
+    with client.chat.completions.create(**ASK, stream=True) as chunks:
+        yield looks(chunks)
+        yield looks(chunks.response)
+    raw = chat.with_raw_response.create(**ASK)
+    yield looks(raw), looks(raw.parse()), raw.http_response.text, raw.http_response.is_closed, raw.elapsed is not None
+    with chat.with_streaming_response.create(**ASK, stream=True) as response:
+        yield looks(response), response.status_code, dict(response.headers).keys()
+        yield list(response.iter_lines()), response.is_closed, response.http_response.num_bytes_downloaded
+    with chat.stream(**ASK) as events:
+        yield looks(events), [looks(event)[0] for event in events], looks(events.get_final_completion())
+
+
+def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
+    """The client, its copies, streams, raw and streaming responses and helpers have the types and members they had."""
+    answers = (stream(*CHAT_STREAM), plain(CHAT), stream(*CHAT_STREAM), stream(*CHAT_STREAM))
+    seen = []
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        for bind in (lambda client: client, recorder.wrap):
+            with serving(*answers) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
+                seen.append(list(see(bind(client))))
+
+    assert seen[0] == seen[1]
+    assert len(load(recorder.trajectory_path).llm_interactions) == 4
+
+
+class Others(httpx2.BaseTransport):
+    """Somebody else's tracer: it hands everything on, and counts."""
+
+    def __init__(self, inner: httpx2.BaseTransport) -> None:
+        self.inner = inner
+        self.calls = 0
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.calls += 1
+        return self.inner.handle_request(request)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> None:
+    """With somebody else's transport around ours or inside, and wrapped once more, each call is recorded once."""
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
+            if first == "ours":
+                recorder.wrap(client)
+            others = client._client._transport = Others(client._client._transport)
+            recorder.wrap(client)
+            for _ in range(2):
+                client.chat.completions.create(**ASK)
+
+    assert (others.calls, len(server.requests)) == (2, 2)
+    assert len(load(recorder.trajectory_path).llm_interactions) == 2
+
+
+def test_a_method_that_others_patch_is_theirs(tmp_path: Path) -> None:
+    """Tracers that patch the transport's method where it stands, as some do, are called, and nothing is doubled."""
+    seen: list[str] = []
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1")) as client:
+            transport: Payload = client._client._transport
+            handle = transport.handle_request
+
+            def traced(request: httpx2.Request) -> httpx2.Response:
+                seen.append(request.url.path)
+                return handle(request)  # type: ignore[no-any-return]
+
+            transport.handle_request = traced
+            client.chat.completions.create(**ASK)
+
+    assert seen == ["/v1/chat/completions"]
+    assert len(load(recorder.trajectory_path).llm_interactions) == 1
+
+
+def test_two_clients_on_one_http_client_are_recorded_once(tmp_path: Path) -> None:
+    """Where two clients share an HTTP client and both are wrapped, each call is one record."""
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with httpx2.Client() as shared:
+            for _ in range(2):
+                client = openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", http_client=shared)
+                recorder.wrap(client).chat.completions.create(**ASK)
+
+    assert len(load(recorder.trajectory_path).llm_interactions) == 2
+
+
+def test_an_inner_transport_that_reads_is_left_alone(tmp_path: Path) -> None:
+    """A transport of the user's that has read the response already gives it to the caller, and to the record, whole."""
+
+    class Reading(httpx2.HTTPTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            response = super().handle_request(request)
+            response.read()
+            return response
+
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with recorder.wrap(httpx2.Client(transport=Reading())) as client:
+            said = client.post(f"{server.url}/v1/chat/completions", json=ASK).json()
+
+    assert [one.raw_response for one in load(recorder.trajectory_path).llm_interactions] == [said] == [CHAT]
+
+
+def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
+    """A transport that has read a response and kept nothing of it: the caller gets the same error as unwrapped."""
+
+    class Greedy(httpx2.HTTPTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            response = super().handle_request(request)
+            list(response.iter_raw())
+            return response
+
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    for bind in (lambda client: client, recorder.wrap):
+        with serving(plain(CHAT)) as server, bind(httpx2.Client(transport=Greedy())) as client:
+            with pytest.raises(httpx2.StreamConsumed):
+                client.post(f"{server.url}/v1/chat/completions", json=ASK)
+    recorder.finalize()
+
+    trajectory = load(recorder.trajectory_path)
+    assert [(one.complete, one.ended_by) for one in trajectory.llm_interactions] == [
+        (False, "it could not be listened to")
+    ]
+    assert [gap.what for gap in trajectory.gaps] == ["listen to a response"]
+
+
+def test_a_body_that_is_made_while_it_is_sent_is_left_alone(tmp_path: Path) -> None:
+    """A request whose body comes from a generator is sent as it would be; its answer is on file, and a gap for it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    with serving(plain(CHAT)) as server, recorder.wrap(httpx2.Client()) as client:
+        length = {"content-length": "2"}
+        client.post(f"{server.url}/v1/chat/completions", content=iter([b"{", b"}"]), headers=length)
+    recorder.finalize()
+
+    trajectory = load(recorder.trajectory_path)
+    assert [body for _, _, body in server.requests] == [b"{}"]
+    assert [(one.raw_request, one.raw_response) for one in trajectory.llm_interactions] == [(None, CHAT)]
+    assert [gap.what for gap in trajectory.gaps] == ["record the body of a request"]
+
+
+class Pieces:
+    """A stream of the user's own that knows whether its iteration was closed."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            for piece in CHAT_STREAM:
+                yield piece
+        finally:
+            self.closed.append("iteration")
+
+    async def aclose(self) -> None:
+        self.closed.append("stream")
+
+
+def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payload], Payload]) -> Payload:
+    """Leave a stream after its first piece; say what was closed, in what order, and of what anybody was warned."""
+    pieces = type("Own", (Pieces, module.AsyncByteStream), {})()
+    transport = module.MockTransport(lambda _: module.Response(200, stream=pieces))
+
+    async def work() -> None:
+        async with bind(module.AsyncClient(transport=transport)) as client:
+            async with client.stream("POST", URL, json=ASK) as response:
+                async with aclosing(response.aiter_raw()) as chunks:
+                    await anext(chunks)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        run(work)
+        gc.collect()
+    return pieces.closed, sorted(str(warning.message) for warning in warned)
+
+
+@pytest.mark.parametrize("run", [lambda work: asyncio.run(work()), trio.run], ids=["asyncio", "trio"])
+@pytest.mark.parametrize("module", [httpx, httpx2])
+def test_an_iteration_is_closed_as_it_would_be(tmp_path: Path, module: ModuleType, run: Callable[..., None]) -> None:
+    """What is closed when a stream is let go of, in what order, and what is warned of, is the same unwrapped."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        wrapped = _break_out(run, module, recorder.wrap)
+
+    assert wrapped == _break_out(run, module, lambda client: client)
+    assert [one.complete for one in load(recorder.trajectory_path).llm_interactions] == [False]

@@ -1,0 +1,134 @@
+"""A chunk is handed on when it comes. The server sends no further one before the caller has the last: no clock."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.capture.server import Answer, chat_chunk, serving
+from tests.isolation.hooks import Break, fail, failing, flush_at_once, together
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.capture import exchange
+from trace_recorder.journal import Journal
+
+Payload = Any
+PIECES = 5
+PATIENCE = 10.0
+"""Seconds after which the server takes the caller to be without its chunk."""
+
+
+class Patient:
+    """The chunks of a server that sends the next one when the caller has the last."""
+
+    def __init__(self) -> None:
+        self.heard = threading.Semaphore(0)
+        self.stalled = False
+
+    def __iter__(self) -> Iterator[object]:
+        for number in range(PIECES):
+            yield chat_chunk(str(number))
+            self.stalled |= not self.heard.acquire(timeout=PATIENCE)
+        yield b"data: [DONE]\n\n"
+
+
+def read(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
+    """Read a stream, and say at each chunk that it is there."""
+    with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
+        for _ in client.chat.completions.create(model="m", messages=[], stream=True):
+            heard()
+
+
+def read_async(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
+    """The same on asyncio."""
+
+    async def work() -> None:
+        async with recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
+            async for _ in await client.chat.completions.create(model="m", messages=[], stream=True):
+                heard()
+
+    asyncio.run(work())
+
+
+CONDITIONS: dict[str, Break] = {
+    "as ever": together(),
+    "flushing each chunk": flush_at_once,
+    "flushes fail": together(flush_at_once, failing(exchange.Exchange, "flush")),
+    "the disk is full": together(flush_at_once, failing(Journal, "append")),
+    "nothing can be decoded": failing(exchange, "decoder_of", lambda _: fail),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("caller", [read, read_async])
+def test_a_chunk_is_handed_on_when_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, caller: Callable[..., None]
+) -> None:
+    """The caller has each chunk before there is another, also while what it consists of cannot be recorded."""
+    patient = Patient()
+    answer = Answer(patient, 200, {"content-type": "text/event-stream"})  # type: ignore[arg-type]
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with monkeypatch.context() as patch:
+            CONDITIONS[condition](patch)
+            caller(server.url, recorder, patient.heard.release)
+
+    assert not patient.stalled
+
+
+def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long stream on a full disk costs a handful of vain writes, each of twice the size, and loses nothing later."""
+    monkeypatch.setattr(exchange, "FLUSH_BYTES", 64)
+    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
+    tries: list[int] = []
+    write = exchange.Exchange._write_stream
+    lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
+
+    def full(self: exchange.Exchange, data: bytes) -> None:
+        tries.append(len(data))
+        if len(tries) < 8:
+            raise OSError(28, "No space left on device")
+        write(self, data)
+
+    monkeypatch.setattr(exchange.Exchange, "_write_stream", full)
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(lines))
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+            client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert one.raw_stream == b"".join(lines).decode()
+    assert all(later >= 2 * earlier for earlier, later in pairwise(tries))
+
+
+def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:
+    """Another task of the caller's runs between the chunks; recording starts no loop and blocks none."""
+    patient = Patient()
+
+    async def work(url: str, recorder: TrajectoryRecorder) -> None:
+        async def release() -> None:
+            while True:
+                await asyncio.sleep(0.005)
+                patient.heard.release()
+
+        releasing = asyncio.create_task(release())
+        async with recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1")) as client:
+            async for _ in await client.chat.completions.create(model="m", messages=[], stream=True):
+                pass
+        releasing.cancel()
+
+    answer = Answer(patient, 200, {"content-type": "text/event-stream"})  # type: ignore[arg-type]
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        asyncio.run(work(server.url, recorder))
+
+    assert not patient.stalled
