@@ -137,7 +137,7 @@ def _scalar(value: str | float | None) -> Payload:
 
 def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
     """A JSON name for any key; one that is taken gets its class beside it, and a number where that is taken too."""
-    name = _safe(str.__str__(key) if isinstance(key, str) else _repr(key))
+    name = name_of(key)
     if name not in taken:
         return name
     name = f"{name} ({type(key).__name__})"
@@ -145,6 +145,11 @@ def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> st
         again[name] = again.get(name, 1) + 1
         name = f"{name[:-1]} {again[name]})"
     return name
+
+
+def name_of(key: object) -> str:
+    """Give the text by which any key is known: itself, or its repr."""
+    return _safe(str.__str__(key) if isinstance(key, str) else _repr(key))
 
 
 def fields_of(value: object) -> dict[str, object] | None:

@@ -24,9 +24,9 @@ from trace_recorder import paths
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Failure, Guard
+from trace_recorder.guard import Failure, Guard, attempt
 from trace_recorder.journal import Journal, now
-from trace_recorder.plain import handed_over, members, plain, to_json
+from trace_recorder.plain import handed_over, members, name_of, plain, to_json
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -77,7 +77,8 @@ class TrajectoryRecorder:
             os.environ.get("TRACE_RECORDER_DIR") or directory if directory == DIRECTORY else directory
         )
         self._about = {"task": task, "provider": provider, "model": model, "max_steps": max_steps}
-        self._metadata = plain(dict(metadata or {}))
+        copied = plain(metadata)
+        self._metadata = copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
         self._history = history
         self._redact = redact
         self._sync = durability == "disk"
@@ -174,7 +175,7 @@ class TrajectoryRecorder:
         with self._guard("record the start of the run"):
             about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
             del about["task"]
-            run.start(about, said, self._parent)
+            run.start(run.named(**about), said, self._parent)
         running.add(self)
         weakref.finalize(self, _interrupt, run)
 
@@ -228,7 +229,8 @@ class TrajectoryRecorder:
             return
         with self._guard("record an LLM interaction"):
             error = _said(response) if isinstance(response, BaseException) else None
-            about = {"interaction_id": run.next_id(), "provider": provider, "model": model, **self.context()}
+            names = run.named(provider=provider, model=model)
+            about = {"interaction_id": run.next_id(), **names, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
             body = {"messages": _listed(messages), "tools": _listed(tools)}
             run.append_body("llm_interaction", about, members(said), to_json(body).encode())
@@ -253,7 +255,7 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an agent step"):
-            about = {"step_number": step_number, "state": state, **self.context()}
+            about = {**run.named(step_number=step_number, state=state), **self.context()}
             said = {
                 "llm_response": handed_over(llm_response),
                 "tool_calls": None if tool_calls is None else _listed(tool_calls),
@@ -278,7 +280,8 @@ class TrajectoryRecorder:
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        self._append("annotation", "annotate()", {"key": str(key)}, {"value": value})
+        name = attempt(lambda: name_of(str(key)), lambda _: name_of(key))
+        self._append("annotation", "annotate()", {"key": name}, {"value": value})
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
@@ -288,7 +291,7 @@ class TrajectoryRecorder:
         run = self._run_for(what)
         if run is not None:
             with self._guard(f"record a {kind}"):
-                run.append(kind, about, members(said))
+                run.append(kind, run.named(**about), members(said))
 
     def save_trajectory(self) -> None:
         """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""

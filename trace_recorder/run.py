@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from trace_recorder.conversation import known
+from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Journal, now
-from trace_recorder.plain import members, to_json
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.plain import members, plain, to_json
+from trace_recorder.redact import Redaction
 from trace_recorder.snapshot import Snapshot, Writer
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
@@ -75,15 +75,16 @@ class Run:
             self._be_open()
         self._writer.recorded()
 
-    def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
+    def append(self, kind: str, about: Mapping[str, object], said: str = "", redacted: int = 0) -> None:
         """Write one record, then the document.
 
         `about` is what the recorder itself says of it: ids, times, counts. `said` is what anybody else said, in
-        which secrets are masked: JSON text of further members, without braces.
+        which secrets are masked: JSON text of further members, without braces. `redacted` is how many secrets are
+        masked in it already.
         """
         with self._lock:
             self._be_open()
-            self._append(kind, members(about), said)
+            self._append(kind, members(about), said, redacted)
         self._writer.recorded(under_way=kind in UNDER_WAY)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
@@ -104,15 +105,17 @@ class Run:
             self._begin = None
         self._write_gaps()
 
-    def _append(self, kind: str, about: str, said: str) -> tuple[int, int]:
-        data = f"{{{about},{self._redaction.mask(said)}}}" if said else f"{{{about}}}"
-        return self._journal.append(kind, data, now())
+    def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> tuple[int, int]:
+        masked, count = self._redaction.mask(said)
+        parts = (about, f'"redacted":{count + redacted}' if count + redacted else "", masked)
+        return self._journal.append(kind, f"{{{','.join(filter(None, parts))}}}", now())
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            gap = {"time": failure.time, "what": failure.what, "why": default_redactor(failure.why)}
+            what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(failure.why)
+            gap = {"time": failure.time, "what": what, "why": why}
             self._journal.append("gap", to_json(gap), now())  # past the redactors, one of which may be what failed
             failures.popleft()
 
@@ -120,9 +123,16 @@ class Run:
         """Mask these values from now on wherever they appear."""
         self._redaction.learn(secrets)
 
-    def mask_stream(self, text: str) -> str:
-        """Mask a part of a stream's text."""
+    def mask_stream(self, text: str) -> tuple[str, int]:
+        """Mask a part of a stream's text; return it with the number of secrets that were in it."""
         return self._redaction.mask_stream(text)
+
+    def named(self, **names: object) -> dict[str, Payload]:
+        """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
+        return {
+            name: self._redaction.mask_name(value) if isinstance(value, str) else value
+            for name, value in ((name, plain(value)) for name, value in names.items())
+        }
 
     def next_id(self) -> str:
         """A new interaction id, unique in this run."""

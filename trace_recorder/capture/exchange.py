@@ -23,7 +23,7 @@ from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import members, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
-from trace_recorder.redact import clean_url
+from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
@@ -92,7 +92,7 @@ class Exchange:
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
-        self.run.learn(headers.secrets(sent.headers))
+        self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)])
         about = self._about() | known(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
@@ -174,7 +174,7 @@ class Exchange:
             self._buffered = len(data) - end
 
     def _write_stream(self, data: bytes) -> None:
-        text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
+        text, redacted = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
         masked = text.encode("utf-8", "surrogateescape")
         packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
@@ -183,7 +183,7 @@ class Exchange:
             "bytes": len(data),
             "zlib": packed,
         }
-        self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}))
+        self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}), redacted)
         self._written.append(masked)
 
     def ended(self) -> None:
@@ -209,7 +209,11 @@ class Exchange:
                 about, said = self._stream_members(why) if self._streams else self._plain_members(why)
                 broken = error is not None and about["complete"] is False
                 about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
-                more = known(headers=self._headers, error=_error_of(error) if error and broken else None)
+                more = known(
+                    headers=self._headers,
+                    error=_error_of(error) if error and broken else None,
+                    ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
+                )
                 self.run.append("llm_response", about, f"{members(more)},{said}")
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
