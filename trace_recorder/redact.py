@@ -18,7 +18,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder.guard import attempt
 from trace_recorder.json_text import COLON, STRING
-from trace_recorder.secret_shapes import SECRET_MEMBER, SECRET_VALUE, mask_shapes, may_hold, unescaped
+from trace_recorder.secret_shapes import SECRET_MEMBER, SECRET_VALUE, mask_shapes, may_begin, may_hold, unescaped
+from trace_recorder.spelled import mask_spelled, unfinished
 
 Redactor = Callable[[str], str]
 
@@ -29,6 +30,8 @@ _SECRET_NAME = re.compile(
 )
 """Variables of the environment that hold a secret, and not where one is to be found."""
 _SHORTEST_SECRET = 8
+_TELLING = 3
+"""From this many letters on a word is the beginning of a secret that is known."""
 _PLACEHOLDERS = frozenset(
     {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
 )
@@ -55,7 +58,7 @@ class Redaction:
         self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
         self._seen: set[str] = set()
         self._secrets: tuple[str, ...] = ()
-        self._escapable = False
+        self._traces: set[str] = set()
         self._pattern = re.compile(r"(?!)")
         self.learn(value for name, value in environment.items() if _SECRET_NAME.search(name))
 
@@ -65,7 +68,7 @@ class Redaction:
         if not new or not self._redactors:
             return
         self._seen |= new
-        self._escapable |= any(not secret.isascii() for secret in new)
+        self._traces |= {_trace(secret) for secret in new if _is_secret(secret)}
         known = {*self._secrets, *(spelled for one in new if _is_secret(one) for spelled in _spellings(one))}
         self._secrets = tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
         self._pattern = re.compile("|".join([re.escape(_MASK) + "|" + _ANY_MASK, *map(re.escape, self._secrets)]))
@@ -88,7 +91,7 @@ class Redaction:
         """Mask a name, past a redactor of the user's: what has the shape of a key, or is known, long, and no word."""
         if any(secret in text and _is_no_word(secret) for secret in self._secrets):
             text = self._mask_known(text)
-        return default_redactor(text) if default_redactor in self._redactors else text
+        return mask_shapes(text) if default_redactor in self._redactors else text
 
     def _mask_known(self, text: str) -> str:
         if any(secret in text for secret in self._secrets):
@@ -116,26 +119,59 @@ class Redaction:
                 masked = value if _PLACEHOLDER.fullmatch(value) else self.mask_plain(value)
             if masked == value:
                 return found[0]
-            count += max(1, masked.count(_BEGIN) - value.count(_BEGIN))
+            count += masks_in(value, masked)
             return json.dumps(masked, ensure_ascii=not _encodes(masked))
 
         return STRING.sub(literal, text), count
 
     def sees(self, text: str) -> bool:
         """Whether to look at every string: a sign or a secret is there, or may be, spelled with escapes."""
-        if not self._redactors or self._looks_at_all:
-            return bool(self._redactors)
-        if self._escapable and "\\u" in text:
-            return True
+        return self._looks_at_all or self._sees_secrets(text)
+
+    def _sees_secrets(self, text: str) -> bool:
+        if not self._redactors:
+            return False
         plainer = unescaped(text)
-        return may_hold(plainer) or any(secret in plainer for secret in self._secrets)
+        return may_hold(plainer) or any(trace in plainer for trace in self._traces)
 
     def mask_stream(self, text: str) -> tuple[str, int]:
         """Mask a stream's text, line by line: the strings of what is JSON in a line, or else the line."""
-        if not self.sees(text):
+        if not self._redactors:
             return text, 0
+        text, spelled = mask_spelled(text, self._sees_secrets, self._mask_secrets)
+        if not self.sees(text):
+            return text, spelled
         masked = [self._mask_line(line) for line in _LINES.findall(text)]
-        return "".join(line for line, _ in masked), sum(count for _, count in masked)
+        return "".join(line for line, _ in masked), spelled + sum(count for _, count in masked)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Mask what is known, or has the shape of a secret, in bytes that are no UTF-8, and so will stand in base64."""
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
+        return data
+
+    def unfinished(self, data: bytes) -> int:
+        """How many bytes of a part of a stream are to wait: the events in which a model may begin to spell a secret."""
+        if not self._redactors:
+            return 0
+        text = data.decode("utf-8", "surrogateescape")
+        waiting = unfinished(text, self._opens)
+        return len(text[len(text) - waiting :].encode("utf-8", "surrogateescape"))
+
+    def _opens(self, word: str) -> bool:
+        """Whether a word may be the beginning of a secret, or a secret that goes on."""
+        return may_begin(word) or any(
+            word.endswith(secret[:length])
+            for secret in self._secrets
+            for length in range(_TELLING, min(len(secret), len(word) + 1))
+        )
+
+    def _mask_secrets(self, text: str) -> str:
+        """Mask what is known to be secret, and what has the shape of it, past a redactor of the user's."""
+        text = self._mask_known(text)
+        return mask_shapes(text) if default_redactor in self._redactors else text
 
     def _mask_line(self, line: str) -> tuple[str, int]:
         if not self.sees(line):
@@ -144,15 +180,15 @@ class Redaction:
         if begin is not None and _is_json(line[begin.start() :]):
             masked, count = self.mask(line[begin.start() :])
             return line[: begin.start()] + masked, count
-        if begin is None and _FIELD.match(line):
-            return line, 0
-        masked = self.mask_plain(line)
-        return masked, 0 if masked == line else max(1, masked.count(_BEGIN) - line.count(_BEGIN))
+        field = begin is None and _FIELD.match(line)
+        masked = self._mask_secrets(line) if field else self.mask_plain(line)
+        return masked, masks_in(line, masked)
 
 
 _BEGIN = "[REDACTED:"
 _MASK = "[REDACTED:known-secret]"
 _ANY_MASK = r"\[REDACTED:[a-z-]+\]"
+_ESCAPABLE = re.compile(r"[^ !#-&(-.0-\[\]-~]")
 _PLACEHOLDER = re.compile(r"@string:\d+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
@@ -160,9 +196,21 @@ _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 
-def _spellings(secret: str) -> tuple[str, ...]:
-    """A secret as it is, and as JSON spells it: it may stand in JSON that stands in a string."""
-    return secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
+def masks_in(text: str, masked: str) -> int:
+    """How many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
+    return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
+
+
+def _spellings(secret: str) -> set[str]:
+    """A secret as it is, as Python's repr has it, and as JSON spells it once and twice."""
+    once = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
+    return {secret, repr(secret)[1:-1], repr(secret.encode())[2:-1], *once, *twice}
+
+
+def _trace(secret: str) -> str:
+    """The longest part of a secret that JSON spells in one way only; what has none is looked for everywhere."""
+    return max(_ESCAPABLE.split(secret), key=len)
 
 
 def _is_secret(value: str) -> bool:

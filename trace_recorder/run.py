@@ -21,11 +21,11 @@ from pathlib import Path
 
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Guard
+from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Journal, now
 from trace_recorder.plain import members, plain, to_json
-from trace_recorder.redact import Redaction
+from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, Writer
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
@@ -34,6 +34,8 @@ PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 UNDER_WAY = frozenset({"llm_request", "llm_stream"})
 """Kinds of records after which something more is to come at once."""
 
+_NOTHING_BEGUN = '"task":null,"metadata":{}'
+_NOTHING_ENDED = '"final_result":null'
 _STARTED = time.time()
 
 
@@ -47,7 +49,7 @@ class Run:
         self.began = time.perf_counter()
         self.closed = False
         self.abandoned = False
-        self._begin: tuple[str, str] | None = None
+        self._begin: tuple[str, str, int] | None = None
         self._journal = journal
         self._redaction = redaction
         self._lock = threading.RLock()
@@ -70,18 +72,20 @@ class Run:
             "platform": sys.platform,
             **known(parent=parent or os.environ.get(PARENT_VARIABLE)),
         }
-        self._begin = members(where | dict(about)), members(said)
+        about, redacted = _counted(about)
+        self._begin = members(where | about), members(said), redacted
         with self._lock:
             self._be_open()
         self._writer.recorded()
 
-    def append(self, kind: str, about: Mapping[str, object], said: str = "", redacted: int = 0) -> None:
+    def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
         """Write one record, then the document.
 
-        `about` is what the recorder itself says of it: ids, times, counts. `said` is what anybody else said, in
-        which secrets are masked: JSON text of further members, without braces. `redacted` is how many secrets are
-        masked in it already.
+        `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
+        masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
+        without braces.
         """
+        about, redacted = _counted(about)
         with self._lock:
             self._be_open()
             self._append(kind, members(about), said, redacted)
@@ -89,11 +93,13 @@ class Run:
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
+        about, redacted = _counted(about)
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
+            stands = f'{members(about)},"items":{encoded.items},"check":{encoded.check}'
+            seq, _ = self._append(kind, stands, said, redacted)
             encoded.written(seq)
         self._writer.recorded(under_way=kind in UNDER_WAY)
 
@@ -101,13 +107,28 @@ class Run:
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
         if self._begin is not None:  # it is the first record, whenever a record can be written
-            self._append("start", *self._begin)
+            self._append_surely("start", *self._begin, _NOTHING_BEGUN)
             self._begin = None
         self._write_gaps()
 
     def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> tuple[int, int]:
         masked, count = self._redaction.mask(said)
-        parts = (about, f'"redacted":{count + redacted}' if count + redacted else "", masked)
+        return self._write(kind, about, masked, count + redacted)
+
+    def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
+        """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
+
+        def unmasked(error: Exception) -> tuple[str, int]:
+            if self.guard.strict:
+                raise error
+            self.guard.note(f"mask what the {kind} record says", error)
+            return nothing, 0
+
+        masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
+        self._write(kind, about, masked, count + redacted)
+
+    def _write(self, kind: str, about: str, said: str, redacted: int) -> tuple[int, int]:
+        parts = (about, f'"redacted":{redacted}' if redacted else "", said)
         return self._journal.append(kind, f"{{{','.join(filter(None, parts))}}}", now())
 
     def _write_gaps(self) -> None:
@@ -115,8 +136,9 @@ class Run:
         while failures:
             failure = failures[0]
             what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(failure.why)
-            gap = {"time": failure.time, "what": what, "why": why}
-            self._journal.append("gap", to_json(gap), now())  # past the redactors, one of which may be what failed
+            masked = masks_in(failure.what, what) + masks_in(failure.why, why)
+            gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
+            self._journal.append("gap", to_json(gap), now())
             failures.popleft()
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -127,12 +149,21 @@ class Run:
         """Mask a part of a stream's text; return it with the number of secrets that were in it."""
         return self._redaction.mask_stream(text)
 
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Mask what is no text; a text is left as it is, to be masked when it is written."""
+        return self._redaction.mask_bytes(data)
+
+    def unfinished(self, data: bytes) -> int:
+        """How many bytes at the end of a part of a stream are to be written with the next one."""
+        return self._redaction.unfinished(data)
+
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
-        return {
-            name: self._redaction.mask_name(value) if isinstance(value, str) else value
-            for name, value in ((name, plain(value)) for name, value in names.items())
-        }
+        copied = {name: plain(value) for name, value in names.items()}
+        texts = {name: value for name, value in copied.items() if isinstance(value, str)}
+        masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
+        count = sum(masks_in(text, masked[name]) for name, text in texts.items())
+        return copied | masked | known(redacted=count or None)
 
     def next_id(self) -> str:
         """A new interaction id, unique in this run."""
@@ -154,10 +185,11 @@ class Run:
             self.closed = True
             with self.guard("record the end of the run"):
                 if self._begin is not None:
-                    self._append("start", *self._begin)
+                    self._append_surely("start", *self._begin, _NOTHING_BEGUN)
                 self._write_gaps()
                 timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
-                self._append("finalize", members(timed), members(said or {}))
+                self._append_surely("finalize", members(timed), members(said or {}), 0, _NOTHING_ENDED)
+                self._write_gaps()
         self._writer.close()
         self._journal.close()
 
@@ -165,6 +197,13 @@ class Run:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
         self.closed = self.abandoned = True
         self._journal.close()
+
+
+def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
+    """What is said about a record, and how many secrets are masked in it."""
+    said = dict(about)
+    redacted = said.pop("redacted", 0)
+    return said, redacted if isinstance(redacted, int) else 0
 
 
 def _version() -> str:

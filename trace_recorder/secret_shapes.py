@@ -1,4 +1,4 @@
-r"""What secrets look like: the shapes of keys and tokens of well-known services, and of what stands where a secret does.
+r"""What secrets look like: the shapes of well-known services' keys and tokens, and of what stands where a secret does.
 
 A row is added where a shape is unambiguous; keys that look like any other word (Mistral's, Cohere's, Azure's) are known
 by the names beside them, or as values that a run has learned. Invariants: nothing here takes more than linear time,
@@ -28,12 +28,13 @@ _END = r"(?![A-Za-z0-9_-])"
 _DIGIT = r"(?=[A-Za-z_-]*[0-9])"
 _SLUG = rf"(?:[a-z0-9]{{1,15}}[-_]+)*[a-z0-9]{{1,15}}{_END}"
 """Words with hyphens, such as the name of a class in a page."""
-_SECRET_NAMES = (
-    r"(?:(?:proxy-)?authorization(?:_token)?|(?:[a-z]+[_-]){0,3}api[_-]?key|(?:aws_)?secret_access_key"
+_NAMES_OF_SECRETS = (
+    r"(?:(?i:(?:proxy-)?authorization(?:_token)?|(?:[a-z]+[_-]){0,3}api[_-]?key|(?:aws_)?secret_access_key"
     r"|(?:access|refresh|auth|bearer|session|bot|secret|security|api)_token|(?:account|secret|private|subscription)_key"
-    r"|(?:client|consumer|app|webhook|signing)_secret|(?:[a-z]+_){0,2}password|passphrase)"
+    r"|(?:client|consumer|app|webhook|signing)_secret|(?:[a-z]+_){0,2}password)"
+    r"|[A-Z][A-Z0-9_]{1,60}_(?:API_?KEY|ACCESS_KEY|SECRET_KEY|TOKEN|SECRET|PASSWORD))"
 )
-SECRET_MEMBER = re.compile(_SECRET_NAMES, re.IGNORECASE)
+SECRET_MEMBER = re.compile(_NAMES_OF_SECRETS)
 """Names of members of JSON that hold a secret, whatever it looks like."""
 SECRET_VALUE = re.compile(rf"(?:(?:Bearer|Basic|Token|ApiKey|Key) +)?(?!{_NEVER})[^\s\"\\]{{8,}}")
 
@@ -42,14 +43,14 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "private-key",
         ("-----BEGIN ",),
-        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^\"-]|-(?!----))++-----END [A-Z ]{0,30}PRIVATE KEY"
-        r"(?: BLOCK)?-----",
+        (r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^\"-]|-(?!----))++-----END [A-Z ]{0,30}PRIVATE KEY"
+        r"(?: BLOCK)?-----"),
     ),
     (
         "url-password",
         ("://", ":\\/\\/"),
-        r"(?P<name>:(?://|\\/\\/))(?!\[REDACTED)[^\s/:@\"\\]*:(?!\[REDACTED|[{<]|\$[{(A-Z]|%[s(]|\*+@|password@)"
-        r"[^\s/@\"\\]+(?=@)",
+        (r"(?P<name>:(?://|\\/\\/))(?!\[REDACTED)[^\s/:@\"\\]*:(?!\[REDACTED|[{<]|\$[{(A-Z]|%[s(]|\*+@|password@)"
+        r"[^\s/@\"\\]+(?=@)"),
     ),
     ("anthropic-key", ("sk-ant-",), _begins("sk-ant-") + r"[A-Za-z0-9_-]{16,}"),
     ("langfuse-key", ("sk-lf-",), _begins("sk-lf-") + r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}" + _END),
@@ -67,7 +68,11 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("gitlab-token", ("glpat-",), _begins("glpat-") + r"[A-Za-z0-9_.-]{20,}"),
     ("slack-token", ("xox",), _begins("xox[abeoprs]-", apart=True) + _DIGIT + r"[A-Za-z0-9-]{10,}"),
     ("slack-token", ("xapp-",), _begins("xapp-") + r"[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[A-Za-z0-9]{20,}"),
-    ("slack-webhook", ("hooks.slack.com/",), r"(?P<name>hooks\.slack\.com/services/)[A-Z0-9]{8,}/[A-Z0-9]{8,}/[A-Za-z0-9]{20,}"),
+    (
+        "slack-webhook",
+        ("hooks.slack.com/",),
+        r"(?P<name>hooks\.slack\.com/services/)[A-Z0-9]{8,}/[A-Z0-9]{8,}/[A-Za-z0-9]{20,}",
+    ),
     ("huggingface-token", ("hf_",), _begins("hf_") + r"[A-Za-z0-9]{30,}" + _END),
     ("groq-key", ("gsk_",), _begins("gsk_") + r"[A-Za-z0-9]{40,}" + _END),
     ("xai-key", ("xai-",), _begins("xai-") + r"[A-Za-z0-9]{40,}" + _END),
@@ -105,22 +110,22 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "secret-member",  # of JSON that stands in a string
-        ("uthorization", "ey", "_token", "_secret", "assword", "assphrase"),
-        rf"(?P<name>\"(?i:{_SECRET_NAMES})\\*\"\s*+:\s*+\\*\"(?:(?:Bearer|Basic|Token|ApiKey|Key) +)?)"
-        rf"(?!{_NEVER})[^\s\"\\]{{8,}}",
+        ("uthorization", "ey", "EY", "_token", "_TOKEN", "_secret", "_SECRET", "assword", "_PASSWORD"),
+        (rf"(?P<name>\"{_NAMES_OF_SECRETS}\\*\"\s*+:\s*+\\*\"(?:(?:Bearer|Basic|Token|ApiKey|Key) +)?)"
+        rf"(?!{_NEVER})[^\s\"\\]{{8,}}"),
     ),
     (
         "assigned-secret",  # as `printenv` and .env files have them
         ("KEY=", "TOKEN=", "SECRET=", "PASSWORD=", "PASSWD="),
-        r"(?P<name>(?:API_?KEY|ACCESS_?KEY|SECRET_?KEY|TOKEN|SECRET|PASSWORD|PASSWD)=\\?[\"']?)"
-        rf"(?!{_NEVER})(?=[A-Za-z_./+=:@!#^*~-]*[0-9])[A-Za-z0-9_./+=:@!#^*~-]{{12,}}+(?![(\[{{$])",
+        (r"(?P<name>(?:API_?KEY|ACCESS_?KEY|SECRET_?KEY|TOKEN|SECRET|PASSWORD|PASSWD)=(?:\\*[\"'])?)"
+        rf"(?!{_NEVER})(?=[A-Za-z_./+=:@!#^*~-]*[0-9])[A-Za-z0-9_./+=:@!#^*~-]{{12,}}+(?![(\[{{$])"),
     ),
     ("account-key", ("AccountKey=", "AccessKey="), r"(?P<name>Acc(?:ount|ess)Key=)[A-Za-z0-9+/]{40,}=*"),
     (
         "url-parameter",
         ("key=", "_token=", "sig=", "Signature=", "Token="),
-        r"(?P<name>[?&](?:(?:api_?)?key|access_token|sig|X-(?:Amz|Goog)-(?:Signature|Security-Token))=)"
-        rf"(?!{_NEVER})(?=[A-Za-z%._~+/-]*[0-9])[A-Za-z0-9%._~+/-]{{16,}}",
+        (r"(?P<name>[?&](?:(?:api_?)?key|access_token|sig|X-(?:Amz|Goog)-(?:Signature|Security-Token))=)"
+        rf"(?!{_NEVER})(?=[A-Za-z%._~+/-]*[0-9])[A-Za-z0-9%._~+/-]{{16,}}"),
     ),
 )  # fmt: skip
 _PATTERNS = tuple(
@@ -135,23 +140,32 @@ _SIGNS = tuple(
         # (a text that has to be there, a pattern that begins with one letter, which every secret of some rows matches)
         (
             "-",
-            r"-(?:(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)(?:(?<![A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))"
-            r"|(?<=xox[abeoprs]-)|(?<=(?:lpat|CSPX|xapp|pplx|vapi|tvly|pypi)-)|(?<=(?:xai|csk)-))"
-            r"|BEGIN [A-Z ]{0,30}PRIVATE)",
+            (
+                r"-(?:(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)(?:(?<![A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))"
+                r"|(?<=xox[abeoprs]-)|(?<=(?:lpat|CSPX|xapp|pplx|vapi|tvly|pypi)-)|(?<=(?:xai|csk)-))"
+                r"|BEGIN [A-Z ]{0,30}PRIVATE)"
+            ),
         ),
         (
             "_",
-            r"_(?:(?<=[28abcfkmnoprsuw]_)(?=[A-Za-z0-9_+/]{10})(?:(?<=(?:hf|r8|fw)_)|(?<=(?:gh[pousr]|gsk|e2b|npm|sbp)_)"
-            r"|(?<=(?:thub|pcsk|jina|lsv2|dckr)_)|(?<=shp(?:ca|pa|ss)_)|(?<=(?:whsec)_)|(?<=ntn_))|(?<=shpat_)"
-            r"|live_(?<=[rs]k_live_)|test_(?<=[rs]k_test_)|v1_(?<=(?:tgp|do[opr])_v1_)|api_(?<=lin_api_)"
-            rf"|(?:[Tt](?i:oken)|[Ss](?i:ecret)|[Kk](?i:ey)|[Pp](?i:assword)){_VALUE})",
+            (
+                r"_(?:(?<=[28abcfkmnoprsuw]_)(?=[A-Za-z0-9_+/-]{10})(?:(?<=(?:hf|r8|fw)_)|(?<=(?:gh[pousr]|gsk|e2b|npm|sbp)_)"
+                r"|(?<=(?:thub|pcsk|jina|lsv2|dckr)_)|(?<=shp(?:ca|pa|ss)_)|(?<=(?:whsec)_)|(?<=ntn_))|(?<=shpat_)"
+                r"|live_(?<=[rs]k_live_)|test_(?<=[rs]k_test_)|v1_(?<=(?:tgp|do[opr])_v1_)|api_(?<=lin_api_)"
+                rf"|(?:[Tt](?i:oken)|[Ss](?i:ecret)|[Kk](?i:ey)|[Pp](?i:assword)){_VALUE})"
+            ),
         ),
-        (".", r"\.(?:eyJ[A-Za-z0-9_-]{8}|(?<=[9GQs]\.)(?=[A-Za-z0-9_-]{14})(?:(?<=(?:a29|hvs)\.)|(?<=(?:SG|AQ)\.))|slack\.com/s)"),
+        (
+            ".",
+            r"\.(?:eyJ[A-Za-z0-9_-]{8}|(?<=[9GQs]\.)(?=[A-Za-z0-9_-]{14})(?:(?<=(?:a29|hvs)\.)|(?<=(?:SG|AQ)\.))|slack\.com/s)",
+        ),
         ("A", r"A(?:Iza|KIA|SIA)[A-Za-z0-9_-]{16}"),
         (
             "=",
-            r"=(?=\\?[\"']?[A-Za-z0-9%._~+/!#^*-]{8})(?:(?<=(?:KEY|KEN|RET)=)|(?<=(?:WORD|SSWD|tKey|sKey)=)"
-            r"|(?<=[?&](?:key|sig)=)|(?<=[?&]api_key=)|(?<=[?&]apikey=)|(?<=ss_token=)|(?<=-(?:Signature)=)|(?<=-Token=))",
+            (
+                r"=(?=(?:\\*[\"'])?[A-Za-z0-9%._~+/!#^*-]{8})(?:(?<=(?:KEY|KEN|RET)=)|(?<=(?:WORD|SSWD|tKey|sKey)=)"
+                r"|(?<=[?&](?:key|sig)=)|(?<=[?&]api_key=)|(?<=[?&]apikey=)|(?<=ss_token=)|(?<=-(?:Signature)=)|(?<=-Token=))"
+            ),
         ),
         ("@", r":(?://|\\/\\/)[^\s/:@\"\\]*:[^\s/@\"\\]+@"),
         ("y", rf"y(?<=[Kk]ey){_VALUE}"),
@@ -181,3 +195,31 @@ def mask_shapes(text: str) -> str:
             if any(sign in text for sign in signs):
                 text = pattern.sub(mask, text)
     return text
+
+
+def may_begin(word: str) -> bool:
+    """Whether a text that ends in this word may go on as a secret that is known by how it begins."""
+    return _BEGINNING.search(word) is not None
+
+
+_PREFIXES = sorted({sign for _, signs, _ in _SHAPES for sign in signs if sign[-1] in "-_" and sign[0] not in "_-"})
+_PREFIXES += [
+    "xoxb-",
+    "xoxp-",
+    "shpat_",
+    "sk_live_",
+    "AIza",
+    "AQ.Ab",
+    "ya29.",
+    "AKIA",
+    "ASIA",
+    "eyJ",
+    "SG.",
+    "hvs.",
+    "dapi",
+]
+_BEGINNING = re.compile(
+    rf"(?<![{_WORD}])(?:(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_.-]*"
+    rf"|{'|'.join(sorted({re.escape(prefix[:n]) for prefix in _PREFIXES for n in range(2, len(prefix))}))})\Z"
+    r"|(?:KEY|TOKEN|SECRET|PASSWORD)=\S*\Z|-----BEGIN[^-]*\Z"
+)

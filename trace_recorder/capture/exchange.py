@@ -106,7 +106,7 @@ class Exchange:
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", about, f"{said},{_as_text(sent.body)}")
+            self.run.append("llm_request", about, f"{said},{_as_text(self.run.mask_bytes(sent.body))}")
 
     def _about(self) -> dict[str, Payload]:
         return {"interaction_id": self.interaction_id, "attempt": self._attempt}
@@ -167,7 +167,9 @@ class Exchange:
         with self._lock:
             self._flushed = time.perf_counter()
             data = b"".join(self._buffer)
-            end = len(data) if last or len(data) >= LONGEST_LINE else data.rfind(b"\n") + 1
+            whole = last or len(data) >= LONGEST_LINE
+            end = len(data) if whole else data.rfind(b"\n") + 1
+            end -= 0 if whole else self.run.unfinished(data[:end])
             if end:
                 self._write_stream(data[:end])  # what cannot be written now stays, and is tried again
             self._buffer = [data[end:]] if end < len(data) else []
@@ -182,8 +184,8 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": len(data),
             "zlib": packed,
-        }
-        self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}), redacted)
+        } | known(redacted=redacted or None)
+        self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}))
         self._written.append(masked)
 
     def ended(self) -> None:
@@ -229,7 +231,7 @@ class Exchange:
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(b"".join(self._buffer))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(b"".join(self._buffer)))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
