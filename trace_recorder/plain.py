@@ -54,6 +54,23 @@ def plain(value: object) -> Payload:
     return _Copier().copy(value, 0, (), opens=False)
 
 
+def is_error(value: object) -> TypeGuard[BaseException]:
+    """Whether a value is an exception, be it one that does not say of which class it is."""
+    return attempt(lambda: isinstance(value, BaseException), lambda _: False)
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an exception, whatever its own code does."""
+    return attempt(lambda: _safe(str(error)), lambda _: _safe(_repr(error)))
+
+
+def stated(value: object, *kinds: type) -> Payload:
+    """Copy a value that is to be None or of one of these classes; what is of another is described."""
+    copied = plain(value)
+    fits = copied is None or type(copied) in kinds or (type(copied) is dict and _is_mark(copied))
+    return copied if fits else marked(value)
+
+
 def handed_over(value: object) -> Payload:
     """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
 

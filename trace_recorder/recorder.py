@@ -26,7 +26,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Failure, Guard, attempt
 from trace_recorder.journal import Journal, now
-from trace_recorder.plain import handed_over, members, name_of, plain, to_json
+from trace_recorder.plain import handed_over, is_error, members, message_of, name_of, plain, stated, to_json
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -76,7 +76,7 @@ class TrajectoryRecorder:
         self._directory = Path(
             os.environ.get("TRACE_RECORDER_DIR") or directory if directory == DIRECTORY else directory
         )
-        self._about = {"task": task, "provider": provider, "model": model, "max_steps": max_steps}
+        self._about = _about_run(task, provider, model, max_steps)
         copied = plain(metadata)
         self._metadata = copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
         self._history = history
@@ -108,7 +108,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(task=task, provider=provider, model=model, max_steps=max_steps)
+        given = known(**_about_run(task, provider, model, max_steps))
         with self._lock:
             if self._run is not None and not self._run.closed:
                 warnings.warn(
@@ -191,7 +191,7 @@ class TrajectoryRecorder:
         if current.get() is self:
             current.set(None)
         if self._run is not None:
-            about = {"status": status, "success": success}
+            about = {"status": status, "success": stated(success, bool)}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
 
     def _reserve(self) -> tuple[Path, Journal]:
@@ -228,8 +228,8 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an LLM interaction"):
-            error = _said(response) if isinstance(response, BaseException) else None
-            names = run.named(provider=provider, model=model)
+            error = _said(response) if is_error(response) else None
+            names = run.named(provider=stated(provider, str), model=stated(model, str))
             about = {"interaction_id": run.next_id(), **names, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
             body = {"messages": _listed(messages), "tools": _listed(tools)}
@@ -255,12 +255,13 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an agent step"):
-            about = {**run.named(step_number=step_number, state=state), **self.context()}
+            names = run.named(step_number=stated(step_number, int), state=stated(state, str))
+            about = {**names, **self.context()}
             said = {
                 "llm_response": handed_over(llm_response),
                 "tool_calls": None if tool_calls is None else _listed(tool_calls),
                 "tool_results": None if tool_results is None else _listed(tool_results),
-                "reflection": reflection,
+                "reflection": stated(reflection, str),
                 "error": _said_in_words(error),
             }
             body = {"llm_messages": None if llm_messages is None else _listed(llm_messages)}
@@ -275,17 +276,23 @@ class TrajectoryRecorder:
         explanation: str | None = None,
     ) -> None:
         """Record a reward of the run, or of one of its steps."""
-        about = {"name": name, "value": value, "weight": weight, "step_number": step}
-        self._append("reward", "reward()", about, {"explanation": explanation})
+        numbers = {"value": stated(value, int, float), "weight": stated(weight, int, float)}
+        about = {"name": stated(name, str), **numbers, "step_number": stated(step, int)}
+        self._append("reward", "reward()", about, {"explanation": stated(explanation, str)})
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
         name = attempt(lambda: name_of(str(key)), lambda _: name_of(key))
-        self._append("annotation", "annotate()", {"key": name}, {"value": value})
+        self._append("annotation", "annotate()", {"key": name}, {"value": plain(value)})
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        self._append("annotation", "update_lakeview()", {"lakeview_step": step_number}, {"value": lakeview_summary})
+        self._append(
+            "annotation",
+            "update_lakeview()",
+            {"lakeview_step": stated(step_number, int)},
+            {"value": plain(lakeview_summary)},
+        )
 
     def _append(self, kind: str, what: str, about: Mapping[str, object], said: Mapping[str, object]) -> None:
         run = self._run_for(what)
@@ -371,17 +378,22 @@ def _interrupt(run: Run) -> None:
         run.finish({"status": "interrupted"})
 
 
+def _about_run(task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
+    texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
+    return {**texts, "max_steps": stated(max_steps, int)}
+
+
 def _listed(value: object) -> list[Payload]:
     copied = handed_over(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
 
 def _said(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": str(error)}
+    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def _said_in_words(error: object) -> Payload:
-    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else plain(error)
+    return f"{type(error).__name__}: {message_of(error)}" if is_error(error) else plain(error)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

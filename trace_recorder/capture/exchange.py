@@ -20,7 +20,7 @@ from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import members, to_json
+from trace_recorder.plain import members, message_of, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url, url_secrets
@@ -250,11 +250,11 @@ def _is_same(one: Sent, other: Sent) -> bool:
 
 
 def _error_of(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": str(error)}
+    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def _in_words(error: BaseException) -> str:
-    message = str(error)
+    message = message_of(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
