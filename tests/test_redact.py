@@ -203,7 +203,7 @@ def test_json_stays_json_whatever_is_secret(value: Payload, secrets: list[str], 
     redaction = Redaction(default_redactor, {})
     redaction.learn(secrets)
 
-    left = json.loads(redaction.mask(json.dumps(value, ensure_ascii=ascii_only)))
+    left = json.loads(redaction.mask(json.dumps(value, ensure_ascii=ascii_only))[0])
 
     assert isinstance(left, type(value) if not isinstance(value, str) else str)
 
@@ -214,9 +214,9 @@ def test_masking_learned_secrets_twice_is_masking_once(value: Payload, secrets: 
     redaction = Redaction(default_redactor, {})
     redaction.learn(secrets)
 
-    once = redaction.mask(json.dumps(value))
+    once = redaction.mask(json.dumps(value))[0]
 
-    assert redaction.mask(once) == once
+    assert redaction.mask(once)[0] == once
 
 
 # ── what is learned ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,7 +231,7 @@ def test_a_learned_secret_is_masked_however_json_spells_it(secret: str) -> None:
     redaction.learn([secret])
     value = {"a": f"it is {secret}!"}
 
-    left = [json.loads(redaction.mask(json.dumps(value, ensure_ascii=one))) for one in (True, False)]
+    left = [json.loads(redaction.mask(json.dumps(value, ensure_ascii=one))[0]) for one in (True, False)]
 
     mask = "it is [REDACTED:known-secret]!"
     assert [*left, redaction.mask_plain(value["a"])] == [{"a": mask}, {"a": mask}, mask]
@@ -242,7 +242,7 @@ def test_the_longest_secret_is_masked_first() -> None:
     redaction = Redaction(default_redactor, {})
     redaction.learn(["hunter2hunter2", "hunter2hunter2-and-more"])
 
-    assert redaction.mask('"hunter2hunter2-and-more"') == '"[REDACTED:known-secret]"'
+    assert redaction.mask('"hunter2hunter2-and-more"')[0] == '"[REDACTED:known-secret]"'
 
 
 def test_the_environment_s_keys_are_secret() -> None:
@@ -258,7 +258,7 @@ def test_the_environment_s_keys_are_secret() -> None:
     placeholder = {"OPENAI_API_KEY_": "lm-studio", "C_API_KEY": "not-needed"}
     text = json.dumps([*environment.values(), *harmless.values(), *placeholder.values()])
 
-    left = json.loads(Redaction(default_redactor, environment | harmless | placeholder).mask(text))
+    left = json.loads(Redaction(default_redactor, environment | harmless | placeholder).mask(text)[0])
 
     assert left == ["[REDACTED:known-secret]"] * len(names) + [*harmless.values(), *placeholder.values()]
 
@@ -269,7 +269,7 @@ def test_without_redaction_nothing_is_masked() -> None:
     redaction.learn(["hunter3hunter3"])
     text = f'"hunter2hunter2 hunter3hunter3 sk-{ALNUM[:40]}"'
 
-    assert (redaction.mask(text), redaction.mask_plain(text)) == (text, text)
+    assert (redaction.mask(text)[0], redaction.mask_plain(text)) == (text, text)
 
 
 # ── a redactor of the user's ──────────────────────────────────────────────────────────────────────────────────────
@@ -293,7 +293,7 @@ def test_a_user_s_redactor_stands_alone_or_joins(redact: Redactor, expected: lis
     """A function takes the default one's place; several are called in a row."""
     text = json.dumps([f"sk-{ALNUM[:30]} whisper"])
 
-    assert json.loads(Redaction(redact, {}).mask(text)) == expected
+    assert json.loads(Redaction(redact, {}).mask(text)[0]) == expected
 
 
 def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
@@ -304,7 +304,7 @@ def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
         seen.append(text)
         return f'"{text}"'
 
-    left = json.loads(Redaction(quoting, {}).mask('{"a":["one\\n",1,{"b":"zwei \\u00fc"}]}'))
+    left = json.loads(Redaction(quoting, {}).mask('{"a":["one\\n",1,{"b":"zwei \\u00fc"}]}')[0])
 
     assert (seen, left) == (["one\n", "zwei ü"], {"a": ['"one\n"', 1, {"b": '"zwei ü"'}]})
 
@@ -313,7 +313,7 @@ def test_a_user_s_redactor_leaves_numbers_and_names_as_they_were_spelled() -> No
     """What is no text is written as it came: 1.10, 1e999 and a name that stands twice are not touched."""
     text = '{"a":1.10,"b":1e999,"a":"whisper"}'
 
-    assert Redaction(shout, {}).mask(text) == '{"a":1.10,"b":1e999,"a":"WHISPER"}'
+    assert Redaction(shout, {}).mask(text)[0] == '{"a":1.10,"b":1e999,"a":"WHISPER"}'
 
 
 @pytest.mark.parametrize(

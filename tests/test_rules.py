@@ -22,7 +22,7 @@ ROOMS = (
     "json_text journal",
     "guard",
     "plain json_text trajectory paths replacing schemas",
-    "items redact",
+    "items redact secret_shapes spelled",
     "providers",
     "interaction stepping metrics document schema",
     "fold",

@@ -102,7 +102,8 @@ class Fold:
             self.annotations[record.data["key"]] = record.data["value"]
 
     def _reward(self, record: Record) -> None:
-        self.rewards.append(Reward(**record.data, timestamp=record.time))
+        given = {name: value for name, value in record.data.items() if name != "redacted"}
+        self.rewards.append(Reward(**given, timestamp=record.time))
 
     def _recorded_gap(self, record: Record) -> None:
         self.gaps.append(Gap(record.data.get("time") or record.time, record.data["what"], record.data["why"]))

@@ -33,6 +33,7 @@ from zlib import crc32
 from trace_recorder.conversation import Payload
 from trace_recorder.journal import Record
 from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line
+from trace_recorder.secret_shapes import SECRET_MEMBER
 
 LARGE_MEMBER = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
@@ -158,8 +159,8 @@ class ItemEncoder:
             for start, end in member.elements:
                 numbers.add(*self._item(text[start:end]))
             return numbers
-        if len(member.value) < LARGE_MEMBER:
-            return None
+        if len(member.value) < LARGE_MEMBER or SECRET_MEMBER.fullmatch(json.loads(member.name)):
+            return None  # what its name says to be secret stays beside its name
         return self._item(member.value)[0]
 
     def _encoded(self, body: str, items: Mapping[str, int | _List]) -> Encoded:

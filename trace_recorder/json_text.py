@@ -17,6 +17,9 @@ from trace_recorder.conversation import Payload
 DEEPEST = 200
 """JSON that is nested deeper is not taken apart: Python's own json refuses to read a little under 1,000 levels."""
 
+DEEPEST_DOCUMENT = DEEPEST + 50
+"""A document holds such JSON some levels down."""
+
 
 class NotJsonError(ValueError):
     """The text is no JSON object, or not one that can be taken apart and put together exactly."""
@@ -41,13 +44,13 @@ _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def parse(text: str) -> Payload:
+def parse(text: str, deepest: int = DEEPEST) -> Payload:
     """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
 
     Raises NotJsonError.
     """
     _refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0))
+    value, end = _value(text, _skip(text, 0), deepest=deepest)
     if _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
     return value
@@ -58,15 +61,15 @@ def _refuse_lone_surrogates(text: str) -> None:
         raise NotJsonError("half of a surrogate pair stands alone")
 
 
-def _refuse_depth(text: str, at: int, end: int) -> None:
+def _refuse_depth(text: str, at: int, end: int, deepest: int) -> None:
     """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
-    if text.count("[", at, end) + text.count("{", at, end) <= DEEPEST:
+    if text.count("[", at, end) + text.count("{", at, end) <= deepest:
         return
     depth = 0
     for token in _TOKEN.finditer(text, at, end):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
-        if depth > DEEPEST:
-            raise NotJsonError(f"nested more than {DEEPEST} levels deep")
+        if depth > deepest:
+            raise NotJsonError(f"nested more than {deepest} levels deep")
 
 
 def one_line(text: str) -> str:
@@ -145,14 +148,14 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     return spans if objects else None, at + 1
 
 
-def _value(text: str, at: int, kind: type = object) -> tuple[Payload, int]:
+def _value(text: str, at: int, kind: type = object, deepest: int = DEEPEST) -> tuple[Payload, int]:
     try:
         value, end = _decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
     if not isinstance(value, kind):
         raise NotJsonError(f"a name is expected at character {at}")
-    _refuse_depth(text, at, end)
+    _refuse_depth(text, at, end, deepest)
     return value, end
 
 

@@ -56,6 +56,23 @@ def plain(value: object) -> Payload:
     return _Copier().copy(value, 0, (), opens=False)
 
 
+def is_error(value: object) -> TypeGuard[BaseException]:
+    """Whether a value is an exception, be it one that does not say of which class it is."""
+    return attempt(lambda: isinstance(value, BaseException), lambda _: False)
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an exception, whatever its own code does."""
+    return attempt(lambda: _safe(str(error)), lambda _: _safe(_repr(error)))
+
+
+def stated(value: object, *kinds: type) -> Payload:
+    """Copy a value that is to be None or of one of these classes; what is of another is described."""
+    copied = plain(value)
+    fits = copied is None or type(copied) in kinds or (type(copied) is dict and _is_mark(copied))
+    return copied if fits else marked(value)
+
+
 def handed_over(value: object) -> Payload:
     """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
 
@@ -72,7 +89,7 @@ def listed(value: object) -> list[Payload]:
 
 def error_of(error: BaseException) -> dict[str, str]:
     """An exception as records state it."""
-    return {"type": type(error).__name__, "message": str(error)}
+    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def marked(value: object) -> dict[str, str]:
@@ -84,16 +101,17 @@ def marked(value: object) -> dict[str, str]:
 
 def _is_plain(value: object, depth: int = 3) -> bool:
     """Whether a value is surely plain already: a small one, such as the recorder's own facts."""
-    kind = type(value)
-    if kind is str:
-        return value.isascii()  # type: ignore[attr-defined]
-    if kind is int:
-        return -(2**63) <= value < 2**64  # type: ignore[operator]
-    if kind is dict and depth:
-        return all(type(name) is str and name.isascii() and _is_plain(one, depth - 1) for name, one in value.items())  # type: ignore[attr-defined]
-    if kind is float:
-        return math.isfinite(value)  # type: ignore[arg-type]
-    return value is None or kind is bool
+    if isinstance(value, str):
+        return type(value) is str and value.isascii()
+    if value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        return type(value) is int and -(2**63) <= value < 2**64
+    if isinstance(value, float):
+        return type(value) is float and math.isfinite(value)
+    if type(value) is not dict or not depth:
+        return False
+    return all(type(name) is str and name.isascii() and _is_plain(one, depth - 1) for name, one in value.items())
 
 
 class _Copier:
@@ -164,7 +182,7 @@ def _scalar(value: str | float | None) -> Payload:
 
 def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
     """A JSON name for any key; one that is taken gets its class beside it, and a number where that is taken too."""
-    name = _safe(str.__str__(key) if isinstance(key, str) else _repr(key))
+    name = name_of(key)
     if name not in taken:
         return name
     name = f"{name} ({type(key).__name__})"
@@ -172,6 +190,11 @@ def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> st
         again[name] = again.get(name, 1) + 1
         name = f"{name[:-1]} {again[name]})"
     return name
+
+
+def name_of(key: object) -> str:
+    """Give the text by which any key is known: itself, or its repr."""
+    return _safe(str.__str__(key) if isinstance(key, str) else _repr(key))
 
 
 def fields_of(value: object) -> dict[str, object] | None:

@@ -24,9 +24,20 @@ from trace_recorder import paths, process
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Guard
+from trace_recorder.guard import Guard, attempt
 from trace_recorder.journal import Journal
-from trace_recorder.plain import error_of, handed_over, listed, members, plain, to_json
+from trace_recorder.plain import (
+    error_of,
+    handed_over,
+    is_error,
+    listed,
+    members,
+    message_of,
+    name_of,
+    plain,
+    stated,
+    to_json,
+)
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -76,8 +87,9 @@ class TrajectoryRecorder:
         self._directory = Path(
             os.environ.get("TRACE_RECORDER_DIR") or directory if directory == DIRECTORY else directory
         )
-        self._about = {"task": task, "provider": provider, "model": model, "max_steps": max_steps}
-        self._metadata = plain(dict(metadata or {}))
+        self._about = _about_run(task, provider, model, max_steps)
+        copied = plain(metadata)
+        self._metadata = copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
         self._history = history
         self._redact = redact
         self._sync = durability == "disk"
@@ -108,7 +120,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(task=task, provider=provider, model=model, max_steps=max_steps)
+        given = known(**_about_run(task, provider, model, max_steps))
         with self._lock:
             if self._run is not None and not self._run.closed:
                 warnings.warn(
@@ -175,7 +187,7 @@ class TrajectoryRecorder:
         with self._guard("record the start of the run"):
             about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
             del about["task"]
-            run.start(about, said, self._parent)
+            run.start(run.named(**about), said, self._parent)
         running[id(self)] = self
         process.opened(run.trajectory_id)
         weakref.finalize(self, _interrupt, run).atexit = False
@@ -193,7 +205,7 @@ class TrajectoryRecorder:
             current.set(None)
         if self._run is not None:
             process.closed(self._run.trajectory_id)
-            about = {"status": status, "success": success}
+            about = {"status": status, "success": stated(success, bool)}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
 
     def _reserve(self) -> tuple[Path, Journal]:
@@ -233,8 +245,9 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an LLM interaction"):
-            error = error_of(response) if isinstance(response, BaseException) else None
-            about = {"interaction_id": run.next_id(), "provider": provider, "model": model, **self.context()}
+            error = error_of(response) if is_error(response) else None
+            names = run.named(provider=stated(provider, str), model=stated(model, str))
+            about = {"interaction_id": run.next_id(), **names, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
             body = {"messages": listed(messages), "tools": listed(tools)}
             run.append_body("llm_interaction", about, members(said), to_json(body).encode())
@@ -259,12 +272,13 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an agent step"):
-            about = {"step_number": step_number, "state": state, **self.context()}
+            names = run.named(step_number=stated(step_number, int), state=stated(state, str))
+            about = {**names, **self.context()}
             said = {
                 "llm_response": handed_over(llm_response),
                 "tool_calls": None if tool_calls is None else listed(tool_calls),
                 "tool_results": None if tool_results is None else listed(tool_results),
-                "reflection": reflection,
+                "reflection": stated(reflection, str),
                 "error": _said_in_words(error),
             }
             body = {"llm_messages": None if llm_messages is None else listed(llm_messages)}
@@ -279,22 +293,29 @@ class TrajectoryRecorder:
         explanation: str | None = None,
     ) -> None:
         """Record a reward of the run, or of one of its steps."""
-        about = {"name": name, "value": value, "weight": weight, "step_number": step}
-        self._append("reward", "reward()", about, {"explanation": explanation})
+        numbers = {"value": stated(value, int, float), "weight": stated(weight, int, float)}
+        about = {"name": stated(name, str), **numbers, "step_number": stated(step, int)}
+        self._append("reward", "reward()", about, {"explanation": stated(explanation, str)})
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        self._append("annotation", "annotate()", {"key": str(key)}, {"value": value})
+        name = attempt(lambda: name_of(str(key)), lambda _: name_of(key))
+        self._append("annotation", "annotate()", {"key": name}, {"value": plain(value)})
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        self._append("annotation", "update_lakeview()", {"lakeview_step": step_number}, {"value": lakeview_summary})
+        self._append(
+            "annotation",
+            "update_lakeview()",
+            {"lakeview_step": stated(step_number, int)},
+            {"value": plain(lakeview_summary)},
+        )
 
     def _append(self, kind: str, what: str, about: Mapping[str, object], said: Mapping[str, object]) -> None:
         run = self._run_for(what)
         if run is not None:
             with self._guard(f"record {'an' if kind[0] in 'aeiou' else 'a'} {kind}"):
-                run.append(kind, about, members(said))
+                run.append(kind, run.named(**about), members(said))
 
     def save_trajectory(self) -> None:
         """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
@@ -389,8 +410,13 @@ def _interrupt(run: Run) -> None:
         run.finish({"status": "interrupted"})
 
 
+def _about_run(task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
+    texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
+    return {**texts, "max_steps": stated(max_steps, int)}
+
+
 def _said_in_words(error: object) -> Payload:
-    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else plain(error)
+    return f"{type(error).__name__}: {message_of(error)}" if is_error(error) else plain(error)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

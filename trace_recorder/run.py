@@ -27,13 +27,13 @@ from weakref import WeakValueDictionary
 from zlib import crc32
 
 from trace_recorder import paths, process
-from trace_recorder.conversation import known
+from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Guard
+from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Journal, now
-from trace_recorder.plain import members, to_json
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.plain import members, plain, to_json
+from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
 
 SHOWN: Mapping[str, When] = {
@@ -47,6 +47,8 @@ SHOWN: Mapping[str, When] = {
 PUT_BACK_SECONDS = 1.0
 """How long to wait after a removed journal could not be made again: there may be much to copy."""
 
+_NOTHING_BEGUN = '"task":null,"metadata":{}'
+_NOTHING_ENDED = '"final_result":null'
 _STARTED = time.time()
 
 
@@ -70,7 +72,7 @@ class Run:
         self.began = time.perf_counter()
         self.closed = False
         self.abandoned = False
-        self._begin: tuple[str, str] | None = None
+        self._begin: tuple[str, str, int] | None = None
         self._journal = journal
         self._redaction = redaction
         self._lock = threading.RLock()
@@ -99,7 +101,8 @@ class Run:
             "platform": sys.platform,
             **known(parent=parent or process.parent()),
         }
-        self._begin = members(where | dict(about)), members(said)
+        about, redacted = _counted(about)
+        self._begin = members(where | about), members(said), redacted
         with self._lock:
             self._be_open()
         self._recorded("start")
@@ -107,14 +110,16 @@ class Run:
     def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
         """Write one record, then the document.
 
-        `about` is what the recorder itself says of it: ids, times, counts. `said` is what anybody else said, in
-        which secrets are masked: JSON text of further members, without braces.
+        `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
+        masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
+        without braces.
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
+        about, redacted = _counted(about)
         with self._lock:
             self._be_open()
-            self._append(kind, members(about), said)
+            self._append(kind, members(about), said, redacted)
         self._settle()
         self._recorded(kind)
 
@@ -122,11 +127,13 @@ class Run:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
         if self.abandoned:
             return
+        about, redacted = _counted(about)
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            seq, _ = self._append(kind, f'{members(about)},"items":{encoded.items},"check":{encoded.check}', said)
+            stands = f'{members(about)},"items":{encoded.items},"check":{encoded.check}'
+            seq, _ = self._append(kind, stands, said, redacted)
             encoded.written(seq)
         self._settle()
         self._recorded(kind)
@@ -171,7 +178,7 @@ class Run:
         if self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
             self._put_back()
         if self._begin is not None:  # it is the first record, whenever a record can be written
-            self._append("start", *self._begin)
+            self._append_surely("start", *self._begin, _NOTHING_BEGUN)
             self._begin = None
         self._write_gaps()
 
@@ -186,17 +193,35 @@ class Run:
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
-    def _append(self, kind: str, about: str, said: str) -> tuple[int, int]:
-        data = f"{{{about},{self._redaction.mask(said)}}}" if said else f"{{{about}}}"
-        return self._journal.append(kind, data, now())
+    def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> tuple[int, int]:
+        masked, count = self._redaction.mask(said)
+        return self._write(kind, about, masked, count + redacted)
+
+    def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
+        """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
+
+        def unmasked(error: Exception) -> tuple[str, int]:
+            if self.guard.strict:
+                raise error
+            self.guard.note(f"mask what the {kind} record says", error)
+            return nothing, 0
+
+        masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
+        self._write(kind, about, masked, count + redacted)
+
+    def _write(self, kind: str, about: str, said: str, redacted: int) -> tuple[int, int]:
+        parts = (about, f'"redacted":{redacted}' if redacted else "", said)
+        return self._journal.append(kind, f"{{{','.join(filter(None, parts))}}}", now())
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            times, why = failure.times, default_redactor(failure.in_words())
-            gap = {"time": failure.time, "what": failure.what, "why": why}
-            self._journal.append("gap", to_json(gap), now())  # past the redactors, one of which may be what failed
+            times, said = failure.times, failure.in_words()
+            what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
+            masked = masks_in(failure.what, what) + masks_in(said, why)
+            gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
+            self._journal.append("gap", to_json(gap), now())
             failure.told = times
             failures.popleft()
 
@@ -204,9 +229,25 @@ class Run:
         """Mask these values from now on wherever they appear."""
         self._redaction.learn(secrets)
 
-    def mask_stream(self, text: str) -> str:
-        """Mask a part of a stream's text."""
+    def mask_stream(self, text: str) -> tuple[str, int]:
+        """Mask a part of a stream's text; return it with the number of secrets that were in it."""
         return self._redaction.mask_stream(text)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Mask what is no text; a text is left as it is, to be masked when it is written."""
+        return self._redaction.mask_bytes(data)
+
+    def unfinished(self, data: bytes) -> int:
+        """How many bytes at the end of a part of a stream are to be written with the next one."""
+        return self._redaction.unfinished(data)
+
+    def named(self, **names: object) -> dict[str, Payload]:
+        """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
+        copied = {name: plain(value) for name, value in names.items()}
+        texts = {name: value for name, value in copied.items() if isinstance(value, str)}
+        masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
+        count = sum(masks_in(text, masked[name]) for name, text in texts.items())
+        return copied | masked | known(redacted=count or None)
 
     def next_id(self) -> str:
         """A new interaction id, unique in this run."""
@@ -285,12 +326,20 @@ class Run:
             self._put_back_again = math.inf if unasked else 0.0
             self._be_open()
             timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
-            self._append("finalize", members(timed), members(said))
+            self._append_surely("finalize", members(timed), members(said), 0, _NOTHING_ENDED)
+            self._write_gaps()
 
     def abandon(self) -> None:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
         self.closed = self.abandoned = True
         self._journal.close()
+
+
+def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
+    """What is said about a record, and how many secrets are masked in it."""
+    said = dict(about)
+    redacted = said.pop("redacted", 0)
+    return said, redacted if isinstance(redacted, int) else 0
 
 
 def _version() -> str:

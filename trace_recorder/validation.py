@@ -22,7 +22,7 @@ from trace_recorder.fold import Fold
 from trace_recorder.interaction import Call
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
-from trace_recorder.json_text import parse
+from trace_recorder.json_text import DEEPEST_DOCUMENT, parse
 from trace_recorder.plain import plain
 from trace_recorder.schema import breaches
 from trace_recorder.schemas.document import Document
@@ -210,7 +210,7 @@ def _beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Findi
 
 def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
     try:
-        document = parse(data.decode())
+        document = parse(data.decode(), DEEPEST_DOCUMENT)
         from_document(document, "it")
     except TrajectoryFormatError as error:
         yield Finding("error", "document", str(error))

@@ -26,10 +26,10 @@ from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import error_of, members, to_json
+from trace_recorder.plain import error_of, members, message_of, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
-from trace_recorder.redact import clean_url
+from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
@@ -107,7 +107,7 @@ class Exchange:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
         self.run.hold(self)
-        self.run.learn(headers.secrets(sent.headers))
+        self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)])
         about = self._about() | known(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
@@ -121,7 +121,7 @@ class Exchange:
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", about, f"{said},{_as_text(sent.body)}")
+            self.run.append("llm_request", about, f"{said},{_as_text(self.run.mask_bytes(sent.body))}")
 
     def _about(self) -> dict[str, Payload]:
         return {"interaction_id": self.interaction_id, "attempt": self._attempt}
@@ -216,7 +216,9 @@ class Exchange:
             self._flushed = time.perf_counter()
             self._due = max(FLUSH_BYTES, 2 * self._buffered)  # what cannot be written is not tried with every chunk
             data = b"".join(self._buffer)
-            end = len(data) if last or len(data) >= LONGEST_LINE else data.rfind(b"\n") + 1
+            whole = last or len(data) >= LONGEST_LINE
+            end = len(data) if whole else data.rfind(b"\n") + 1
+            end -= 0 if whole else self.run.unfinished(data[:end])
             if end:
                 self._write_stream(data[:end])  # what cannot be written now stays, and is tried again
             self._buffer = [data[end:]] if end < len(data) else []
@@ -224,7 +226,7 @@ class Exchange:
             self._due = max(FLUSH_BYTES, 2 * self._buffered)
 
     def _write_stream(self, data: bytes) -> None:
-        text = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
+        text, redacted = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
         masked = text.encode("utf-8", "surrogateescape")
         packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
@@ -232,7 +234,7 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": len(data),
             "zlib": packed,
-        }
+        } | known(redacted=redacted or None)
         self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}))
         self._written.append(masked)
 
@@ -268,7 +270,11 @@ class Exchange:
         if broken:
             self._remember_failure()
         about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
-        more = known(headers=self._headers, error=error_of(error) if error and broken else None)
+        more = known(
+            headers=self._headers,
+            error=error_of(error) if error and broken else None,
+            ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
+        )
         self.run.append("llm_response", about, f"{members(more)},{said}")
 
     def _write_bare_ending(self, failure: Exception) -> None:
@@ -301,7 +307,7 @@ class Exchange:
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(b"".join(self._buffer))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(b"".join(self._buffer)))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
@@ -321,7 +327,7 @@ def _is_same(one: Sent, other: Sent) -> bool:
 
 
 def _in_words(error: BaseException) -> str:
-    message = str(error)
+    message = message_of(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

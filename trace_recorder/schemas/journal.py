@@ -27,7 +27,13 @@ class Record(Shape):
     crc: Crc
 
 
-class Start(Shape):
+class Data(Shape):
+    """The data of a record; `redacted` is how many secrets were masked in it, where there were any."""
+
+    redacted: Annotated[int, Field(ge=1)] = ABSENT
+
+
+class Start(Data):
     """The first record: the schema, where the run goes on, and what the caller says of it."""
 
     schema_: Literal["trace-recorder/journal"] = Field(alias="schema")
@@ -44,7 +50,7 @@ class Start(Shape):
     parent: str = ABSENT
 
 
-class Item(Shape):
+class Item(Data):
     """What recurs in requests, once: element `n`, or the large string `s` that stands inside elements."""
 
     either = ("n", "s")
@@ -67,7 +73,7 @@ class Scattered(Shape):
     ranges: list[Pair | Positions]
 
 
-class Itemized(Shape):
+class Itemized(Data):
     """JSON taken apart: null stands in `body` for what is in `items`, as numbers and ranges of numbers."""
 
     body: Payload
@@ -75,7 +81,7 @@ class Itemized(Shape):
     check: dict[str, Crc] = ABSENT
 
 
-class LLMExchange(Shape):
+class LLMExchange(Data):
     """A part of one HTTP exchange of an interaction."""
 
     interaction_id: str
@@ -165,7 +171,7 @@ class AgentStep(Itemized):
     agent: Text = ABSENT
 
 
-class Annotation(Shape):
+class Annotation(Data):
     """Something that is known of the run, or a summary of one of its steps."""
 
     either = ("key", "lakeview_step")
@@ -174,7 +180,7 @@ class Annotation(Shape):
     value: Payload
 
 
-class GivenReward(Shape):
+class GivenReward(Data):
     """A reward of the run, or of one of its steps."""
 
     name: Text
@@ -184,7 +190,7 @@ class GivenReward(Shape):
     explanation: Text | None
 
 
-class RecordedGap(Shape):
+class RecordedGap(Data):
     """Something that could not be recorded when it happened, at `time`."""
 
     time: Time
@@ -192,7 +198,7 @@ class RecordedGap(Shape):
     why: Text
 
 
-class Finalize(Shape):
+class Finalize(Data):
     """The last record: how the run ended."""
 
     status: Status

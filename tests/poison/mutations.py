@@ -1,0 +1,143 @@
+"""Real bodies of every dialect, and what becomes of them when their parts are replaced, doubled or left out.
+
+The bodies are of the project's own making; beside them, where it is there, stands the corpus of real traffic.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from hypothesis import strategies as st
+
+from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA
+from tests.recording import TOOL, Payload, asked
+from tests.wire.corpus import load
+from trace_recorder.conversation import known
+
+DATA = Path(__file__).parents[1] / "providers" / "data"
+
+
+def deep(depth: int = 150) -> Payload:
+    value: Payload = "x"
+    for _ in range(depth // 2):
+        value = [{"a": value}]
+    return value
+
+
+RUBBISH: tuple[Callable[[], Payload], ...] = (
+    *(lambda: None, list, dict, lambda: 0, lambda: -1, lambda: 1.5, lambda: "x", lambda: "", lambda: True),
+    *(lambda: 2**70, lambda: [None], lambda: [[]], lambda: {"": None}, lambda: "\ud800", lambda: 1e308, deep),
+    *(lambda: [0, "x", None, {}], lambda: {"type": "text"}, lambda: "{", lambda: '{"a": 1}', lambda: "[1]"),
+)
+
+_CALL = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+BODIES: dict[str, Payload] = {
+    "chat": CHAT,
+    "chat with calls": {**CHAT, "choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": [_CALL]}}]},
+    "chat chunk": {"choices": [{"index": 0, "delta": {"content": "x", "tool_calls": [{"index": 0, **_CALL}]}}]},
+    "message": MESSAGE,
+    "generated": GENERATED,
+    "ollama": OLLAMA,
+    "request": asked("x", {"role": "assistant", "tool_calls": [_CALL]}, tools=[TOOL], stream=False),
+    "responses": {
+        "id": "r",
+        "output": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "x"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]},
+            {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{}"},
+        ],
+        "usage": {"input_tokens": 1, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 1}},
+    },
+    "responses request": {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "tools": [TOOL]},
+    "anthropic request": {
+        "system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}],
+        "messages": [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "bash", "input": {"a": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text"}]}]},
+        ],
+    },
+    "google request": {
+        "contents": [{"role": "user", "parts": [{"text": "x"}, {"functionResponse": {"name": "f", "response": {}}}]}],
+        "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
+        "generationConfig": {"temperature": 0},
+    },
+}  # fmt: skip
+
+
+def streams() -> dict[str, list[str]]:
+    """Streams of every dialect by the dialect's name; real ones where the corpus is there."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(DATA.iterdir()):
+        text = path.read_text(encoding="utf-8")
+        for api in APIS:
+            if path.name.startswith(api.replace("-", "_")) or _FAMILY.get(path.stem) == api:
+                found.setdefault(api, []).append(text)
+    for one in load():
+        if one.stream:
+            found.setdefault(one.dialect, []).append(one.response_text)
+    return found
+
+
+APIS = (
+    *("openai-chat", "openai-responses", "openai-completions", "embeddings", "anthropic-messages"),
+    *("google-generate", "google-interactions", "ollama-chat", "ollama-generate"),
+)
+_FAMILY = {"anthropic_everything": "anthropic-messages", "google_everything": "google-generate"}
+
+
+@cache
+def real_bodies() -> tuple[tuple[str | None, Payload], ...]:
+    """Bodies with the dialect that they are of, None where they are ours: requests, and answers that are JSON."""
+    bodies: list[tuple[str | None, Payload]] = [(None, body) for body in BODIES.values()]
+    for one in load():
+        bodies.append((one.dialect, one.request))
+        if not one.stream:
+            bodies += [(one.dialect, parsed) for parsed in known(body=_parsed(one.response_text)).values()]
+    return tuple(bodies)
+
+
+def _parsed(text: str) -> Payload:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def mutated(body: Payload, random: Random, times: int = 3) -> Payload:
+    """A copy of a body in which some parts, anywhere, are replaced, left out, doubled or moved."""
+    body = copy.deepcopy(body)
+    for _ in range(random.randint(1, times)):
+        places = list(_places(body))
+        if not places:
+            return random.choice(RUBBISH)()
+        holder, key = random.choice(places)
+        act = random.randrange(8)
+        if act == 0 and isinstance(holder, dict):
+            del holder[key]
+        elif act == 1 and isinstance(holder, list):
+            holder.insert(random.randrange(len(holder) + 1), holder[key])
+        elif act == 2:
+            other, name = random.choice(places)
+            holder[key] = copy.deepcopy(other[name])
+        else:
+            holder[key] = random.choice(RUBBISH)()
+    return body
+
+
+def _places(value: Payload) -> Iterator[tuple[Payload, Payload]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, element in list(pairs):
+        yield value, key
+        yield from _places(element)
+
+
+def mutations() -> st.SearchStrategy[Payload]:
+    """Bodies of the project's own, mutated."""
+    return st.builds(
+        lambda name, seed: mutated(BODIES[name], Random(seed)), st.sampled_from(sorted(BODIES)), st.integers(0, 2**32)
+    )

@@ -1,0 +1,385 @@
+"""Any Python value for any argument of the recorder: nothing raises, and the files are sound.
+
+Sound means: every line of the journal is a record that folds, the document is JSON for the strictest reader, `load`
+reads both, `validate` finds no error, and what JSON can say comes back equal.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import importlib.util
+import json
+import pathlib
+import types
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import anthropic
+import httpx
+import ollama
+import openai
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hostile import HOSTILE, Raising, nested, values
+from tests.recording import Payload, exactly, json_values, records_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.json_text import DEEPEST_DOCUMENT, parse
+from trace_recorder.validation import validate
+
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+
+
+class OddText(str):
+    """A text that answers everything wrong."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError("str")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("eq")
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __len__(self) -> int:
+        return -1
+
+    def __contains__(self, part: object) -> bool:
+        raise RuntimeError("contains")
+
+
+class OddInt(int):
+    def __repr__(self) -> str:
+        return "NaN"
+
+    __str__ = __repr__
+
+    def __int__(self) -> int:
+        raise RuntimeError("int")
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("bool")
+
+
+class OddFloat(float):
+    def __repr__(self) -> str:
+        return "Infinity"
+
+
+class OddDict(dict[object, object]):
+    def items(self) -> object:  # type: ignore[override]
+        yield "a", 1
+        yield "a", self
+        yield 2
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("bool")
+
+
+class OddList(list[object]):
+    def __iter__(self) -> Iterator[object]:
+        yield 1
+        raise RuntimeError("iter")
+
+    def __len__(self) -> int:
+        raise RuntimeError("len")
+
+
+class Endless(list[object]):
+    def __iter__(self) -> Iterator[object]:
+        while True:
+            yield "again"
+
+
+class EverythingThere:
+    """Has every attribute that it is asked for, and calls itself anything."""
+
+    def __getattr__(self, name: str) -> object:
+        return self
+
+    def __call__(self, *_: object, **__: object) -> object:
+        return self
+
+    def __iter__(self) -> Iterator[object]:
+        return iter([self])
+
+    def __getitem__(self, _: object) -> object:
+        return self
+
+
+class RubbishFields:
+    model_fields = property(lambda self: 1 / 0)
+
+    def model_dump(self, **_: object) -> object:
+        return "no dict"
+
+
+class WeirdModel(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow", arbitrary_types_allowed=True)
+    value: object = float("nan")
+    secret: pydantic.SecretStr = pydantic.SecretStr("hidden")
+
+
+@dataclasses.dataclass
+class RaisingField:
+    value: int = 1
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "value":
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+class Colour(enum.Enum):
+    RED = b"\xff"
+
+
+class Flags(enum.Flag):
+    A = 1
+    B = 2
+
+
+def array() -> object:
+    return importlib.import_module("numpy").array([[1.5, float("nan")], [2, 3]])
+
+
+MAKERS: dict[str, Callable[[], object]] = {
+    **HOSTILE,
+    "odd text": lambda: OddText("x"),
+    "odd int": lambda: OddInt(3),
+    "odd float": lambda: OddFloat(1.5),
+    "odd dict": lambda: OddDict(a=1),
+    "odd list": lambda: OddList([1]),
+    "everything there": EverythingThere,
+    "rubbish fields": RubbishFields,
+    "weird model": lambda: WeirdModel(other=object(), value=b"\xff"),
+    "raising field": RaisingField,
+    "bytes enum": lambda: Colour.RED,
+    "flags": lambda: Flags.A | Flags.B,
+    "datetime": lambda: datetime.datetime(2025, 6, 12, tzinfo=datetime.UTC),
+    "timedelta": lambda: datetime.timedelta(1),
+    "decimal": lambda: decimal.Decimal("NaN"),
+    "path": lambda: pathlib.Path("/x"),
+    "uuid": lambda: uuid.UUID(int=7),
+    "nan": lambda: float("nan"),
+    "infinity": lambda: float("-inf"),
+    "minus zero": lambda: -0.0,
+    "bytes": lambda: b"\xff\x00",
+    "bytearray": lambda: bytearray(b"\xff"),
+    "memoryview": lambda: memoryview(b"x"),
+    "set": lambda: {1, "a"},
+    "tuple keys": lambda: {(1, 2): 3, None: 4, 1.5: 5, b"x": 6},
+    "range": lambda: range(10**12),
+    "function": lambda: nested,
+    "module": lambda: json,
+    "class": lambda: Raising,
+    "not implemented": lambda: NotImplemented,
+    "ellipsis": lambda: ...,
+    "NUL": lambda: "\x00\x1b[31m\u2028\ufffe",
+    "line breaks": lambda: '\r\n{"seq":1,"time":"","kind":"',
+    "a record": lambda: '{"seq":1,"time":"x","kind":"finalize","data":{},"crc":"00000000"}\n',
+    "a placeholder": lambda: "@string:0",
+    "a long text": lambda: "ü" * 10_000,
+    "a coroutine": types.coroutine(lambda: (yield)),
+    "openai client": lambda: openai.OpenAI(api_key="x"),
+    "anthropic client": lambda: anthropic.Anthropic(api_key="x"),
+    "ollama client": ollama.Client,
+    "http client": httpx.Client,
+    "openai NOT_GIVEN": lambda: openai.NOT_GIVEN,
+    "openai Omit": openai.Omit,
+    "anthropic NOT_GIVEN": lambda: anthropic.NOT_GIVEN,
+    "defaultdict": lambda: collections.defaultdict(list, a=[1]),
+    "counter": lambda: collections.Counter("aab"),
+    "chain map": lambda: collections.ChainMap({"a": 1}, {"b": 2}),
+    "exception group": lambda: ExceptionGroup("x", [ValueError("\ud800")]),
+    **({"numpy array": array, "numpy scalar": lambda: array()[0, 0]} if HAS_NUMPY else {}),  # type: ignore[index]
+}
+
+Use = Callable[[TrajectoryRecorder, Payload], object]
+ARGUMENTS: dict[str, Use] = {
+    "messages": lambda r, v: r.record_llm_interaction(v, "x", "p", "m"),
+    "a message": lambda r, v: r.record_llm_interaction([v], "x", "p", "m"),
+    "content": lambda r, v: r.record_llm_interaction([{"role": v, "content": v}], {"content": v, "usage": v}, "p", "m"),
+    "response": lambda r, v: r.record_llm_interaction([], v, "p", "m"),
+    "usage": lambda r, v: r.record_llm_interaction([], {"usage": {"input_tokens": v, "output_tokens": 3}}, "p", "m"),
+    "provider": lambda r, v: r.record_llm_interaction([], "x", v, "m"),
+    "model": lambda r, v: r.record_llm_interaction([], "x", "p", v),
+    "tools": lambda r, v: r.record_llm_interaction([], "x", "p", "m", v),
+    "a tool": lambda r, v: r.record_llm_interaction([], "x", "p", "m", [v, {"name": v}]),
+    "step number": lambda r, v: r.record_agent_step(v, "thinking"),
+    "state": lambda r, v: r.record_agent_step(1, v),
+    "messages of a step": lambda r, v: r.record_agent_step(1, "x", llm_messages=v),
+    "response of a step": lambda r, v: r.record_agent_step(1, "x", llm_response=v),
+    "tool calls": lambda r, v: r.record_agent_step(1, "x", tool_calls=v),
+    "a tool call": lambda r, v: r.record_agent_step(1, "x", tool_calls=[v, {"name": v, "call_id": v, "arguments": v}]),
+    "tool results": lambda r, v: r.record_agent_step(1, "x", tool_results=v),
+    "a tool result": lambda r, v: r.record_agent_step(
+        1, "x", tool_results=[v, {"call_id": v, "success": v, "result": v, "error": v}]
+    ),
+    "reflection": lambda r, v: r.record_agent_step(1, "x", reflection=v),
+    "error": lambda r, v: r.record_agent_step(1, "x", error=v),
+    "an exception": lambda r, v: r.record_agent_step(1, "x", error=ValueError(v)),
+    "reward's name": lambda r, v: r.reward(v, 1.0),
+    "reward": lambda r, v: r.reward("x", v),
+    "weight": lambda r, v: r.reward("x", 1, weight=v),
+    "reward's step": lambda r, v: r.reward("x", 1, step=v),
+    "explanation": lambda r, v: r.reward("x", 1, explanation=v),
+    "key": lambda r, v: r.annotate(v, 1),
+    "annotation": lambda r, v: r.annotate("x", v),
+    "lakeview's step": lambda r, v: r.update_lakeview(v, "x"),
+    "lakeview": lambda r, v: r.update_lakeview(1, v),
+}
+LIFE: dict[str, Callable[[Path, Payload], TrajectoryRecorder]] = {
+    "metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata=v)),
+    "in the metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata={"a": v})),
+    "task": lambda path, v: ended(TrajectoryRecorder(path, task=v)),
+    "about the run": lambda path, v: ended(TrajectoryRecorder(path, provider=v, model=v, max_steps=v)),
+    "start": lambda path, v: ended(TrajectoryRecorder(path), task=v, provider=v, model=v, max_steps=v),
+    "success": lambda path, v: ended(TrajectoryRecorder(path), success=v),
+    "final result": lambda path, v: ended(TrajectoryRecorder(path), final_result=v),
+}
+
+
+def ended(
+    recorder: TrajectoryRecorder, success: Payload = True, final_result: Payload = None, **begun: Payload
+) -> TrajectoryRecorder:
+    recorder.start(**begun)
+    recorder.finalize(success, final_result)
+    return recorder
+
+
+def no_constant(name: str) -> NoReturn:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def faults(path: Path) -> list[str]:
+    """What is wrong with the files of a run."""
+    text = path.read_bytes().decode()
+    json.loads(text, parse_constant=no_constant)
+    parse(text, DEEPEST_DOCUMENT)
+    records_of(path)
+    trajectory, alone = load(path.with_suffix(".jsonl")), load(path)
+    json.dumps(trajectory.to_document(), allow_nan=False).encode()
+    gaps = [f"{gap.what}: {gap.why}" for gap in (*trajectory.gaps, *alone.gaps)]
+    found = [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+    return [*gaps, *found]
+
+
+def outcome(act: Callable[[Path], TrajectoryRecorder], directory: Path) -> list[str]:
+    path = directory / f"{uuid.uuid4().hex}.json"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a coroutine that nobody awaits, a client that nobody closes
+            act(path)
+    except Exception as error:  # noqa: BLE001 - whatever a value raises
+        return [f"raised {type(error).__name__}: {error}"]
+    return faults(path)
+
+
+def recorded(use: Use, value: Payload) -> Callable[[Path], TrajectoryRecorder]:
+    def act(path: Path) -> TrajectoryRecorder:
+        recorder = TrajectoryRecorder(path, task="x")
+        recorder.start()
+        use(recorder, value)
+        recorder.annotate("after", True)
+        recorder.finalize(True)
+        return recorder
+
+    return act
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_no_value_harms_a_record(tmp_path: Path, argument: str) -> None:
+    """Whatever an argument is, the call returns, a record is written, and the files are sound."""
+
+    def act(path: Path) -> TrajectoryRecorder:
+        recorder = TrajectoryRecorder(path, task="x")
+        recorder.start()
+        for make in MAKERS.values():
+            ARGUMENTS[argument](recorder, make())
+        recorder.finalize(True)
+        return recorder
+
+    found = outcome(act, tmp_path)
+
+    [path] = tmp_path.glob("*.json")
+    kinds = collections.Counter(record.kind for record in records_of(path) if record.kind != "item")
+    assert (found, kinds.most_common(1)[0][1]) == ([], len(MAKERS))
+
+
+def test_a_list_without_an_end_is_cut(tmp_path: Path) -> None:
+    """What iterates for ever is recorded as far as it is bearable."""
+    assert outcome(recorded(ARGUMENTS["annotation"], Endless([1])), tmp_path) == []
+
+
+@pytest.mark.parametrize("argument", LIFE)
+def test_no_value_harms_the_life_of_a_run(tmp_path: Path, argument: str) -> None:
+    """Whatever is said of a run at its beginning and its end, it begins and ends, and the files are sound."""
+    found = {
+        name: outcome(lambda path, make=make: LIFE[argument](path, make()), tmp_path)  # type: ignore[misc]
+        for name, make in MAKERS.items()
+    }
+
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+@given(values, st.sampled_from(sorted(ARGUMENTS)))
+def test_no_combination_of_values_harms_a_record(tmp_path: Path, value: object, argument: str) -> None:
+    """Values of every kind in one another do no harm anywhere."""
+    assert outcome(recorded(ARGUMENTS[argument], value), tmp_path) == []
+
+
+@given(json_values, json_values)
+def test_what_json_can_say_comes_back_equal(tmp_path: Path, value: Payload, other: Payload) -> None:
+    """Annotations, metadata, results, contents: JSON is itself, in the journal and in the document."""
+    recorder = TrajectoryRecorder(directory=tmp_path, task="x", metadata={"m": value})
+    recorder.start()
+    recorder.annotate("a", other)
+    recorder.record_llm_interaction([{"role": "user", "content": [value]}], {"content": "x", "y": other}, "p", "m")
+    recorder.record_agent_step(1, "x", tool_results=[{"call_id": "1", "result": value}])
+    recorder.finalize(True, other)
+
+    path = recorder.trajectory_path
+    for one in (load(path.with_suffix(".jsonl")), load(path)):
+        [call], [step] = one.llm_interactions, one.agent_steps
+        back = [one.metadata["m"], one.annotations["a"], call.input_messages[0].content, step.tool_results[0].result]
+        assert exactly([*back, one.final_result]) == exactly([value, other, [value], value, other])
+    path.unlink()
+    path.with_suffix(".jsonl").unlink()
+
+
+WORDLESS = (
+    st.binary()
+    | st.complex_numbers()
+    | st.sampled_from([float("nan"), float("inf"), -float("inf")])
+    | st.integers(min_value=2**64)
+    | st.integers(max_value=-(2**63) - 1)
+    | st.text(st.characters(categories=["Cs"]), min_size=1)
+    | st.decimals()
+    | st.datetimes()
+    | st.sets(st.integers())
+    | st.fractions()
+)
+
+
+@given(WORDLESS)
+def test_what_json_cannot_say_is_described(tmp_path: Path, value: object) -> None:
+    """What JSON has no word for is on file as its class and its repr."""
+    recorder = TrajectoryRecorder(directory=tmp_path)
+    recorder.annotate("a", [value])
+    recorder.finalize()
+
+    [back] = load(recorder.trajectory_path).annotations["a"]
+    assert (back.keys(), back["__type__"].split(".")[-1]) == ({"__type__", "repr"}, type(value).__name__)

@@ -1,0 +1,114 @@
+"""Anything on the wire: the caller gets what it would have got, and the files are sound.
+
+Bodies are arbitrary JSON, arbitrary bytes, and real bodies of every dialect in which parts were replaced; they are
+sent as requests, and come back plain and streamed, whole and in pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import httpx
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.poison.mutations import BODIES, mutations
+from tests.poison.test_arguments import faults
+from tests.recording import Answer, Payload, Wire, json_texts, json_values
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.providers.endpoints import endpoint_of
+
+ADDRESSES = (
+    "https://api.openai.com/v1/chat/completions",
+    "https://api.openai.com/v1/responses",
+    "https://api.openai.com/v1/completions",
+    "https://api.openai.com/v1/embeddings",
+    "https://api.anthropic.com/v1/messages",
+    "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent",
+    "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+    "http://localhost:11434/api/chat",
+    "http://localhost:11434/api/generate",
+)
+MEDIA = ("application/json", "text/event-stream", "application/x-ndjson", "text/html", "", "\x7f;;")
+ODD_JSON = st.sampled_from(
+    [b'{"a":NaN}', b'{"a":"\\ud800"}', b"[" * 5000, b'{"a":' * 5000, b'{"a":1e999}', b'{"a":1,"a":2}', b'"x"', b"null"]
+    + [b"\xef\xbb\xbf{}", b'{"a":' + b"9" * 5000 + b"}", b"{} {}", b'{"messages":[{}', b'{"messages":{}}', b""]
+)
+BYTES = (
+    st.binary(max_size=200)
+    | json_texts(json_values).map(str.encode)
+    | ODD_JSON
+    | mutations().map(lambda one: json.dumps(one).encode())
+)
+STREAMS = st.lists(
+    st.binary(max_size=20)
+    | st.sampled_from(
+        [b"data: ", b"data:", b"event: error\n", b"\n", b"\n\n", b"\r\n\r\n", b"\r", b"[DONE]", b": x\n\n"]
+    )
+    | mutations().map(lambda one: b"data: " + json.dumps(one).encode() + b"\n\n")
+    | mutations().map(lambda one: json.dumps(one).encode() + b"\n"),
+    max_size=12,
+).map(b"".join)
+
+
+def test_every_address_is_one_of_a_model() -> None:
+    """What is sent here is recorded."""
+    urls = [httpx.URL(address) for address in ADDRESSES]
+
+    assert [url for url in urls if endpoint_of("POST", url.host, url.path) is None] == []
+
+
+def got(directory: Path, address: str, request: bytes, answer: Answer) -> tuple[object, list[str]]:
+    """What a recorded client gets for a request, and what is wrong with the files."""
+    recorder = TrajectoryRecorder(directory / f"{uuid.uuid4().hex}.json", task="x")
+    with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
+        response = recorder.wrap(client).post(address, content=request)
+    assert len(load(recorder.trajectory_path).llm_interactions) == 1
+    return (response.status_code, response.content), faults(recorder.trajectory_path)
+
+
+@given(st.sampled_from(ADDRESSES), BYTES, BYTES, st.sampled_from(MEDIA), st.sampled_from([200, 200, 404, 529]))
+def test_no_body_harms_a_record(
+    tmp_path: Path, address: str, request: bytes, response: bytes, media: str, status: int
+) -> None:
+    """Whatever is asked and answered, the caller has it, and the files are sound."""
+    answer = Answer(response, status, media)
+
+    assert got(tmp_path, address, request, answer) == ((status, response), [])
+
+
+@given(st.sampled_from(ADDRESSES), STREAMS, st.sampled_from(MEDIA[1:3]), st.integers(1, 30))
+def test_no_stream_harms_a_record(tmp_path: Path, address: str, stream: bytes, media: str, size: int) -> None:
+    """Whatever comes as a stream, in whatever pieces, the caller has it, and the files are sound."""
+    answer = Answer(stream, 200, media, size)
+
+    assert got(tmp_path, address, b'{"stream": true}', answer) == ((200, stream), [])
+
+
+@given(json_texts(json_values))
+def test_what_was_sent_and_what_came_is_equal(tmp_path: Path, text: str) -> None:
+    """A body that is JSON is on file as it was, however it was spelled."""
+    body = f'{{"messages":[{text}],"x":{text}}}'
+    recorder = TrajectoryRecorder(directory=tmp_path)
+    with recorder, httpx.Client(transport=Wire(Answer(body.encode())), trust_env=False) as client:
+        recorder.wrap(client).post(ADDRESSES[0], content=body.encode())
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    value: Payload = json.loads(body)
+    assert json.dumps([one.raw_request, one.raw_response]) == json.dumps([value, value])
+
+
+@pytest.mark.parametrize("name", sorted(BODIES))
+def test_httpx2_is_as_safe(tmp_path: Path, name: str) -> None:
+    """The other library's transport does the same."""
+    body = json.dumps(BODIES[name]).encode()
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, content=body))
+    with recorder, httpx2.Client(transport=transport) as client:
+        response = recorder.wrap(client).post(ADDRESSES[0], content=body)
+
+    assert (response.content, faults(recorder.trajectory_path)) == (body, [])

@@ -1,0 +1,138 @@
+"""True keys and innocent texts, and what the package makes of them; `python -m tests.secrets.corpus` prints the table.
+
+No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
+letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
+`{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters with a digit among them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from tests.recording import Payload
+from tests.wire.corpus import load
+from trace_recorder.redact import Redaction, default_redactor
+
+_LETTERS = {
+    "a": string.ascii_letters + string.digits,
+    "b": string.ascii_letters + string.digits + "-_",
+    "B": string.ascii_letters + string.digits + "+/",
+    "x": "0123456789abcdef",
+    "d": string.digits,
+    "A": string.ascii_uppercase + string.digits,
+    "z": string.ascii_lowercase + string.digits,
+    "l": string.ascii_letters,
+}
+_DRAWN = re.compile(r"\{([abBxdAzl])(\d+)\}")
+SAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A kind of key: whose, the name of its mask, a text with one, and the letters in it that are secret."""
+
+    service: str
+    mask: str
+    text: str
+    drawn: tuple[str, ...]
+
+    @property
+    def longest(self) -> str:
+        """The longest part that was drawn."""
+        return max(self.drawn, key=len)
+
+
+@cache
+def _file() -> dict[str, Payload]:
+    return json.loads(Path(__file__).with_name("corpus.json").read_text(encoding="utf-8"))
+
+
+def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
+    """Fill in a template; return the text and what was drawn, the first and last letters of which are no signs."""
+    drawn: list[str] = []
+
+    def fill(found: re.Match[str]) -> str:
+        letters, count = _LETTERS[found[1]], int(found[2])
+        text = "".join(random.choices(letters, k=count))
+        drawn.append("k" + text[1:-1] + "7" if count > 2 and found[1] in "abBzl" else text)
+        return drawn[-1]
+
+    return _DRAWN.sub(fill, template), tuple(drawn)
+
+
+@cache
+def keys(samples: int = SAMPLES) -> tuple[Key, ...]:
+    """Some keys of every kind."""
+    random = Random(7)
+    return tuple(
+        Key(service, mask, *draw(template, random))
+        for service, mask, template in _file()["keys"]
+        for _ in range(samples)
+    )
+
+
+@cache
+def innocent() -> dict[str, str]:
+    """Texts in which nothing is secret."""
+    random = Random(8)
+    drawn = {
+        f"{name} {number}": draw(template, random)[0]
+        for name, [template] in _file()["random"].items()
+        for number in range(SAMPLES)
+    }
+    return {**_file()["innocent"], **drawn}
+
+
+def masked(text: str) -> str:
+    """What a record keeps of a text."""
+    return json.loads(Redaction(default_redactor, {}).mask(json.dumps({"text": text}, ensure_ascii=False))[0])["text"]
+
+
+def table() -> list[tuple[str, str, int, int]]:
+    """Of every kind: whose, the name of its mask, how many of its keys are masked, how many are not."""
+    rows: dict[tuple[str, str], list[bool]] = {}
+    for key in keys():
+        left = masked(key.text)
+        rows.setdefault((key.service, key.mask), []).append(
+            f"[REDACTED:{key.mask}]" in left and key.longest not in left
+        )
+    return [(*kind, sum(hits), len(hits) - sum(hits)) for kind, hits in rows.items()]
+
+
+def false_alarms() -> dict[str, str]:
+    """The innocent texts of which something is masked, with what is left of them."""
+    return {name: left for name, text in innocent().items() if (left := masked(text)) != text}
+
+
+def masked_on_the_wire() -> list[tuple[str, str]]:
+    """What is masked in the corpus of real traffic: where it stands, and the text around."""
+    found = []
+    redaction = Redaction(default_redactor, {})
+    for one in load():
+        for text in (json.dumps(one.request, ensure_ascii=False), one.response_text):
+            left, count = redaction.mask_stream(text)
+            if count:
+                at = next(n for n, pair in enumerate(zip(text, left, strict=False)) if pair[0] != pair[1])
+                found.append((one.source, text[max(0, at - 60) : at + 60]))
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'service':32} {'mask':20} hits misses")
+    for service, mask, hits, misses in table():
+        print(f"{service:32} {mask:20} {hits:4} {misses:6}")
+    alarms = false_alarms()
+    print(f"\nfalse alarms: {len(alarms)} of {len(innocent())} innocent texts", *alarms.items(), sep="\n  ")
+    wire = masked_on_the_wire()
+    print(f"\nmasked in {len(load())} real exchanges: {len(wire)}", *wire, sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The corpus: every kind of key is masked wherever it stands, no innocent text is touched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.secrets.corpus import false_alarms, innocent, keys, masked, masked_on_the_wire
+from tests.wire.corpus import DIRECTORY, load
+from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.secret_shapes import may_hold, unescaped
+
+PLACES = {
+    "alone": "{}",
+    "in prose": "here it is: {}, keep it",
+    "on a line of its own": "tokens:\n{}\n",
+    "behind a tab": "key\t{}\tvalue",
+    "in brackets": "({})",
+    "among Chinese words": "密钥是{}。",
+    "at an end": "the last word is {}",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_kind_of_key_is_masked(place: str) -> None:
+    """Of no key is the part that was drawn left, and the mask says what it was."""
+    left = {key.text: masked(PLACES[place].format(key.text)) for key in keys(3)}
+
+    missed = [key for key in keys(3) if key.longest in left[key.text] or f"[REDACTED:{key.mask}]" not in left[key.text]]
+    assert missed == []
+
+
+@pytest.mark.parametrize("spelled", ["json", "ascii json", "json in json", "all escaped"])
+def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> None:
+    """What stands in JSON within JSON, or in escapes, is masked too."""
+    redaction = Redaction(default_redactor, {})
+    left = {}
+    for key in keys(3):
+        text = json.dumps({"a": f"ü\n{key.text}"}, ensure_ascii=spelled == "ascii json")
+        if spelled == "json in json":
+            text = json.dumps({"arguments": text})
+        if spelled == "all escaped":
+            escapes = "".join(f"\\u{ord(letter):04x}" for letter in key.text)
+            text = f'{{"a":"{escapes}"}}'
+        left[key] = json.dumps(json.loads(redaction.mask(text)[0]))
+
+    assert [key for key, text in left.items() if key.longest in text] == []
+
+
+def test_no_innocent_text_is_touched() -> None:
+    """Prose, code, hashes, images, signatures: all of it stays as it is."""
+    assert false_alarms() == {}
+
+
+def test_the_quick_look_spares_innocent_texts() -> None:
+    """Nearly all texts without a secret are not looked at closely."""
+    seen = [name for name, text in innocent().items() if may_hold(unescaped(text))]
+
+    assert len(seen) <= len(innocent()) // 10
+
+
+@pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+def test_nothing_of_real_traffic_is_masked() -> None:
+    """The corpus, out of which its owners have taken all keys, holds nothing that is taken for one."""
+    assert masked_on_the_wire() == []
+
+
+TEXTS = st.lists(
+    st.sampled_from([key.text for key in keys(1)] + [text for text in innocent().values() if len(text) < 300])
+    | st.sampled_from(['"', "\\", "{", "}", ":", "=", " ", "\n", "[REDACTED:", "]", "Bearer ", "KEY=", '"api_key": "']),
+    max_size=6,
+).map("".join)
+
+
+@given(TEXTS)
+def test_masking_is_deterministic_and_idempotent(text: str) -> None:
+    """What was masked is not masked again, and the same text gives the same."""
+    once = default_redactor(text)
+
+    assert (default_redactor(text), default_redactor(once)) == (once, once)
+
+
+@given(TEXTS)
+def test_a_record_is_masked_once(text: str) -> None:
+    """Of a record too: the second time nothing is left to be masked, nor counted."""
+    redaction = Redaction(default_redactor, {"A_TOKEN": "hunter2hunter2"})
+    once, count = redaction.mask(json.dumps({"a": text, "password": f"{text}x", text: "hunter2hunter2"}))
+
+    assert (count > 0, redaction.mask(once)) == (True, (once, 0))

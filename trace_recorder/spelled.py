@@ -1,0 +1,165 @@
+"""Secrets that a model spells in a stream, a few letters an event: no event holds one, the text that they make does.
+
+`mask_spelled` puts the texts of a part of a stream together, each by its place in the events, and has them masked; the
+mask goes into the event in which the secret begins, and what follows of it is taken out of the others. `unfinished`
+says where the last events begin of which the text may be the beginning of a secret: these wait for the next part.
+Nothing else of an event is spelled anew, and a stream without a sign of a secret in its texts is not taken apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.conversation import Payload
+from trace_recorder.json_text import STRING
+
+_NAMES = (
+    *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
+    *("refusal", "response", "transcript", "signature_text"),
+)
+"""The members that hold what a model says, piece by piece."""
+_PIECE = re.compile(rf'"(?:{"|".join(_NAMES)})"[ ]?:[ ]?"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_TELLING = ("index", "output_index", "content_index", "summary_index", "item_id")
+"""The members that tell apart the texts of one place in the events."""
+_INDEX = re.compile(r'index"[ ]?:[ ]?(\d+)')
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_JSON_BEGIN = re.compile(r"[{\[]")
+_LAST_WORD = re.compile(r"[^\s\"'`,;()]+\Z")
+_LONGEST_WORD = 400
+
+Mask = Callable[[str], str]
+Sees = Callable[[str], bool]
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A string of an event: in which line, where in that line, and what it says."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+
+
+def mask_spelled(text: str, sees: Sees, mask: Mask) -> tuple[str, int]:
+    """Mask what the texts of a stream's part hold, put together; return it with the number of texts masked."""
+    lines = _LINE.findall(text)
+    if not any(map(sees, _said(lines))):
+        return text, 0
+    changed: dict[int, list[tuple[int, int, str]]] = {}
+    count = 0
+    for pieces in _texts(lines).values():
+        said = "".join(piece.text for piece in pieces)
+        masked = mask(said) if sees(said) else said
+        if masked != said:
+            count += 1
+            for piece, left in _spread(pieces, said, masked):
+                changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
+    for number, changes in changed.items():
+        for start, end, left in sorted(changes, reverse=True):
+            lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
+    return "".join(lines), count
+
+
+def unfinished(text: str, opens: Sees) -> int:
+    """How many characters of a part of a stream are to wait: those from the event on in which `opens` a last word."""
+    lines = _LINE.findall(text)
+    if not any(opens(word[0]) for said in _said(lines) if (word := _LAST_WORD.search(said[-_LONGEST_WORD:]))):
+        return 0
+    first = len(lines)
+    for pieces in _texts(lines, several=False).values():
+        said = "".join(piece.text for piece in pieces)
+        word = _LAST_WORD.search(said[-_LONGEST_WORD:])
+        if word and opens(word[0]):
+            first = min(first, _holding(pieces, len(word[0])).line)
+    return sum(map(len, lines[first:]))
+
+
+def _said(lines: list[str]) -> Iterator[str]:
+    """What the pieces of the events make, told apart by the indices in their lines alone: enough for a first look."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for line in lines:
+        if found := _PIECE.findall(line):
+            groups.setdefault(tuple(_INDEX.findall(line)), []).extend(found)
+    return map("".join, groups.values())
+
+
+def _holding(pieces: list[_Piece], letters: int) -> _Piece:
+    """The piece in which the last letters begin."""
+    for piece in reversed(pieces):
+        letters -= len(piece.text)
+        if letters <= 0:
+            return piece
+    return pieces[0]
+
+
+def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...], list[_Piece]]:
+    """The pieces of each text; with `several`, of those that grow over several events."""
+    texts: dict[tuple[Payload, ...], list[_Piece]] = {}
+    for number, line in enumerate(lines):
+        begin = _JSON_BEGIN.search(line)
+        if begin is None:
+            continue
+        for place, piece in _pieces(line, begin.start(), number):
+            texts.setdefault(place, []).append(piece)
+    return {place: pieces for place, pieces in texts.items() if len(pieces) > several}
+
+
+def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:
+    try:
+        event: Payload = json.loads(line[begin:])
+    except (ValueError, RecursionError):
+        return
+    literals = list(STRING.finditer(line, begin))
+    strings = list(_strings(event, ()))
+    if len(literals) != len(strings):  # of members with one name only the last is there
+        return
+    for literal, (place, text) in zip(literals, strings, strict=True):
+        if place and place[-1] in _NAMES and text:
+            yield place, _Piece(number, literal.start(), literal.end(), text)
+
+
+def _strings(value: Payload, place: tuple[Payload, ...]) -> Iterator[tuple[tuple[Payload, ...], str]]:
+    """Every string of an event in the order of its text, names too, which have no place."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        telling = _TELLING if place else ("type", *_TELLING)
+        here = (*place, *((name, str(value[name])) for name in telling if isinstance(value.get(name), str | int)))
+        for name, element in value.items():
+            yield (), name
+            yield from _strings(element, (*here, name))
+    elif isinstance(value, list):
+        several = len(value) > 1
+        for at, element in enumerate(value):
+            yield from _strings(element, (*place, at) if several else place)
+
+
+def _spread(pieces: list[_Piece], said: str, masked: str) -> Iterator[tuple[_Piece, str]]:
+    """Give the pieces that change, with what is left of them: what is new goes to the first."""
+    head = _common(said, masked)
+    head = min(head, len(said) - 1)
+    tail = min(_common(said[head:][::-1], masked[head:][::-1]), len(said) - head - 1)
+    new, at = masked[head : len(masked) - tail], 0
+    for piece in pieces:
+        start, at = at, at + len(piece.text)
+        if at > head and start < len(said) - tail:
+            before = piece.text[: max(0, head - start)]
+            behind = piece.text[max(0, len(said) - tail - start) :]
+            yield piece, f"{before}{new}{behind}"
+            new = ""
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    low, high = 0, shorter
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low
