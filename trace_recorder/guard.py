@@ -13,6 +13,7 @@ import signal
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import CO_VARARGS
 from types import CodeType, TracebackType
 from typing import TypeVar
 
@@ -35,14 +36,16 @@ def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Res
 
 def came_by_signal(error: BaseException) -> bool:
     """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance."""
-    handlers = None
-    at = error.__traceback__
+    at, passed = error.__traceback__, set()
     while at is not None:
-        handlers = handlers or _handlers()
-        if at.tb_frame.f_code in handlers:
-            return True
+        code = at.tb_frame.f_code
+        if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
+            passed.add(code)
         at = at.tb_next
-    return False
+    try:
+        return bool(passed) and not passed.isdisjoint(_handlers())
+    except RecursionError:  # the stack is full, which is more likely to be what was raised
+        return False
 
 
 def _handlers() -> set[CodeType | None]:
