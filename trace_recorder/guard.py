@@ -36,7 +36,8 @@ def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Res
 
 def came_by_signal(error: BaseException) -> bool:
     """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance."""
-    at, passed = error.__traceback__, set()
+    passed: set[CodeType | None] = set()
+    at = error.__traceback__.tb_next if error.__traceback__ else None  # the first frame is the one that catches
     while at is not None:
         code = at.tb_frame.f_code
         if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
