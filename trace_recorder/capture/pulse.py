@@ -34,7 +34,7 @@ def watch(stream: Stream) -> None:
         return
     with _lock:
         _watched.add(stream)
-        if _thread is None:
+        if _thread is None or not _thread.is_alive():
             thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
             thread.start()
             _thread = thread  # only now: where it cannot be started, the next stream tries again
