@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import CO_VARARGS
 from types import CodeType, TracebackType
 from typing import TypeVar
 
@@ -36,14 +37,17 @@ def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Res
 
 def came_by_signal(error: BaseException) -> bool:
     """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance."""
-    handlers = None
-    at = error.__traceback__
+    passed: set[CodeType | None] = set()
+    at = error.__traceback__.tb_next if error.__traceback__ else None  # the first frame is the one that catches
     while at is not None:
-        handlers = handlers or _handlers()
-        if at.tb_frame.f_code in handlers:
-            return True
+        code = at.tb_frame.f_code
+        if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
+            passed.add(code)
         at = at.tb_next
-    return False
+    try:
+        return bool(passed) and not passed.isdisjoint(_handlers())
+    except RecursionError:  # the stack is full, which is more likely to be what was raised
+        return False
 
 
 def _handlers() -> set[CodeType | None]:

@@ -30,12 +30,36 @@ class Failing(Stream):
         fail()
 
 
+class Ending(Stream):
+    """Ends the thread in which it beats."""
+
+    def beat(self) -> None:
+        super().beat()
+        raise SystemExit
+
+
 def test_a_beat_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a stream of a strict run has raised in the pulse's thread, other streams are flushed as ever."""
     monkeypatch.setattr(pulse, "SECONDS", 0.02)
     failing, stream = Failing(), Stream()
     pulse.watch(failing)
     assert failing.beaten.wait(PATIENCE)
+
+    pulse.watch(stream)
+
+    assert stream.beaten.wait(PATIENCE)
+
+
+@pytest.mark.filterwarnings("ignore:Exception in thread:pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_was_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where something of the user's has ended the thread, say with SystemExit, the next stream starts another."""
+    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    ending, stream = Ending(), Stream()
+    pulse.watch(ending)
+    assert ending.beaten.wait(PATIENCE)
+    thread = pulse._thread
+    assert thread is not None
+    thread.join(PATIENCE)
 
     pulse.watch(stream)
 

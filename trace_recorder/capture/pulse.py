@@ -35,7 +35,7 @@ def watch(stream: Stream) -> None:
         return
     with _lock:
         _watched.add(stream)
-        if _thread is None:
+        if _thread is None or not _thread.is_alive():
             thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
             with suppress(RuntimeError):  # the system has no more threads: a stream's next piece writes what waited
                 thread.start()
