@@ -18,6 +18,7 @@ import pytest
 
 from tests.recording import CHAT, Payload, asked, call, interrupted, records_of, said, streamed
 from trace_recorder import TrajectoryRecorder, load, snapshot
+from trace_recorder.document import expanded
 from trace_recorder.journal import Journal
 from trace_recorder.plain import to_json
 from trace_recorder.snapshot import Snapshot
@@ -34,27 +35,7 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
     """Whether the document says what the journal says."""
     written = document(recorder)
     said_by_journal = load(recorder.trajectory_path).to_document("inline")
-    return {**written, "llm_interactions": inline(written)} == {**said_by_journal, "history": written["history"]}
-
-
-def inline(written: Payload) -> list[Payload]:
-    """The interactions of a document, each with the whole list of what the model saw."""
-    lists: dict[str, list[Payload]] = {}
-    expanded = []
-    for one in written["llm_interactions"]:
-        delta = one.pop("input_messages_delta", None)
-        if delta is not None:
-            one["input_messages"] = kept(lists.get(delta["since"], []), delta["kept"]) + delta["messages"]
-        lists[one["interaction_id"]] = one["input_messages"]
-        expanded.append(one)
-    return expanded
-
-
-def kept(messages: list[Payload], kept: int | list[list[int]]) -> list[Payload]:
-    """The messages that a delta keeps of an earlier list."""
-    if isinstance(kept, int):
-        return messages[:kept]
-    return [message for first, last in kept for message in messages[first : last + 1]]
+    return expanded(written) == {**said_by_journal, "history": written["history"]}
 
 
 def steps(recorder: TrajectoryRecorder) -> list[Payload]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast, get_args
+from typing import TypeVar, cast, get_args
 
 from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
@@ -30,6 +30,8 @@ from trace_recorder.trajectory import (
     Status,
     Trajectory,
 )
+
+Element = TypeVar("Element")
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
@@ -79,6 +81,23 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     )
 
 
+def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
+    """A document in which every interaction has its complete list of messages. Raises KeyError where it is damaged."""
+    lists: dict[str, list[Payload]] = {}
+    interactions = [_expanded(one, lists) for one in document["llm_interactions"]]
+    return {**document, "llm_interactions": interactions}
+
+
+def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> dict[str, Payload]:
+    members: dict[str, Payload] = {}
+    for name, value in one.items():
+        if name == "input_messages_delta":
+            name, value = "input_messages", _kept(value, lists) + value["messages"]  # noqa: PLW2901 - it takes its place
+        members[name] = value
+    lists[one["interaction_id"]] = members.get("input_messages", [])
+    return members
+
+
 @dataclass(frozen=True, slots=True)
 class _DocumentSource:
     """What a document tells of an interaction: nothing raw."""
@@ -117,15 +136,17 @@ def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]
     delta = document.get("input_messages_delta")
     if delta is None:
         return [by_hand.read_message(message) for message in document.get("input_messages") or ()]
-    kept = _kept(lists[delta["since"]], delta["kept"]) if delta["since"] else []
-    return kept + [by_hand.read_message(message) for message in delta["messages"]]
+    return _kept(delta, lists) + [by_hand.read_message(message) for message in delta["messages"]]
 
 
-def _kept(messages: list[Message], kept: Payload) -> list[Message]:
-    """The first so many messages, or those at ranges of positions."""
+def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> list[Element]:
+    """The first so many elements of an earlier list, or those at ranges of positions."""
+    since, kept = delta["since"], delta["kept"]
+    if not since:
+        return []
     if isinstance(kept, int):
-        return messages[:kept]
-    return [message for first, last in kept for message in messages[first : last + 1]]
+        return lists[since][:kept]
+    return [element for first, last in kept for element in lists[since][first : last + 1]]
 
 
 def _interaction(identity: str, document: Mapping[str, Payload], messages: list[Message]) -> LLMInteraction:

@@ -41,9 +41,7 @@ _OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "
 
 def to_json(value: object) -> str:
     """Write any value as JSON text on one line."""
-    if _is_plain(value):
-        return _dump(value)
-    return attempt(lambda: _dump(plain(value)), lambda _: _dump(marked(value)))
+    return attempt(lambda: _dump(value if _is_plain(value) else plain(value)), lambda _: _dump(marked(value)))
 
 
 def members(value: Mapping[str, object]) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ GIFTS = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
 GATHERED = 256 * 1024
 """New text is written in parts of about so many bytes."""
+ROOM = 500
+"""How many frames of the stack are kept free for writing."""
 SOON = 0.05
 """After how many seconds the document shows what is under way."""
 
@@ -110,6 +113,15 @@ class Snapshot:
             except TooLongError:
                 self._history = "delta"
             draft = self._new_draft()
+
+
+def _has_room() -> bool:
+    """Whether the stack has room for reading and rendering what is nested as deep as may be."""
+    try:
+        sys._getframe(sys.getrecursionlimit() - ROOM)
+    except ValueError:
+        return True
+    return False
 
 
 class _Last:
@@ -216,9 +228,14 @@ class Writer:
             self._wake.notify_all()
 
     def save(self) -> None:
-        """Write the document now, in the caller's thread."""
+        """Write the document now."""
         began = time.perf_counter()
-        self._guarded(self._snapshot.write)
+        if _has_room():
+            self._guarded(self._snapshot.write)
+        else:  # an agent deep in a recursion has no stack left for it
+            thread = threading.Thread(target=self._guarded, args=(self._snapshot.write,))
+            thread.start()
+            thread.join()
         now = time.perf_counter()
         self._may = now + PATIENCE * (now - began)
 

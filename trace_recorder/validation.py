@@ -16,7 +16,7 @@ from typing import Literal
 
 from trace_recorder import journal, paths
 from trace_recorder.conversation import Payload
-from trace_recorder.document import from_document
+from trace_recorder.document import expanded, from_document
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.fold import Fold
 from trace_recorder.interaction import Call
@@ -228,7 +228,8 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
 
 
 def _agreeing(document: Payload, trajectory: Trajectory) -> Iterator[Finding]:
-    expected = trajectory.to_document(document["history"])
+    expected = trajectory.to_document("inline") | {"history": document["history"]}
+    document = expanded(document)
     if json.dumps(document) != json.dumps(expected):
         yield Finding("error", "document", f"it is not what the journal says: {_difference(document, expected)}")
 

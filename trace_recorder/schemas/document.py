@@ -112,10 +112,10 @@ Nothing = Annotated[Json, Field(max_length=0)]
 
 
 class Delta(Shape):
-    """Messages as the first `kept` of another interaction's complete list, then these."""
+    """Messages as the first `kept` of another interaction's complete list, or those at these ranges, then these."""
 
     since: str | None
-    kept: Count
+    kept: Count | list[tuple[Count, Count]]
     messages: list[Message]
 
 
