@@ -118,7 +118,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "assigned-secret",  # as `printenv` and .env files have them
         ("KEY=", "TOKEN=", "SECRET=", "PASSWORD=", "PASSWD="),
         (r"(?P<name>(?:API_?KEY|ACCESS_?KEY|SECRET_?KEY|TOKEN|SECRET|PASSWORD|PASSWD)=(?:\\*[\"'])?)"
-        rf"(?!{_NEVER})(?=[A-Za-z_./+=:@!#^*~-]*[0-9])[A-Za-z0-9_./+=:@!#^*~-]{{12,}}+(?![(\[{{$])"),
+        rf"(?!{_NEVER})(?=[A-Za-z_./+=:@!#^*~-]{{0,40}}[0-9])[A-Za-z0-9_./+=:@!#^*~-]{{12,}}+(?![(\[{{$])"),
     ),
     ("account-key", ("AccountKey=", "AccessKey="), r"(?P<name>Acc(?:ount|ess)Key=)[A-Za-z0-9+/]{40,}=*"),
     (

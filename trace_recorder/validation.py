@@ -175,7 +175,7 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
 
 def _stream(call: Call, ending: Record) -> str | None:
     """Tell what is wrong with the stream of one exchange, or with what was made of it."""
-    if call.stream_bytes() is None and ending.data.get("chunks"):
+    if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if call.joined is None or _same(ending.data["assembled"], call.joined.body):
         return None

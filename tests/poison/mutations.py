@@ -53,7 +53,10 @@ BODIES: dict[str, Payload] = {
         ],
         "usage": {"input_tokens": 1, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 1}},
     },
-    "responses request": {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "tools": [TOOL]},
+    "responses request": {
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}],
+        "tools": [TOOL],
+    },
     "anthropic request": {
         "system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}],
         "messages": [

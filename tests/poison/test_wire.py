@@ -35,8 +35,19 @@ ADDRESSES = (
 )
 MEDIA = ("application/json", "text/event-stream", "application/x-ndjson", "text/html", "", "\x7f;;")
 ODD_JSON = st.sampled_from(
-    [b'{"a":NaN}', b'{"a":"\\ud800"}', b"[" * 5000, b'{"a":' * 5000, b'{"a":1e999}', b'{"a":1,"a":2}', b'"x"', b"null"]
-    + [b"\xef\xbb\xbf{}", b'{"a":' + b"9" * 5000 + b"}", b"{} {}", b'{"messages":[{}', b'{"messages":{}}', b""]
+    [
+        *(
+            b'{"a":NaN}',
+            b'{"a":"\\ud800"}',
+            b"[" * 5000,
+            b'{"a":' * 5000,
+            b'{"a":1e999}',
+            b'{"a":1,"a":2}',
+            b'"x"',
+            b"",
+        ),
+        *(b"\xef\xbb\xbf{}", b'{"a":' + b"9" * 5000 + b"}", b"{} {}", b'{"messages":[{}', b'{"messages":{}}', b"null"),
+    ]
 )
 BYTES = (
     st.binary(max_size=200)

@@ -1,0 +1,48 @@
+"""The fuzzer's targets for a short time; `scripts/fuzz` runs them for a long one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.poison.fuzzing import TARGETS, example, search, seeds
+
+BRIEF = settings(max_examples=60 if settings().max_examples <= 100 else settings().max_examples)
+
+
+@BRIEF
+@given(st.sampled_from(sorted(TARGETS)), st.integers(0, 2**32))
+def test_mutated_input_breaks_nothing(target: str, seed: int) -> None:
+    """Joiners, readers, the journal's reader, the redactor, the JSON rooms: each says what it makes of the bytes."""
+    TARGETS[target](example(target, Random(seed)))
+
+
+@BRIEF
+@given(st.sampled_from(sorted(TARGETS)), st.binary(max_size=300))
+def test_any_bytes_break_nothing(target: str, data: bytes) -> None:
+    """Bytes that look like nothing at all do no harm either."""
+    TARGETS[target](data)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_mutations_begin_with_is_sound(target: str) -> None:
+    """A seed itself breaks nothing: what is found later comes of its mutations."""
+    for seed in seeds(target)[:20]:
+        TARGETS[target](seed)
+
+
+def test_a_search_finds_what_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target that raises is told of, with how often."""
+
+    def breaks(data: bytes) -> None:
+        if b"}" in data:
+            raise ValueError("a bracket")
+
+    monkeypatch.setitem(TARGETS, "json", breaks)
+
+    tries, found = search("json", 0.2, 1)
+
+    assert (tries > 0, list(found)) == (True, ["ValueError: a bracket"])
