@@ -37,7 +37,7 @@ from trace_recorder.secret_shapes import SECRET_MEMBER
 
 LARGE_MEMBER = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
-LARGE_STRING = 4096
+LARGE_STRING = 8192
 """A string inside an element is an item of its own from this many characters on."""
 KNOWN_ITEMS = 32_768
 """How many items are remembered; one that was forgotten is written again when it comes back."""

@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder.guard import attempt
@@ -246,6 +247,7 @@ def _encodes(text: str) -> bool:
     return text.isascii() or not _SURROGATE.search(text)
 
 
+@lru_cache(maxsize=256)
 def clean_url(url: str) -> str:
     """A URL without user, password and query, but for parameters that are known to be harmless."""
     parts = urlsplit(url)
@@ -254,8 +256,9 @@ def clean_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, urlencode(query), ""))
 
 
-def url_secrets(url: str) -> list[str]:
+@lru_cache(maxsize=256)
+def url_secrets(url: str) -> tuple[str, ...]:
     """The password and the keys in a URL, which `clean_url` leaves out: what else repeats them is masked."""
     parts = urlsplit(url)
     password = parts.netloc.rpartition("@")[0].partition(":")[2]
-    return [unquote(password), *(value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETER.search(name))]
+    return (unquote(password), *(value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETER.search(name)))

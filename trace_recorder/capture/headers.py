@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 Raw = Iterable[tuple[bytes, bytes]]
 
@@ -20,14 +22,27 @@ _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authe
 
 def kept(raw: Raw) -> dict[str, str]:
     """The headers that the file may show: request ids, rate limits, versions, types."""
-    names = ((name.decode("latin-1").lower(), value) for name, value in raw)
-    return {name: value.decode("latin-1") for name, value in names if _KEPT.fullmatch(name)}
+    return {kind.name: value.decode("latin-1") for name, value in raw if (kind := _kind(name)).kept}
 
 
 def secrets(raw: Raw) -> Iterator[str]:
     """The values that must not reach a file, with and without the scheme before them."""
     for name, value in raw:
-        if _SECRET.search(name) and name.lower() not in _PUBLIC:
+        if _kind(name).secret:
             text = value.decode("latin-1")
             yield text
             yield _SCHEME.sub("", text, count=1)
+
+
+class _Kind(NamedTuple):
+    name: str
+    kept: bool
+    secret: bool
+
+
+@lru_cache(maxsize=1024)
+def _kind(name: bytes) -> _Kind:
+    """What a header's name says of it."""
+    lower = name.decode("latin-1").lower()
+    secret = _SECRET.search(name) is not None and name.lower() not in _PUBLIC
+    return _Kind(lower, _KEPT.fullmatch(lower) is not None, secret)

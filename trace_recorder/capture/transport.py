@@ -59,7 +59,8 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     if run is None or endpoint is None or _under_way.get() == (run, request):
         return None
     with run.guard("record a request"):
-        endpoint = replace(endpoint, provider=binding.provider or endpoint.provider)
+        if binding.provider:
+            endpoint = replace(endpoint, provider=binding.provider)
         body = _content(request, run, plain_body)
         exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
         exchange.begin(binding.target.context())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (api, re.compile(pattern))
@@ -73,6 +74,7 @@ class Endpoint:
     streams: bool
 
 
+@lru_cache(maxsize=256)
 def endpoint_of(method: str, host: str, path: str) -> Endpoint | None:
     """Recognise an LLM call, or return None for other traffic."""
     if method != "POST":
