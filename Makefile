@@ -10,7 +10,8 @@ test: ## every check
 
 bench: ## overhead against the alternatives, as ratios of one run
 	@scripts/setup
-	@.venv/bin/python -m benchmarks $(ROUNDS)
+	@.venv/bin/python -m benchmarks $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) \
+		$(if $(CONTENDERS),--contenders $(CONTENDERS)) $(if $(QUICK),--quick) $(if $(PEERS),--peers) $(ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info
