@@ -8,8 +8,9 @@ test: ## every check
 	@scripts/setup
 	@scripts/check
 
-bench: ## overhead against the alternatives, as ratios of one run
+bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKLOADS= CONTENDERS= QUICK=1 PEERS=1
 	@scripts/setup
+	@$(if $(PEERS),scripts/setup .venv-peers $$(.venv/bin/python -m benchmarks.peers))
 	@.venv/bin/python -m benchmarks $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) \
 		$(if $(CONTENDERS),--contenders $(CONTENDERS)) $(if $(QUICK),--quick) $(if $(PEERS),--peers) $(ARGS)
 

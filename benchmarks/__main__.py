@@ -53,21 +53,26 @@ def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The workloads and the contenders to run; the unrecorded ones that these are compared with are always there."""
     workloads = options.workloads or [name for name in WORKLOADS if not options.quick or name not in QUICK_LEAVES_OUT]
     names = options.contenders or [name for name in CONTENDERS if options.peers or name not in PEERS]
-    bases = dict.fromkeys(PEERS_BASE if CONTENDERS[name].packages else BASE for name in [BASE, *names])
+    bases = _bases([BASE, *names])
     return workloads, [*bases, *(name for name in names if name not in bases)]
+
+
+def _bases(names: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(PEERS_BASE if CONTENDERS[name].packages else BASE for name in names))
 
 
 def _measure(workload: Conversation, names: list[str], options: argparse.Namespace, urls: tuple[str, str]) -> Results:
     results = Results()
     task = Task(workload.name, workload.calls, *urls)
     entering = [one for one in names if one not in workload.excludes]
+    heavy = [one for one in entering if CONTENDERS[one].heavy and not options.quick]
+    light = [one for one in entering if one not in heavy]
     for number in range(min(options.rounds, workload.rounds)):
         _say(f"{workload.name}: round {number + 1}")
-        light = [one for one in entering if not CONTENDERS[one].heavy]
         run_round(results, task, light, options.laps or workload.laps, number)
-    if heavy := [one for one in entering if CONTENDERS[one].heavy]:
+    if heavy:
         _say(f"{workload.name}: {', '.join(heavy)}")
-        run_round(results, task, [BASE, *heavy], 1, 0)
+        run_round(results, task, [*_bases(heavy), *heavy], 1, 0)
     if workload.counted and not options.no_instructions and instructions.way():
         _say(f"{workload.name}: instructions, by {instructions.way()}")
         instructions.count(results, dataclasses.replace(task, calls=workload.counted), _counted(entering))

@@ -30,7 +30,7 @@ class Agents(Conversation):
     """`agents` conversations at once; `calls` is the number of calls of all of them together."""
 
     agents: int = 32
-    pause: float = 0.08
+    pause: float = 0.3
     """Seconds that an agent waits between its calls, on average."""
 
     def client(self, url: str) -> Any:

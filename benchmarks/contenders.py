@@ -24,8 +24,12 @@ class Unrecorded:
     title = "unrecorded"
     packages: tuple[str, ...] = ()
     """What has to be installed, and whose version the table says; where there are any, it runs beside the peers."""
+    needs: tuple[str, ...] = ()
+    """What else has to be installed for these to work."""
     heavy = False
-    """Whether all that was recorded is written again with every call: such a one runs in one lap of one round."""
+    """Whether it takes so long, as by writing everything again with every call, that one lap has to do."""
+    uploads = False
+    """Whether it sends what it records to a server."""
     directory: Path
     """Where files go; a fresh one for each lap."""
 

@@ -11,48 +11,59 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from benchmarks.contenders import Unrecorded
-from benchmarks.measuring import Window, peak_memory, sizes
+from benchmarks.measuring import Window, peak_memory, sent, sizes
 from benchmarks.suite import CONTENDERS, WORKLOADS
 from benchmarks.workloads import Conversation
 
 
 class Lane:
-    """A contender with its workload and its client, lap after lap."""
+    """A contender with its workload and its client, lap after lap; what is printed here is for the one who asks."""
 
-    def __init__(self, contender: Unrecorded, workload: Conversation, client: Any, out: TextIO) -> None:
+    client: Any
+
+    def __init__(self, contender: Unrecorded, workload: Conversation, sink: str) -> None:
         self._contender = contender
         self._workload = workload
-        self._client = client
-        self._out = out
+        self._sink = sink
+        self._out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)  # what a contender prints is no figure
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        print(line, file=self._out, flush=True)
 
     def lap(self, *, counted: bool) -> dict[str, float]:
         """Run once, in an empty directory. Seconds of the whole lap, and bytes."""
         contender = self._contender
         with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
             contender.directory = Path(directory)
-            contender.start(self._client)
-            messages = self._workload.warm(self._client, contender)
-            before = sizes(contender.directory)
+            contender.start(self.client)
+            messages = self._workload.warm(self.client, contender)
+            before = self._written()
             with Window(*(self._steps() if counted else (_go_on, _go_on))) as window:
                 contender.clock_starts()
-                more = self._workload.run(self._client, contender, messages)
+                more = self._workload.run(self.client, contender, messages)
                 window.finishes()
                 contender.finish()
-            written = sizes(contender.directory)
+            written = self._written()
             written["journal"] -= before["journal"]
             return {**window.figures(), **more, **contender.figures(), **written, "peak": peak_memory()}
 
-    def _steps(self) -> Any:
+    def _written(self) -> dict[str, float]:
+        return sent(self._sink) if self._contender.uploads else sizes(self._contender.directory)
+
+    def _steps(self) -> tuple[Callable[[], None], Callable[[], None]]:
         return (lambda: self._step("ready")), (lambda: self._step("over"))
 
     def _step(self, word: str) -> None:
-        print(word, file=self._out, flush=True)
+        self.say(word)
         sys.stdin.readline()
 
 
@@ -71,20 +82,17 @@ def _lengthen_periods(factor: float) -> None:
 
 def main(name: str, workload_name: str, calls: str, url: str, sink: str) -> None:
     """Say which versions there are; then run laps until there is no more input."""
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a contender prints is not a figure
     contender = CONTENDERS[name]()
     workload = replace(WORKLOADS[workload_name], calls=int(calls))
+    lane = Lane(contender, workload, sink)
     contender.install(sink)
-    client = workload.client(url)
-    import_module("openai.types.chat")
-    versions = {package: metadata.version(package) for package in ("openai", *contender.packages)}
-    print(json.dumps(versions), file=out, flush=True)
+    lane.client = workload.client(url)
     if factor := os.environ.get("BENCHMARK_SLOWED"):
         _lengthen_periods(float(factor))
-    lane = Lane(contender, workload, client, out)
+    packages = dict.fromkeys((*contender.packages, "openai"))
+    lane.say(json.dumps({package: metadata.version(package) for package in packages}))
     for line in sys.stdin:
-        print(json.dumps(lane.lap(counted=line.startswith("counted"))), file=out, flush=True)
+        lane.say(json.dumps(lane.lap(counted=line.startswith("counted"))))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def goals(found: Found) -> Iterator[Line]:
             f"{name}: ms added to the worst stall", found, name, lambda one: one.added("stall", 1e-3), 2
         )
         yield from _at_most(f"{name}: ms of the longest hook", found, name, _longest_hook, 2, "ours-inside")
+        yield from _at_most(f"{name}: ms of CPU of the longest", found, name, _longest_hook_cpu, 2, "ours-inside")
     yield from _very_long(found)
     yield from _bytes_a_call(found)
 
@@ -66,6 +67,10 @@ def _milliseconds_a_mb(what: str) -> Callable[[Comparison], Figure | None]:
 
 def _longest_hook(one: Comparison) -> Figure | None:
     return one.own("longest_hook", 1e-3)
+
+
+def _longest_hook_cpu(one: Comparison) -> Figure | None:
+    return one.own("longest_hook_cpu", 1e-3)
 
 
 def _first_chunk(found: Found) -> Iterator[Line]:

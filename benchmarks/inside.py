@@ -25,7 +25,7 @@ class Hooks:
 
     def reset(self) -> None:
         """Forget what was measured so far."""
-        self._wall = self._cpu = self._longest = 0.0
+        self._wall = self._cpu = self._longest = self._longest_cpu = 0.0
 
     def install(self) -> None:
         """Put a timer around all that is called by capture's transports."""
@@ -47,14 +47,16 @@ class Hooks:
             try:
                 return function(*args, **kwargs)
             finally:
-                took = time.perf_counter() - wall
-                self._cpu += time.thread_time() - cpu
+                wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
                 self._inside = False
-                self._wall += took
-                self._longest = max(self._longest, took)
+                self._wall += wall
+                self._cpu += cpu
+                self._longest = max(self._longest, wall)
+                self._longest_cpu = max(self._longest_cpu, cpu)
 
         return hook
 
     def figures(self) -> dict[str, float]:
         """Seconds inside, by the clock and of CPU; of the longest hook."""
-        return {"hooks_wall": self._wall, "hooks_cpu": self._cpu, "longest_hook": self._longest}
+        longest = {"longest_hook": self._longest, "longest_hook_cpu": self._longest_cpu}
+        return {"hooks_wall": self._wall, "hooks_cpu": self._cpu, **longest}

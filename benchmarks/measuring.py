@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.request import urlopen
 
 
 class Window:
@@ -70,6 +71,12 @@ def memory() -> float:
     if statm.exists():
         return float(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return peak_memory()
+
+
+def sent(sink: str) -> dict[str, float]:
+    """Bytes that the server of uploads has been sent so far."""
+    with urlopen(f"{sink}/received") as answer:
+        return {"journal": float(answer.read()), "document": 0.0}
 
 
 def sizes(directory: Path) -> dict[str, float]:

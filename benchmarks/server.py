@@ -106,6 +106,20 @@ def _chunk(data: bytes) -> bytes:
 COMPLETION_BYTES = json.dumps(COMPLETION).encode()
 PLAIN = _whole("application/json", COMPLETION_BYTES)
 SINK = _whole("application/json", b"{}")
+LANGSMITH_INFO = {
+    "version": "0.12.0",
+    "instance_flags": {"zstd_compression_enabled": True},
+    "batch_ingest_config": {
+        "use_multipart_endpoint": True,
+        "scale_up_qsize_trigger": 1000,
+        "scale_up_nthreads_limit": 16,
+        "scale_down_nempty_trigger": 4,
+        "size_limit": 100,
+        "size_limit_bytes": 20_971_520,
+    },
+}
+"""What langsmith's client is told of its server, so that it uploads as it does to the public one."""
+INFO = _whole("application/json", json.dumps(LANGSMITH_INFO).encode())
 STREAM_HEAD = _head("text/event-stream; charset=utf-8", "transfer-encoding: chunked")
 STREAM = [
     _chunk(_event({"role": "assistant", "content": ""})),
@@ -117,6 +131,9 @@ STREAM = [
 
 class _Connection(asyncio.Protocol):
     """One connection: requests are counted off, not read."""
+
+    received = 0
+    """Bytes, of all connections."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -130,6 +147,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes of a request, and answer when they are all there."""
+        _Connection.received += len(data)
         if self._left == 0:
             self._head += data
             head, found, body = self._head.partition(b"\r\n\r\n")
@@ -159,7 +177,14 @@ class _Connection(asyncio.Protocol):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            self._transport.write(SINK if self._path.startswith(b"/sink") else PLAIN)
+            self._transport.write(self._plain())
+
+    def _plain(self) -> bytes:
+        if self._path == b"/sink/received":
+            return _whole("text/plain", str(_Connection.received).encode())
+        if self._path == b"/sink/info":
+            return INFO
+        return SINK if self._path.startswith(b"/sink") else PLAIN
 
     async def _stream(self) -> None:
         self._transport.write(STREAM_HEAD)

@@ -12,6 +12,7 @@ BASE = "unrecorded"
 PEERS_BASE = "unrecorded-peers"
 CONTENDERS: dict[str, type[Unrecorded]] = OWN | PEERS
 ALL_AGAIN = frozenset({"whole-file"})
+SLOW = ALL_AGAIN | {"mlflow"}
 
 WORKLOADS = {
     one.name: one
@@ -20,17 +21,17 @@ WORKLOADS = {
         Conversation("turns-50", "50 turns of 4 KB", calls=50, laps=5, quick=20, counted=50),
         Conversation("turns-200", "200 turns of 4 KB", calls=200, laps=2, quick=50),
         Conversation("mb", "1 MB of history with each call", calls=20, laps=4, quick=5, counted=10, before=1_000_000),
-        TinyCalls("tiny", "tiny calls over a mock transport", calls=2000, laps=2, quick=100, counted=300, mocked=True),
+        TinyCalls("tiny", "tiny calls over a mock transport", calls=2000, laps=2, quick=50, counted=300, mocked=True),
         Streams("stream", "streams of 500 chunks", calls=10, laps=4, quick=3),
-        Agents("agents", "32 async agents at once", calls=640, laps=2, quick=64, excludes=ALL_AGAIN),
+        Agents("agents", "32 async agents at once", calls=640, laps=1, quick=64, excludes=ALL_AGAIN),
         Agents(
             "agents-mb",
             "4 async agents, 1 MB of history each",
-            calls=80,
+            calls=40,
             laps=2,
             quick=8,
             agents=4,
-            pause=0.04,
+            pause=0.4,
             before=1_000_000,
             excludes=ALL_AGAIN,
         ),
@@ -42,7 +43,7 @@ WORKLOADS = {
             quick=200,
             mocked=True,
             rounds=1,
-            excludes=ALL_AGAIN,
+            excludes=SLOW,
         ),
     )
 }

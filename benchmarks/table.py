@@ -82,7 +82,9 @@ def _line(columns: Sequence[str]) -> str:
 def _ratio(figure: Figure | None) -> tuple[str, str]:
     if figure is None:
         return "", ""
-    return f"{figure.value:.3f}", f"{figure.least:.3f}..{figure.most:.3f}"
+    form = ".3f" if figure.most < 10 else ".1f"
+    spread = f"{figure.least:{form}}..{figure.most:{form}}" if figure.least != figure.most else ""
+    return format(figure.value, form), spread
 
 
 def _said(figure: Figure | None, form: str) -> str:
@@ -99,7 +101,7 @@ def _besides(one: Comparison) -> Iterator[str]:
         parts = ("hooks_wall", "hooks_cpu", "background", "finish_wall")
         wall, cpu, background, finish = (_said(one.own(part, one.workload.calls * MS), ".3f") for part in parts)
         yield f"ms a call: hooks {wall} ({cpu} CPU), finalize {finish}, other threads {background} CPU"
-        yield f"longest hook {hook.value:.2f} ms"
+        yield f"longest hook {hook.value:.2f} ms ({_said(one.own('longest_hook_cpu', MS), '.2f')} CPU)"
     if grown := one.growth("tenth", "end"):
         yield f"in memory {_said(one.added('memory_end', MB), '+.1f')} MB at the end, grown by {grown.value / MB:+.1f}"
     versions = one.results.versions.get(one.name, {})

@@ -7,6 +7,7 @@ their own.
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from dataclasses import dataclass
@@ -18,14 +19,24 @@ from benchmarks.server import COMPLETION, COMPLETION_BYTES, HEADERS
 
 MODEL = "gpt-4.1"
 SYSTEM = {"role": "system", "content": "You mend programs. Think step by step, and say what you do."}
-LINE = '    if name in found and "total" not in found[name]:  # {number} of those that are left\n'
 KB = 1000
+
+
+def _lines(count: int) -> str:
+    chance = random.Random(0)
+    names = [f"{chance.choice(WORDS)}_{chance.choice(WORDS)}" for _ in range(300)]
+    forms = ('    if {} in {} and "{}" not in {}:\n', "        {} = {}.{}({})\n", "\t# {}: {} before {}, as {} says\n")
+    return "".join(chance.choice(forms).format(*chance.sample(names, 4)) for _ in range(count))
+
+
+WORDS = ("total", "found", "name", "path", "item", "left", "last", "first", "read", "write", "count", "line", "call")
+LINES = _lines(4000)
 
 
 def text(number: int, size: int) -> str:
     """What a tool might give back: lines of a program, unlike those of another number."""
-    line = LINE.format(number=number)
-    return (line * (size // len(line) + 1))[:size]
+    start = number * 7919 % (len(LINES) - size)
+    return f"{number}\n{LINES[start : start + size]}"
 
 
 def ask(client: Any, messages: Messages, **more: Any) -> Any:
