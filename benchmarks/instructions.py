@@ -53,14 +53,13 @@ def _by_callgrind(command: list[str]) -> float:
         with Runner([*CALLGRIND, f"--log-file={log.name}", *command], environment) as runner:
             pid = str(runner.process.pid)
             _counted_lap(runner, lambda: _control("on", pid), lambda: _control("off", pid))
-        found = re.search(r"Collected : (\d+)", Path(log.name).read_text())
-    if found is None:
-        raise ContenderError("callgrind says no number")
-    return float(found[1])
+        return _number(r"Collected : (\d+)", log.name)
 
 
 def _control(state: str, pid: str) -> None:
-    subprocess.run(["callgrind_control", "-i", state, pid], check=True, capture_output=True)
+    ended = subprocess.run(["callgrind_control", "-i", state, pid], capture_output=True, text=True, check=False)
+    if "OK" not in ended.stdout:
+        raise ContenderError(f"callgrind_control says {ended.stdout}{ended.stderr}")
 
 
 def _by_perf(command: list[str]) -> float:
@@ -75,7 +74,15 @@ def _perf_of_laps(command: list[str], laps: int) -> float:
             runner.hear()
             for _ in range(laps):
                 runner.lap()
-        return float(re.search(r"^(\d+),", Path(log.name).read_text(), re.MULTILINE)[1])
+        return _number(r"^(\d+),", log.name)
+
+
+def _number(pattern: str, log: str) -> float:
+    said = Path(log).read_text()
+    found = re.search(pattern, said, re.MULTILINE)
+    if found is None:
+        raise ContenderError(f"the counter says {said}")
+    return float(found[1])
 
 
 def _counted_lap(runner: Runner, begin: Callable[[], None], end: Callable[[], None]) -> None:
