@@ -23,6 +23,8 @@ from benchmarks.server import serving
 from benchmarks.suite import BASE, CONTENDERS, PEERS_BASE, WORKLOADS
 from benchmarks.workloads import Conversation
 
+COUNTED = (BASE, "control", "ours", "full-lines")
+"""Whose instructions are counted; it is slow."""
 QUICK_LEAVES_OUT = ("turns-200", "agents-mb", "long")
 
 
@@ -80,8 +82,7 @@ def _measure(workload: Conversation, names: list[str], options: argparse.Namespa
 
 
 def _counted(names: list[str]) -> list[str]:
-    """Those whose instructions are counted: it is slow."""
-    return [one for one in names if one != "ours-inside" and not CONTENDERS[one].heavy]
+    return [one for one in names if one in COUNTED]
 
 
 def _say(what: str) -> None:

@@ -19,7 +19,7 @@ WORKLOADS = {
     for one in (
         Conversation("turns-10", "10 turns of 4 KB", calls=10, laps=12, quick=10, counted=10),
         Conversation("turns-50", "50 turns of 4 KB", calls=50, laps=5, quick=20, counted=50),
-        Conversation("turns-200", "200 turns of 4 KB", calls=200, laps=2, quick=50),
+        Conversation("turns-200", "200 turns of 4 KB", calls=200, laps=1, quick=50),
         Conversation("mb", "1 MB of history with each call", calls=20, laps=4, quick=5, counted=10, before=1_000_000),
         TinyCalls("tiny", "tiny calls over a mock transport", calls=2000, laps=2, quick=50, counted=300, mocked=True),
         Streams("stream", "streams of 500 chunks", calls=10, laps=4, quick=3),
