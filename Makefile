@@ -8,9 +8,11 @@ test: ## every check
 	@scripts/setup
 	@scripts/check
 
-bench: ## overhead against the alternatives, as ratios of one run
+bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKLOADS= CONTENDERS= QUICK=1 PEERS=1
 	@scripts/setup
-	@.venv/bin/python -m benchmarks $(ROUNDS)
+	@$(if $(PEERS),scripts/setup .venv-peers $$(.venv/bin/python -m benchmarks.peers))
+	@.venv/bin/python -m benchmarks $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) \
+		$(if $(CONTENDERS),--contenders $(CONTENDERS)) $(if $(QUICK),--quick) $(if $(PEERS),--peers) $(ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info

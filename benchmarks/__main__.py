@@ -1,121 +1,116 @@
-"""What recording costs: one table, as ratios of one run. `python -m benchmarks [ROUNDS]`
+"""What recording costs: one table, as ratios of one run. `make bench`, or `python -m benchmarks --help`.
 
-Each contender runs in a process of its own, in turn, against the same local server with the real OpenAI SDK; each
-figure is the median over the rounds of what a call took over the unrecorded calls of the same round. A second
-unrecorded contender is the control: what it differs from 1.00 is noise.
+This process starts the servers and the contenders, and reads what they say; it imports no SDK and no recorder.
+`docs/benchmarks.md` says how to read the table.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import json
 import os
-import statistics
-import subprocess
+import platform
 import sys
-import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
-from openai import OpenAI
+from benchmarks import instructions, table
+from benchmarks.peers import PEERS
+from benchmarks.rounds import PEERS_PYTHON, Results, Task, run_round
+from benchmarks.server import serving
+from benchmarks.suite import BASE, CONTENDERS, PEERS_BASE, WORKLOADS
+from benchmarks.workloads import Conversation
 
-from tests.capture.server import CHAT, plain, serving
-from trace_recorder import TrajectoryRecorder
-
-TURNS = (10, 50, 200)
-TEXT = "All work and no play makes a benchmark of four kilobytes a dull one. " * 60
-Record = Callable[[list[dict[str, str]], object], None]
-
-
-def unrecorded(_: OpenAI, __: Path) -> tuple[Record, Callable[[], None]]:
-    return _nothing, lambda: None
+COUNTED = (BASE, "control", "ours", "full-lines")
+"""Whose instructions are counted; it is slow."""
+QUICK_LEAVES_OUT = ("turns-200", "agents-mb", "long")
 
 
-def ours(client: OpenAI, directory: Path) -> tuple[Record, Callable[[], None]]:
-    recorder = TrajectoryRecorder(directory / "run.json")
-    recorder.wrap(client)
-    return _nothing, recorder.finalize
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What recording costs, as one table.")
+    parser.add_argument("--rounds", type=int, default=5, help="each with fresh processes (5)")
+    parser.add_argument("--laps", type=int, help="of each process in a round (each workload has a number of its own)")
+    parser.add_argument("--workloads", type=_names(WORKLOADS), help=f"some of {','.join(WORKLOADS)}")
+    parser.add_argument("--contenders", type=_names(CONTENDERS), help=f"some of {','.join(CONTENDERS)}")
+    parser.add_argument("--peers", action="store_true", help="recorders by others too, from .venv-peers")
+    parser.add_argument("--quick", action="store_true", help="one round of one short lap, the long workloads left out")
+    parser.add_argument("--no-instructions", action="store_true", help="do not count instructions")
+    parser.add_argument("--json", type=Path, help="write every lap's figures to this file too")
+    return parser.parse_args(given)
 
 
-def ours_on_disk(client: OpenAI, directory: Path) -> tuple[Record, Callable[[], None]]:
-    recorder = TrajectoryRecorder(directory / "run.json", durability="disk")
-    recorder.wrap(client)
-    return _nothing, recorder.finalize
+def _names(known: Sequence[str] | dict[str, object]):  # noqa: ANN202 - argparse's own
+    def names(said: str) -> list[str]:
+        chosen = said.split(",")
+        if unknown := [name for name in chosen if name not in known]:
+            raise argparse.ArgumentTypeError(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+        return chosen
+
+    return names
 
 
-def _nothing(messages: list[dict[str, str]], answer: object) -> None:
-    """What is recorded is captured, or nothing is recorded."""
+def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The workloads and the contenders to run; the unrecorded ones that these are compared with are always there."""
+    workloads = options.workloads or [name for name in WORKLOADS if not options.quick or name not in QUICK_LEAVES_OUT]
+    names = options.contenders or [name for name in CONTENDERS if options.peers or name not in PEERS]
+    bases = _bases([BASE, *names])
+    return workloads, [*bases, *(name for name in names if name not in bases)]
 
 
-def whole_file(_: OpenAI, directory: Path) -> tuple[Record, Callable[[], None]]:
-    interactions: list[object] = []
-
-    def record(messages: list[dict[str, str]], answer: object) -> None:
-        interactions.append({"input_messages": list(messages), "response": answer.model_dump()})
-        with (directory / "run.json").open("w") as file:
-            json.dump({"llm_interactions": interactions}, file, indent=2)
-
-    return record, lambda: None
+def _bases(names: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(PEERS_BASE if CONTENDERS[name].packages else BASE for name in names))
 
 
-def full_lines(_: OpenAI, directory: Path) -> tuple[Record, Callable[[], None]]:
-    def record(messages: list[dict[str, str]], answer: object) -> None:
-        with (directory / "run.jsonl").open("a") as file:
-            file.write(json.dumps({"input_messages": messages, "response": answer.model_dump()}) + "\n")
-
-    return record, lambda: None
-
-
-CONTENDERS = {
-    "unrecorded": unrecorded,
-    "control (unrecorded again)": unrecorded,
-    "trace_recorder": ours,
-    "trace_recorder, durability=disk": ours_on_disk,
-    "the whole file each time": whole_file,
-    "full records as lines": full_lines,
-}
-
-
-def contend(name: str, turns: int, url: str) -> dict[str, float]:
-    """Run one contender's conversation in this process: seconds a call by the clock and of CPU, bytes on disk."""
-    with tempfile.TemporaryDirectory() as place, OpenAI(api_key="k", base_url=url, max_retries=0) as client:
-        directory = Path(place)
-        record, finish = CONTENDERS[name](client, directory)
-        messages = [{"role": "system", "content": "You are measured."}]
-        client.chat.completions.create(model="m", messages=messages)  # what is imported and connected once
-        wall, cpu = time.perf_counter(), time.process_time()
-        for turn in range(turns):
-            messages.append({"role": "user", "content": f"{turn}: {TEXT}"})
-            answer = client.chat.completions.create(model="m", messages=messages)
-            record(messages, answer)
-            messages.append({"role": "assistant", "content": answer.choices[0].message.content})
-        finish()
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        size = sum(file.stat().st_size for file in directory.iterdir() if file.suffix == ".jsonl" or "whole" in name)
-        return {"wall": wall / turns, "cpu": cpu / turns, "bytes": size / turns}
+def _measure(workload: Conversation, names: list[str], options: argparse.Namespace, urls: tuple[str, str]) -> Results:
+    results = Results()
+    task = Task(workload.name, workload.calls, *urls)
+    entering = [one for one in names if one not in workload.excludes]
+    heavy = [one for one in entering if CONTENDERS[one].heavy and not options.quick]
+    light = [one for one in entering if one not in heavy]
+    for number in range(min(options.rounds, workload.rounds)):
+        _say(f"{workload.name}: round {number + 1}")
+        run_round(results, task, light, options.laps or workload.laps, number)
+    if heavy:
+        _say(f"{workload.name}: {', '.join(heavy)}")
+        run_round(results, task, [*_bases(heavy), *heavy], 1, 0)
+    if workload.counted and not options.no_instructions and instructions.way():
+        _say(f"{workload.name}: instructions, by {instructions.way()}")
+        instructions.count(results, dataclasses.replace(task, calls=workload.counted), _counted(entering))
+    return results
 
 
-def measure(rounds: int) -> None:
-    """Print the table."""
-    with serving(plain(CHAT)) as server:
-        print(f"{'turns':>5}  {'contender':<34}{'wall':>7}{'CPU':>7}{'KB a call':>11}   (ratios to unrecorded)")
-        for turns in TURNS:
-            found: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
-            for _ in range(rounds):
-                for name, results in found.items():
-                    command = [sys.executable, "-m", "benchmarks", name, str(turns), f"{server.url}/v1"]
-                    results.append(json.loads(subprocess.check_output(command, env=os.environ)))
-            for name, results in found.items():
-                pairs = list(zip(results, found["unrecorded"], strict=True))
-                wall, cpu = (
-                    statistics.median(one[what] / base[what] for one, base in pairs) for what in ("wall", "cpu")
-                )
-                size = statistics.median(one["bytes"] for one in results) / 1000
-                print(f"{turns:>5}  {name:<34}{wall:>7.2f}{cpu:>7.2f}{size:>11.1f}", flush=True)
+def _counted(names: list[str]) -> list[str]:
+    return [one for one in names if one in COUNTED]
+
+
+def _say(what: str) -> None:
+    print(f"{datetime.now().astimezone():%H:%M:%S}  {what}", file=sys.stderr, flush=True)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Run, and print the table."""
+    options = _arguments(given)
+    workloads, names = _chosen(options)
+    if any(CONTENDERS[name].packages for name in names) and not PEERS_PYTHON.exists():
+        sys.exit("the peers have an environment of their own: `make bench PEERS=1` creates it")
+    found = {}
+    with serving() as url, serving() as sink:
+        for name in workloads:
+            workload = WORKLOADS[name]
+            if options.quick:
+                workload = dataclasses.replace(workload, calls=workload.quick, laps=1, rounds=1, counted=0)
+            found[name] = workload, _measure(workload, names, options, (url, f"{sink}/sink"))
+    versions = next((results.versions[BASE] for _, results in found.values() if BASE in results.versions), {})
+    said = ", ".join(f"{package} {version}" for package, version in versions.items())
+    print(f"Python {platform.python_version()}, {said}, {platform.platform()}, {os.cpu_count()} processors")
+    print(*table.lines(found, names), sep="\n")
+    if options.json:
+        options.json.write_text(
+            json.dumps({name: dataclasses.asdict(one) for name, (_, one) in found.items()}, indent=1)
+        )
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        print(json.dumps(contend(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
-    else:
-        measure(int(sys.argv[1]) if len(sys.argv) == 2 else 5)
+    main()

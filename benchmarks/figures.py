@@ -1,0 +1,87 @@
+"""Laps become figures: ratios and differences to the unrecorded lap beside it, medians over laps, then over rounds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.rounds import Lap, Results
+from benchmarks.suite import BASE, CONTENDERS, PEERS_BASE
+from benchmarks.workloads import Conversation
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median over rounds, and the least and the greatest of them."""
+
+    value: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One contender in one workload, against the unrecorded one of its environment."""
+
+    name: str
+    workload: Conversation
+    results: Results
+
+    @property
+    def base(self) -> str:
+        """Whom it is compared with."""
+        return PEERS_BASE if CONTENDERS[self.name].packages else BASE
+
+    def _rounds(self) -> Iterator[list[tuple[Lap, Lap]]]:
+        for laps in self.results.rounds:
+            if laps.get(self.name) and laps.get(self.base):
+                yield list(zip(laps[self.name], laps[self.base], strict=False))
+
+    def over_rounds(self, of_lap: Callable[[Lap, Lap], float]) -> Figure | None:
+        """The median over rounds of the median over laps of something said of a lap and the base's; None without."""
+        try:
+            found = [statistics.median(of_lap(lap, base) for lap, base in laps) for laps in self._rounds()]
+        except KeyError:
+            return None
+        return Figure(statistics.median(found), min(found), max(found)) if found else None
+
+    def ratio(self, what: str) -> Figure | None:
+        """How many times the base's."""
+        return self.over_rounds(lambda lap, base: lap[what] / base[what])
+
+    def added(self, what: str, per: float = 1.0) -> Figure | None:
+        """How much more than the base's, divided by `per`."""
+        return self.over_rounds(lambda lap, base: (lap[what] - base[what]) / per)
+
+    def own(self, what: str, per: float = 1.0) -> Figure | None:
+        """Its own figure, divided by `per`."""
+        return self.over_rounds(lambda lap, _: lap[what] / per)
+
+    def inside(self, what: str) -> Figure | None:
+        """What hooks and finalize take, "wall" or "cpu", over all else in the same lap; other threads' CPU with it."""
+
+        def share(lap: Lap, _: Lap) -> float:
+            ours = lap[f"hooks_{what}"] + lap[f"finish_{what}"] + (lap["background"] if what == "cpu" else 0.0)
+            return ours / (lap[what] - ours)
+
+        return self.over_rounds(share)
+
+    def instructions(self) -> float | None:
+        """How many times the base's instructions."""
+        counted = self.results.instructions
+        return counted[self.name] / counted[self.base] if {self.name, self.base} <= counted.keys() else None
+
+    def journal_per_call(self, since: str, until: str) -> Figure | None:
+        """Bytes of journal a call between two of the moments of a very long run: "tenth", "half", "end"."""
+        at = {"tenth": 0.1, "half": 0.5, "end": 1.0}
+        calls = self.workload.calls * (at[until] - at[since])
+        return self.over_rounds(lambda lap, _: (lap[f"journal_{until}"] - lap[f"journal_{since}"]) / calls)
+
+    def growth(self, since: str, until: str) -> Figure | None:
+        """By how many bytes its memory grew between two moments, more than the base's."""
+
+        def grown(lap: Lap) -> float:
+            return lap[f"memory_{until}"] - lap[f"memory_{since}"]
+
+        return self.over_rounds(lambda lap, base: grown(lap) - grown(base))

@@ -1,0 +1,109 @@
+"""The one table: a heading per workload, a line per contender, and the goals below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchmarks.figures import Comparison, Figure
+from benchmarks.goals import Found, goals
+from benchmarks.rounds import Results
+from benchmarks.suite import BASE, CONTENDERS
+from benchmarks.workloads import Conversation
+
+MB, KB, MS = 1e6, 1e3, 1e-3
+COLUMNS = (
+    ("", "contender", 36),
+    ("clock,", "ratio", 8),
+    ("least..most", "of rounds", 14),
+    ("+ms", "a call", 9),
+    ("CPU,", "ratio", 8),
+    ("least..most", "of rounds", 14),
+    ("+ms", "a call", 9),
+    ("instruc-", "tions", 10),
+    ("inside,", "clock", 9),
+    ("inside,", "CPU", 9),
+    ("peak", "+MB", 8),
+    ("journal", "KB/call", 9),
+    ("document", "KB", 10),
+    ("end", "ms", 9),
+)
+"""Two lines of heading, and how wide."""
+
+
+def lines(found: Found, names: Sequence[str]) -> Iterator[str]:
+    """The lines of the table."""
+    yield _line([first for first, _, _ in COLUMNS])
+    yield _line([second for _, second, _ in COLUMNS])
+    for name, (workload, results) in found.items():
+        yield ""
+        yield f"{name}: {workload.says}; {_unrecorded(workload, results)}"
+        yield from (_contender(Comparison(one, workload, results)) for one in names if one not in workload.excludes)
+    yield ""
+    yield "goals"
+    for asked, said, met in goals(found):
+        yield f"  {'met    ' if met else 'NOT MET'}  {asked}: {said}"
+
+
+def _unrecorded(workload: Conversation, results: Results) -> str:
+    base = Comparison(BASE, workload, results)
+    wall, cpu = (base.own(what, workload.calls * MS) for what in ("wall", "cpu"))
+    took = f"unrecorded {wall.value:.2f} ms a call, {cpu.value:.2f} ms of it CPU" if wall and cpu else ""
+    return f"{workload.calls} calls a lap; {took}"
+
+
+def _contender(one: Comparison) -> str:
+    title = CONTENDERS[one.name].title
+    if one.name in one.results.failed:
+        return f"  {title:<34}  did not run: {one.results.failed[one.name]}"
+    calls = one.workload.calls
+    instructions = one.instructions()
+    columns = [
+        f"  {title}",
+        *_ratio(one.ratio("wall")),
+        _said(one.added("wall", calls * MS), "+.3f"),
+        *_ratio(one.ratio("cpu")),
+        _said(one.added("cpu", calls * MS), "+.3f"),
+        "" if instructions is None else f"{instructions:.4f}",
+        _said(one.inside("wall"), "+.1%"),
+        _said(one.inside("cpu"), "+.1%"),
+        _said(one.added("peak", MB), "+.1f"),
+        _said(one.own("journal", calls * KB), ".2f"),
+        _said(one.own("document", KB), ".0f"),
+        _said(one.own("finish_wall", MS), ".1f"),
+    ]
+    return "  ".join([_line(columns), *_besides(one)])
+
+
+def _line(columns: Sequence[str]) -> str:
+    placed = zip(columns, (width for _, _, width in COLUMNS), strict=True)
+    return "".join(text.rjust(width) if at else text.ljust(width) for at, (text, width) in enumerate(placed))
+
+
+def _ratio(figure: Figure | None) -> tuple[str, str]:
+    if figure is None:
+        return "", ""
+    form = ".3f" if figure.most < 10 else ".1f"
+    spread = f"{figure.least:{form}}..{figure.most:{form}}" if figure.least != figure.most else ""
+    return format(figure.value, form), spread
+
+
+def _said(figure: Figure | None, form: str) -> str:
+    return "" if figure is None else format(figure.value, form)
+
+
+def _besides(one: Comparison) -> Iterator[str]:
+    """What only some workloads have."""
+    if first := one.own("first_chunk", MS):
+        yield f"first chunk {first.value:.2f} ms ({_said(one.ratio('first_chunk'), '.3f')} of unrecorded)"
+    if stall := one.own("stall", MS):
+        yield f"worst stall {stall.value:.1f} ms, p99 {_said(one.own('stall_p99', MS), '.1f')}"
+    if hook := one.own("longest_hook", MS):
+        parts = ("hooks_wall", "hooks_cpu", "background", "finish_wall")
+        wall, cpu, background, finish = (_said(one.own(part, one.workload.calls * MS), ".3f") for part in parts)
+        yield f"ms a call: hooks {wall} ({cpu} CPU), finalize {finish}, other threads {background} CPU"
+        yield f"longest hook {hook.value:.2f} ms ({_said(one.own('longest_hook_cpu', MS), '.2f')} CPU)"
+    if grown := one.growth("tenth", "end"):
+        yield f"in memory {_said(one.added('memory_end', MB), '+.1f')} MB at the end, grown by {grown.value / MB:+.1f}"
+    versions = one.results.versions.get(one.name, {})
+    if CONTENDERS[one.name].packages:
+        yield ", ".join(f"{package} {version}" for package, version in versions.items())

@@ -1,0 +1,30 @@
+"""10,000 calls in one run: whether memory, and what is written for a call, stay the same however long it lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.contenders import Messages, Unrecorded
+from benchmarks.measuring import memory, sizes
+from benchmarks.workloads import KB, SYSTEM, Conversation, text
+
+
+@dataclass(frozen=True)
+class VeryLong(Conversation):
+    """A history that grows to `kept` messages, then slides; memory is read after a tenth, the half, and all."""
+
+    kept: int = 50
+
+    def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
+        """The calls; bytes in memory, and on disk, at three moments."""
+        found: dict[str, float] = {}
+        moments = {self.calls // 10: "tenth", self.calls // 2: "half", self.calls: "end"}
+        for number in range(1, self.calls + 1):
+            messages.append({"role": "user", "content": text(number, KB)})
+            messages.append(self.turn(client, contender, messages))
+            messages[:] = [SYSTEM, *messages[1:][-self.kept :]]
+            if number in moments:
+                found[f"memory_{moments[number]}"] = memory()
+                found[f"journal_{moments[number]}"] = sizes(contender.directory)["journal"]
+        return found

@@ -1,0 +1,151 @@
+"""What is done by everyone: conversations of several lengths, large histories, tiny calls, streams, agents at once.
+
+A workload makes the client, warms it up (one call, so that imports, the connection and the first record are outside
+the clock), and runs. All of it goes through the real OpenAI SDK. Agents at once, and what runs very long, have files of
+their own.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from benchmarks.contenders import Messages, Unrecorded
+from benchmarks.server import COMPLETION, COMPLETION_BYTES, HEADERS
+
+MODEL = "gpt-4.1"
+SYSTEM = {"role": "system", "content": "You mend programs. Think step by step, and say what you do."}
+KB = 1000
+
+
+def _lines(count: int) -> str:
+    chance = random.Random(0)
+    names = [f"{chance.choice(WORDS)}_{chance.choice(WORDS)}" for _ in range(300)]
+    forms = ('    if {} in {} and "{}" not in {}:\n', "        {} = {}.{}({})\n", "\t# {}: {} before {}, as {} says\n")
+    return "".join(chance.choice(forms).format(*chance.sample(names, 4)) for _ in range(count))
+
+
+WORDS = ("total", "found", "name", "path", "item", "left", "last", "first", "read", "write", "count", "line", "call")
+LINES = _lines(4000)
+
+
+def text(number: int, size: int) -> str:
+    """What a tool might give back: lines of a program, unlike those of another number."""
+    start = number * 7919 % (len(LINES) - size)
+    return f"{number}\n{LINES[start : start + size]}"
+
+
+def ask(client: Any, messages: Messages, **more: Any) -> Any:
+    """One call."""
+    return client.chat.completions.create(model=MODEL, messages=messages, **more)
+
+
+def said(answer: Any) -> dict[str, str]:
+    """The message of an answer, to be sent back with the next request."""
+    return {"role": "assistant", "content": answer.choices[0].message.content}
+
+
+def http_library() -> Any:
+    """The HTTP library of the SDK that is installed: httpx2 since openai 3."""
+    return import_module("httpx2" if int(import_module("openai").__version__.split(".")[0]) >= 3 else "httpx")
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Calls one after the other, each with all that went before; over the local server, or a mock transport."""
+
+    name: str
+    says: str
+    calls: int
+    laps: int
+    quick: int
+    """How many calls a lap has in quick mode."""
+    counted: int = 0
+    """How many calls a lap has when instructions are counted; 0 where they are not."""
+    size: int = 4 * KB
+    before: int = 0
+    """Bytes of history that there are at the first call."""
+    mocked: bool = False
+    rounds: int = 1000
+    """At most so many rounds."""
+    excludes: frozenset[str] = frozenset()
+    """Contenders that would take hours."""
+
+    def client(self, url: str) -> Any:
+        """The client of a process."""
+        if not self.mocked:
+            return import_module("openai").OpenAI(api_key="sk-bench", base_url=f"{url}/v1", max_retries=0)
+        http = http_library()
+        headers = {"content-type": "application/json", **HEADERS}
+        answer = http.MockTransport(lambda _: http.Response(200, headers=headers, content=COMPLETION_BYTES))
+        own = http.Client(transport=answer)
+        return import_module("openai").OpenAI(api_key="sk-bench", http_client=own, max_retries=0)
+
+    def warm(self, client: Any, contender: Unrecorded) -> Messages:
+        """The first call, and the messages that the next one begins with."""
+        messages = [SYSTEM]
+        messages += ({"role": "user", "content": text(-number, 4 * KB)} for number in range(self.before // (4 * KB)))
+        self.turn(client, contender, [*messages, {"role": "user", "content": "Are you there?"}])
+        return messages
+
+    def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
+        """The calls that are measured; figures besides those of the clock."""
+        for number in range(self.calls):
+            messages.append({"role": "user", "content": text(number, self.size)})
+            messages.append(self.turn(client, contender, messages))
+        return {}
+
+    def turn(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, str]:
+        """One call, and what was answered."""
+        answer = ask(client, messages)
+        contender.record(messages, answer)
+        return said(answer)
+
+
+@dataclass(frozen=True)
+class TinyCalls(Conversation):
+    """Calls that have no history."""
+
+    def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
+        """The calls, each with one short message."""
+        for number in range(self.calls):
+            self.turn(client, contender, [SYSTEM, {"role": "user", "content": f"Is {number} prime?"}])
+        return {}
+
+
+@dataclass(frozen=True)
+class Streams(Conversation):
+    """Streamed calls."""
+
+    def client(self, url: str) -> Any:
+        """The client of a process; its server streams."""
+        return super().client(f"{url}/stream")
+
+    def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
+        """The calls; seconds to the first chunk, the median."""
+        firsts = []
+        for number in range(self.calls):
+            messages.append({"role": "user", "content": text(number, self.size)})
+            began = time.perf_counter()
+            stream = iter(ask(client, messages, stream=True))
+            chunks = [next(stream)]
+            firsts.append(time.perf_counter() - began)
+            chunks.extend(stream)
+            messages.append(self._record(contender, messages, chunks))
+        return {"first_chunk": statistics.median(firsts)}
+
+    def turn(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, str]:
+        """One call that is not timed by itself."""
+        return self._record(contender, messages, list(ask(client, messages, stream=True)))
+
+    @staticmethod
+    def _record(contender: Unrecorded, messages: Messages, chunks: list[Any]) -> dict[str, str]:
+        content = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        message = {"role": "assistant", "content": content}
+        choice = {"message": message, "finish_reason": "stop"}
+        contender.record(messages, {"model": COMPLETION["model"], "choices": [choice]})
+        return message

@@ -1,0 +1,58 @@
+"""The benchmarks run, and their figures are what they are said to be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from benchmarks.contenders import OWN
+from benchmarks.figures import Comparison, Figure
+from benchmarks.goals import goals
+from benchmarks.rounds import Results
+from benchmarks.suite import WORKLOADS
+from tests.recording import ROOT
+
+
+def laps(*walls: float) -> list[dict[str, float]]:
+    return [{"wall": wall, "cpu": wall} for wall in walls]
+
+
+def test_the_table_has_every_contender() -> None:
+    """A quick run of one workload prints a line with figures for each contender, and the goals that it tells of."""
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--workloads", "tiny", "--no-instructions"]
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    lines = [line.strip() for line in ended.stdout.splitlines()]
+    missing = [one.title for one in OWN.values() if not any(line.startswith(f"{one.title}  ") for line in lines)]
+    assert (missing, "did not run" in ended.stdout, ended.stdout.count("tiny: ms added")) == ([], False, 2)
+
+
+def test_laps_are_compared_within_their_round() -> None:
+    """A ratio is taken lap by lap, its median lap stands for a round, and the median round for all of them."""
+    results = Results(
+        rounds=[
+            {"unrecorded": laps(1, 2, 4), "ours": laps(2, 2, 8)},
+            {"unrecorded": laps(1, 1, 1), "ours": laps(1, 1, 9)},
+            {"unrecorded": laps(10, 10, 10), "ours": laps(30, 30, 10)},
+            {"unrecorded": laps(5), "whole-file": laps(50)},
+        ]
+    )
+
+    ratios = [
+        Comparison(name, WORKLOADS["tiny"], results).ratio("wall") for name in ("ours", "whole-file", "langsmith")
+    ]
+
+    assert ratios == [Figure(2, 1, 3), Figure(10, 10, 10), None]
+
+
+def test_goals_are_told_of_what_was_measured_alone() -> None:
+    """Where ten turns were measured, their goals are told, met or not, and no others."""
+    results = Results(rounds=[{"unrecorded": laps(1.0), "control": laps(1.01), "ours": laps(1.04)}] * 2)
+
+    told = list(goals({"turns-10": (WORKLOADS["turns-10"], results)}))
+
+    assert told == [
+        ("turns-10: by the clock ≤ 1.05", "1.040 (1.040..1.040; control 1.010)", True),
+        ("turns-10: of CPU ≤ 1.05", "1.040 (1.040..1.040; control 1.010)", True),
+    ]
