@@ -24,10 +24,9 @@ from trace_recorder.fold import Fold, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
-from trace_recorder.pieces import Piece, Pieces
+from trace_recorder.pieces import Layout, Piece, Pieces
 from trace_recorder.plain import to_json
 from trace_recorder.reading import Known
-from trace_recorder.replacing import Span
 from trace_recorder.stepping import is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, History, LLMInteraction
 
@@ -267,16 +266,20 @@ class Draft:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def parts(self) -> list[tuple[bytes | Span, Piece | None]]:
-        """The document in parts, and of each the piece that it is, if it is one. Raises TooLongError."""
+    def layout(self) -> Layout:
+        """What the document's file is to hold. Raises TooLongError."""
         gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
         metrics = self._of_calls.metrics(self._of_steps)
         outline = replace(self._fold.outline("running", self._first), metrics=metrics, gaps=gaps)
-        head = b"{\n" + _members(outline.head()) + b',\n"llm_interactions": ['
-        tail = b"],\n" + _members(outline.tail(self._history)) + b"\n}\n"
-        if len(head) + len(self._interactions) + len(self._steps) + len(tail) > self._limit:
+        layout = Layout()
+        layout.put(b"{\n" + _members(outline.head()) + b',\n"llm_interactions": [')
+        self._interactions.lay_out(layout)
+        layout.put(b'],\n"agent_steps": [')
+        self._steps.lay_out(layout)
+        layout.put(b"],\n" + _members(outline.tail(self._history)) + b"\n}\n")
+        if layout.size > self._limit:
             raise TooLongError
-        return [(head, None), *self._interactions, (b'],\n"agent_steps": [', None), *self._steps, (tail, None)]
+        return layout
 
     def written(self) -> None:
         """Hear that every piece has its span in the file that was written."""

@@ -14,6 +14,8 @@ from typing import IO
 from trace_recorder.replacing import Span
 
 _BETWEEN = b",\n"
+GATHERED = 256 * 1024
+"""New text is written in parts of about so many bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +34,58 @@ class Piece:
         return len(self.text) if self.span is None else self.span.length
 
 
+class Layout:
+    """What a file is to hold: texts, and ranges of the last file, those that stand side by side there as one."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: list[bytes | Span] = []
+        self._placed: list[tuple[Piece, int]] = []
+
+    def put(self, text: bytes) -> None:
+        """Put a text behind what is there."""
+        self._parts.append(text)
+        self.size += len(text)
+
+    def place(self, piece: Piece) -> None:
+        """Put a piece behind what is there."""
+        self._placed.append((piece, self.size))
+        span = piece.span
+        if span is None:
+            self.put(piece.text)
+            return
+        self.size += span.length
+        before = self._parts[-2] if len(self._parts) > 1 else b""
+        joined = _joined(before, span) if isinstance(before, Span) and self._parts[-1] == _BETWEEN else None
+        if joined is None:
+            self._parts.append(span)
+        else:
+            self._parts[-2:] = [joined]
+
+    def __iter__(self) -> Iterator[bytes | Span]:
+        """The parts, with texts that follow one another joined."""
+        gathered: list[bytes] = []
+        waiting = 0
+        for part in self._parts:
+            if isinstance(part, Span):
+                yield b"".join(gathered)
+                yield part
+                gathered, waiting = [], 0
+                continue
+            gathered.append(part)
+            waiting += len(part)
+            if waiting > GATHERED:
+                yield b"".join(gathered)
+                gathered, waiting = [], 0
+        yield b"".join(gathered)
+
+    def written(self, fd: int) -> None:
+        """Say to each piece where it stands in the file."""
+        for piece, offset in self._placed:
+            piece.span = Span(fd, offset, len(piece))
+            piece.text = b""
+
+
 @dataclass(slots=True)
 class Pieces:
     """The elements of one array, in order."""
@@ -45,14 +99,14 @@ class Pieces:
         return piece
 
     def __len__(self) -> int:
-        """The bytes of the array, as it is written."""
-        return sum(map(len, self.pieces)) + len(_BETWEEN) * len(self.pieces)
+        """About how many bytes the array has, as it is written."""
+        return sum(map(len, self.pieces))
 
-    def __iter__(self) -> Iterator[tuple[bytes | Span, Piece | None]]:
-        """The parts to write, and of each the piece that it is."""
+    def lay_out(self, layout: Layout) -> None:
+        """Write the elements."""
         for number, piece in enumerate(self.pieces):
-            yield _BETWEEN if number else b"\n", None
-            yield (piece.text if piece.span is None else piece.span), piece
+            layout.put(_BETWEEN if number else b"\n")
+            layout.place(piece)
 
     def fresh(self) -> int:
         """The bytes of settled texts that are not in a file yet."""
@@ -73,7 +127,7 @@ class Pieces:
         """Make one of settled pieces that stand next to each other in the last file."""
         merged: list[Piece] = []
         for piece in self.pieces:
-            joined = _joined(merged[-1], piece) if merged else None
+            joined = _joined(merged[-1].span, piece.span) if merged and merged[-1].settled and piece.settled else None
             if joined is None:
                 merged.append(piece)
             else:
@@ -81,9 +135,10 @@ class Pieces:
         self.pieces = merged
 
 
-def _joined(one: Piece, other: Piece) -> Span | None:
-    if not (one.settled and other.settled) or one.span is None or other.span is None or one.span.fd != other.span.fd:
+def _joined(one: Span | None, other: Span | None) -> Span | None:
+    """The range of two pieces that stand side by side in one file; None where they do not."""
+    if one is None or other is None or one.fd != other.fd:
         return None
-    if one.span.offset + one.span.length + len(_BETWEEN) != other.span.offset:
+    if one.offset + one.length + len(_BETWEEN) != other.offset:
         return None
-    return Span(one.span.fd, one.span.offset, one.span.length + len(_BETWEEN) + other.span.length)
+    return Span(one.fd, one.offset, one.length + len(_BETWEEN) + other.length)

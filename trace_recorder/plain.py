@@ -97,19 +97,24 @@ def marked(value: object) -> dict[str, str]:
     return {"__type__": _safe(name)[:_LONGEST], "repr": _safe(_repr(value))[:_LONGEST]}
 
 
-def _is_plain(value: object, depth: int = 3) -> bool:
-    """Whether a value is surely plain already: a small one, such as the recorder's own facts."""
-    if isinstance(value, str):
-        return type(value) is str and value.isascii()
-    if value is None or isinstance(value, bool):
-        return True
-    if isinstance(value, int):
-        return type(value) is int and -(2**63) <= value < 2**64
-    if isinstance(value, float):
-        return type(value) is float and math.isfinite(value)
-    if type(value) is not dict or not depth:
-        return False
-    return all(type(name) is str and name.isascii() and _is_plain(one, depth - 1) for name, one in value.items())
+def _is_plain(value: object) -> bool:
+    """Whether a value is surely plain already: a mapping of a few, such as the recorder's own facts."""
+    return type(value) is dict and all(map(_is_ascii, value)) and all(map(_is_simple, value.values()))
+
+
+def _is_ascii(name: object) -> bool:
+    return type(name) is str and name.isascii()
+
+
+def _is_simple(value: object) -> bool:
+    kind = type(value)
+    if kind is str:
+        return _is_ascii(value)
+    if kind is int:
+        return -(2**63) <= value < 2**64  # type: ignore[operator]
+    if kind is float:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    return value is None or kind is bool or _is_plain(value)
 
 
 class _Copier:

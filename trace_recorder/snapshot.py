@@ -18,13 +18,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from trace_recorder.draft import Draft, StaleDraftError, Told, TooLongError
-from trace_recorder.pieces import Piece
-from trace_recorder.replacing import Span, replace_file
+from trace_recorder.pieces import Layout
+from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History
 
 SMALL = 256 * 1024
@@ -35,8 +35,6 @@ PATIENCE = 50
 """What can wait is written when this many times the cost of the last writing has passed."""
 GIFTS = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
-GATHERED = 256 * 1024
-"""New text is written in parts of about so many bytes."""
 ROOM = 500
 """How many frames of the stack are kept free for writing."""
 SOON = 0.05
@@ -87,15 +85,15 @@ class Snapshot:
         draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
         if draft is None or self._last.changed() or not draft.is_in_place():
             draft = self._new_draft()
-        draft, output = self._up_to_date(draft)
+        draft, layout = self._up_to_date(draft)
         try:
-            fd = replace_file(self.path, output, sync=self._sync)
+            fd = replace_file(self.path, layout, sync=self._sync)
         except OSError:
             self._draft = draft  # its pieces are where they were
             raise
         self._last.take(fd)
-        output.place(fd)
-        self.size = output.size
+        layout.written(fd)
+        self.size = layout.size
         draft.written()
         self._draft = draft
 
@@ -103,11 +101,11 @@ class Snapshot:
         limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
         return Draft(self._journal_path, self._history, self._told, limit)
 
-    def _up_to_date(self, draft: Draft) -> tuple[Draft, _Output]:
+    def _up_to_date(self, draft: Draft) -> tuple[Draft, Layout]:
         while True:
             try:
                 draft.read_on()
-                return draft, _Output(draft.parts())
+                return draft, draft.layout()
             except StaleDraftError:
                 pass
             except TooLongError:
@@ -151,41 +149,6 @@ class _Last:
 def _state(fd: int) -> tuple[int, int]:
     state = os.fstat(fd)
     return state.st_size, state.st_mtime_ns
-
-
-class _Output:
-    """The parts of a document on their way into a file, small ones gathered, and where each piece comes to stand."""
-
-    def __init__(self, parts: list[tuple[bytes | Span, Piece | None]]) -> None:
-        self._parts = parts
-        self.size = sum(_length(part) for part, _ in parts)
-
-    def __iter__(self) -> Iterator[bytes | Span]:
-        gathered: list[bytes] = []
-        waiting = 0
-        for part, _ in self._parts:
-            if isinstance(part, bytes):
-                gathered.append(part)
-                waiting += len(part)
-            if isinstance(part, Span) or waiting > GATHERED:
-                yield b"".join(gathered)
-                gathered, waiting = [], 0
-            if isinstance(part, Span):
-                yield part
-        yield b"".join(gathered)
-
-    def place(self, fd: int) -> None:
-        """Say to each piece where it stands in the file that was written."""
-        offset = 0
-        for part, piece in self._parts:
-            length = _length(part)
-            if piece is not None:
-                piece.text, piece.span = b"", Span(fd, offset, length)
-            offset += length
-
-
-def _length(part: bytes | Span) -> int:
-    return part.length if isinstance(part, Span) else len(part)
 
 
 class Writer:
