@@ -11,6 +11,7 @@ from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.validation import validate
 
 pytestmark = of_the_sdks
 
@@ -72,6 +73,21 @@ def test_a_failure_is_counted_and_logged_once_a_kind(
         kinds = {"find out whether a request is an LLM call"}
     told = "could not {}: BrokenError: on purpose (the agent is not affected; logged once)"
     assert sorted(logged) == (sorted(map(told.format, kinds)) if hook is not HOOKS["tell of it"] else [])
+
+
+@pytest.mark.parametrize("call", ["openai", "openai async"])
+@pytest.mark.parametrize("kind", ["plain", "error", "stream", "cut", "closed"])
+def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str) -> None:
+    """Of a response that no redactor lets pass its status is on file, and that it has ended; the files are in order."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    broken(HOOKS["mask the response"], call, kind, recorder)
+    recorder.finalize()
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    [attempt] = one.attempts
+    assert (one.complete, one.ended_by) == (False, "it could not be recorded")
+    assert (attempt.status, attempt.duration_seconds is None) == (400 if kind == "error" else 200, False)
+    assert [found for found in validate(recorder.trajectory_path).findings if found.severity == "error"] == []
 
 
 @pytest.mark.parametrize("hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises])

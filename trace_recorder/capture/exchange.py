@@ -279,7 +279,7 @@ class Exchange:
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Say at least that it has ended, where what came cannot be written."""
-        ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded"}
+        ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **ended}
         attempt(lambda: self.run.append("llm_response", about), lambda _: None)
         raise failure
