@@ -121,7 +121,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [Tool(name, raw=raw) for name, raw in zip(names, raws, strict=False)]
+    tools = [_tool(name, raw) for name, raw in zip(names, raws, strict=False)]
     return LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
@@ -136,6 +136,10 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         stream=document.get("stream", False),
         complete=document.get("complete", True),
     )
+
+
+def _tool(name: str, raw: Payload) -> Tool:
+    return replace(by_hand.read_tool(raw), name=name, raw=raw)
 
 
 def _response(document: Payload) -> LLMResponse | None:

@@ -58,6 +58,7 @@ def read_message(given: Payload) -> Message:
         as_text(result.get("call_id")) or as_text(given.get("call_id")) or as_text(given.get("tool_call_id")),
         as_text(given.get("name")) or as_text(result.get("name")),
         as_text(given.get("reasoning")) or as_text(given.get("reasoning_content")),
+        as_dict(given.get("extra")),
         given=given,
     )
 
@@ -69,7 +70,8 @@ def read_tool(given: Payload) -> Tool:
     members = as_dict(given)
     inner = as_dict(members.get("function")) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
-    parameters = inner.get("parameters", inner.get("input_schema"))
+    schemas = (inner.get(name) for name in ("parameters", "input_schema", "parametersJsonSchema"))
+    parameters = next((schema for schema in schemas if schema is not None), None)
     return Tool(name, as_text(inner.get("description")), parameters, given)
 
 
@@ -81,7 +83,8 @@ def read_tool_call(given: Payload) -> ToolCall:
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
     rest = {name: value for name, value in members.items() if name not in {*shown, "function"}}
-    return ToolCall(identity, shown["name"], arguments, given={**shown, **rest})
+    made_up = members.get("call_id_made_up") is True
+    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), given={**shown, **rest})
 
 
 def read_tool_result(given: Payload) -> ToolResult:
