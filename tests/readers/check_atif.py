@@ -53,7 +53,6 @@ def read(path: Path) -> str:
     return f"{steps}; {training}; {len(spans)} spans"
 
 
-
 failed = 0
 for name in sys.argv[1:]:
     try:

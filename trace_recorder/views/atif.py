@@ -110,9 +110,7 @@ class _Writing:
         name = conversation.agent or "apart"
         return _ordered(self._root(f"{self._identity}/{name}/{place}", conversation.agent, [conversation], steps))
 
-    def _root(
-        self, identity: str, agent: str | None, of: Sequence[Conversation], steps: Steps
-    ) -> dict[str, Payload]:
+    def _root(self, identity: str, agent: str | None, of: Sequence[Conversation], steps: Steps) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in of for tool in conversation.tools()}.values()]
         copied = any(step.get("is_copied_context") for step in steps.steps)
         note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."

@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.conversations import Conversation, Said
-from trace_recorder.views.functions import arguments_of
+from trace_recorder.views.functions import arguments_of, result_text
 from trace_recorder.views.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.tokens import counts_of, tokens_of
 from trace_recorder.views.turns import Turn
@@ -45,16 +45,19 @@ class Images:
         if isinstance(part, Text):
             return {"type": "text", "text": part.text}
         if isinstance(part, Image):
-            path = part.url or self._written(part)
-            if path and part.media_type in _KINDS or path and (kind := _kind_of(path)):
-                media_type = part.media_type if part.media_type in _KINDS else kind
-                return {"type": "image", "source": {"media_type": media_type, "path": path}}
-            if not path:
-                self.dropped["images, for which no directory was given"] += 1
-            return {"type": "text", "text": f"[image: {path or part.media_type or 'of an unknown kind'}]"}
+            return self._image(part)
         text, cut = described(part, _LONGEST)
         self.dropped["long strings in parts that are neither text nor image"] += cut
         return {"type": "text", "text": text}
+
+    def _image(self, image: Image) -> dict[str, Payload]:
+        """An image as a reference; one that is left out, or of a kind that ATIF does not know, is named in words."""
+        path = image.url or self._written(image)
+        kind = image.media_type if image.media_type in _KINDS else _kind_of(path or "")
+        if path and kind:
+            return {"type": "image", "source": {"media_type": kind, "path": path}}
+        self.dropped["images, for which no directory was given"] += path is None
+        return {"type": "text", "text": f"[image: {path or image.media_type or 'of an unknown kind'}]"}
 
     def _written(self, image: Image) -> str | None:
         content = image.content()
@@ -131,7 +134,7 @@ class Steps:
             self._step(said, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
         failed = message.extra.get("is_error")
-        extra = {"extra": {"is_error": failed}} if isinstance(failed, bool) else {}
+        extra = {"extra": {"success": not failed}} if isinstance(failed, bool) else {}
         _results(step).append({"source_call_id": message.call_id, **result, **extra})
 
     def _tell(self, turn: Turn) -> None:
@@ -143,9 +146,9 @@ class Steps:
             found = [one for one in _known_results(step) if one.get("source_call_id") == result.call_id]
             if not found:
                 members = {"source_call_id": result.call_id} if result.call_id in called else {}
-                found = [members | {"content": _text_of(result)}]
+                found = [members | {"content": result_text(result)}]
                 _results(step).extend(found)
-            extra = found[0].get("extra", {}) | _extra_of(result, derived=derived)
+            extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
             if extra:
                 found[0]["extra"] = extra
 
@@ -160,25 +163,13 @@ def _known_results(step: dict[str, Payload]) -> list[Payload]:
     return results
 
 
-def _text_of(result: ToolResult) -> str:
-    said = result.error if result.result is None else result.result
-    return said if isinstance(said, str) else "" if said is None else described_value(said)
-
-
-def described_value(value: Payload) -> str:
-    """Write a value that a tool returned as JSON."""
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _extra_of(result: ToolResult, *, derived: bool) -> dict[str, Payload]:
+def _extra_of(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
     value = None if derived or isinstance(result.result, str) else result.result
-    return known(success=result.success, error=result.error, result=value)
+    return known(success=result.success, error=None if result.error == content else result.error, result=value)
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
-    extra = known(call_id_made_up=call.call_id_made_up or None, **(call.extra or {}))
+    extra = {**call.extra, **known(call_id_made_up=call.call_id_made_up or None)}
     members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
     return members | ({"extra": extra} if extra else {})
 

@@ -8,12 +8,13 @@ in common with what its agent said before stands *apart*. Each agent has convers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import AgentStep, Trajectory
+from trace_recorder.views.functions import result_text
 from trace_recorder.views.turns import Turn, said_in, turns_of, utterances
 
 Kind = Literal["first", "continues", "apart"]
@@ -42,8 +43,11 @@ class Conversation:
     _seen: set[bytes] = field(default_factory=set)
 
     def goes_on(self, turn: Turn) -> bool:
-        """Whether a turn goes on with this conversation: from its newest answer, or from its beginning where it has
-        none yet. One whose prompt is not known is taken to."""
+        """Whether a turn goes on with this conversation.
+
+        It does from the newest answer, or from the beginning where there is none yet; a turn whose prompt is not known
+        is taken to.
+        """
         return self._newest is turn.before or not turn.interaction.input_messages
 
     def add(self, turn: Turn, known: set[bytes]) -> None:
@@ -119,6 +123,19 @@ def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> dict[Turn, l
         if turn is not None:
             found.setdefault(turn, []).append(step)
     return found
+
+
+def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[Said]:
+    """Give a conversation's lines, and behind an answer the results of its calls that no line brings, but a step."""
+    brought = {said.message.call_id for said in conversation.lines if said.message.role == "tool"}
+    for said in conversation.lines:
+        yield said
+        results = [result for step in told.get(said.turn, ()) for result in step.tool_results] if said.answer else []
+        for result in results:
+            if result.call_id not in brought:
+                extra = {"is_error": True} if result.success is False else {}
+                message = Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
+                yield Said(message, said.turn)
 
 
 def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:

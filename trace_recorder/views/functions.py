@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from trace_recorder.conversation import Payload, Tool, ToolCall, known
+from trace_recorder.conversation import Payload, Tool, ToolCall, ToolResult, known
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
@@ -35,3 +35,9 @@ def arguments_of(call: ToolCall) -> dict[str, Payload]:
 def arguments_text(call: ToolCall) -> str:
     """Give a call's arguments as JSON text; a text that the model wrote as it wrote it."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+
+
+def result_text(result: ToolResult) -> str:
+    """Give what a tool gave as text: what it returned, a value as JSON, or else its error."""
+    said = result.error if result.result is None else result.result
+    return said if isinstance(said, str) else "" if said is None else json.dumps(said, ensure_ascii=False)

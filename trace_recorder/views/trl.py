@@ -79,8 +79,11 @@ def _messages(branch: Branch, dropped: Counter[str]) -> list[Row]:
 
 def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
     lines = branch.lines()
-    first = next(place for place, line in enumerate(lines) if line.new)
+    first = next(place for place, line in enumerate(lines) if line.new)  # a leaf is always new
     messages = messages_of(lines, dropped)
+    if messages[first - 1]["role"] == "system":
+        dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
+        return []
     return [{"prompt": messages[:first], "completion": messages[first:], **known(tools=tools_of(branch, dropped))}]
 
 
@@ -99,7 +102,8 @@ def _tokens(branch: Branch, dropped: Counter[str]) -> list[Row]:
 
 
 def _goes_on(row: Row, prompt: list[int]) -> bool:
-    return prompt[: len(row["input_ids"])] == row["input_ids"]
+    before: list[int] = row["input_ids"]
+    return prompt[: len(before)] == before
 
 
 def _grow(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:

@@ -1,0 +1,23 @@
+"""A trajectory in the formats that others read: pure functions, one file a format, and figures over runs.
+
+Nothing is recorded here and no file is read; what a format cannot carry, its page in `docs/views/` says.
+"""
+
+from trace_recorder.views.atif import atif_documents, to_atif
+from trace_recorder.views.openai_finetuning import to_openai_finetuning
+from trace_recorder.views.preferences import preference_pairs
+from trace_recorder.views.stats import Stats
+from trace_recorder.views.traces import to_traces
+from trace_recorder.views.trae import to_trae
+from trace_recorder.views.trl import to_trl
+
+__all__ = [
+    "Stats",
+    "atif_documents",
+    "preference_pairs",
+    "to_atif",
+    "to_openai_finetuning",
+    "to_traces",
+    "to_trae",
+    "to_trl",
+]
