@@ -6,8 +6,9 @@ What was added, from attempts to rewards, is left out. `input_messages` is all t
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
@@ -26,7 +27,6 @@ _STEP = (
     *("step_number", "timestamp", "state", "llm_messages", "llm_response", "tool_calls", "tool_results"),
     *("reflection", "error"),
 )
-_MESSAGE = ("role", "content")
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
@@ -51,14 +51,14 @@ def _interaction(one: Mapping[str, Payload], dropped: Counter[str]) -> dict[str,
     dropped["errors of calls"] += one.get("error") is not None
     dropped["failed attempts"] += max(0, len(one.get("attempts") or ()) - 1)
     kept = _only(one, _INTERACTION)
-    kept["input_messages"] = [_message(message, dropped) for message in one.get("input_messages") or ()]
+    kept["input_messages"] = [written for message in one.get("input_messages") or () for written in _messages(message)]
     kept["response"] = _response(one["response"], dropped) if one["response"] else {}
     return kept
 
 
 def _response(response: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
     dropped["thoughts"] += response.get("reasoning") is not None
-    kept = _only(response, _RESPONSE)
+    kept = _only(response, _RESPONSE) | {"content": _text(response.get("content"))}
     usage = response.get("usage")
     if usage:
         kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
@@ -68,26 +68,31 @@ def _response(response: Mapping[str, Payload], dropped: Counter[str]) -> dict[st
     return kept
 
 
-def _message(message: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
-    """A message; Trae has one call or one result in each, and the answer of a tool is the user's."""
-    calls = message.get("tool_calls") or ([message["tool_call"]] if message.get("tool_call") else [])
-    dropped["tool calls of a message beyond its first"] += max(0, len(calls) - 1)
-    kept = _only(message, _MESSAGE)
-    if calls:
-        kept["tool_call"] = _only(calls[0], _CALL)
+def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
+    """A message as Trae has it, with one tool call or one result; of several calls, each is a message of its own."""
+    kept = {"role": message.get("role"), "content": _text(message.get("content"))}
     if message.get("tool_result"):
-        kept["tool_result"] = _only(message["tool_result"], _RESULT)
+        yield kept | {"tool_result": _only(message["tool_result"], _RESULT)}
     elif message.get("role") == "tool":
-        result = {"call_id": message.get("call_id") or "", "success": True, "result": message.get("content")}
-        kept = {"role": "user", "content": None, "tool_result": result | {"error": None, "name": message.get("name")}}
-    return kept
+        result = {"call_id": message.get("call_id") or "", "success": True, "result": kept["content"], "error": None}
+        yield {"role": "user", "content": None, "tool_result": result | {"name": message.get("name")}}
+    else:
+        calls = message.get("tool_calls") or ([message["tool_call"]] if message.get("tool_call") else [])
+        yield kept | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
+        for call in calls[1:]:
+            yield {"role": message.get("role"), "content": None, "tool_call": _only(call, _CALL)}
+
+
+def _text(content: Payload) -> Payload:
+    """A content as Trae has it, a text or a list of parts; what is neither, as JSON."""
+    return content if content is None or isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
 
 
 def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
     kept = _only(step, _STEP)
     if step.get("llm_response"):
         kept["llm_response"] = _response(step["llm_response"], Counter())
-    kept["llm_messages"] = [_message(one, Counter()) for one in step.get("llm_messages") or ()] or None
+    kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
     kept["tool_calls"] = [_only(call, _CALL) for call in step.get("tool_calls") or ()] or None
     kept["tool_results"] = [_only(result, _RESULT) for result in step.get("tool_results") or ()] or None
     return kept | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})

@@ -184,14 +184,15 @@ class _Placing:
     def _is_news(self, one: LLMInteraction, messages: Sequence[Message], last: Turn) -> bool:
         """Whether an agent that records by hand gave only what is new.
 
-        That is so where it begins with the answer to a tool call of the last turn, or has nothing of what it began
-        with: neither instructions, where there were some, nor anything that the model said.
+        That is so where it begins with the answer to a tool call of the last turn; or, where that made none, has
+        neither instructions, though there were some at the beginning, nor anything that the model said.
         """
         if one.api is not None or not messages or any(message.role == "assistant" for message in messages):
             return False
         asked = {call.call_id for call in last.answer().tool_calls}
-        answers = messages[0].role == "tool" and messages[0].call_id in asked
-        return answers or (one.agent in self.instructed and not _has_instructions(messages))
+        if asked:
+            return messages[0].role == "tool" and messages[0].call_id in asked
+        return one.agent in self.instructed and not _has_instructions(messages)
 
     def _after(
         self, messages: Sequence[Message], said: list[tuple[int, bytes]], start: bytes, answer: Message
