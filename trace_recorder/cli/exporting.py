@@ -178,7 +178,7 @@ class Export:
 
 def _refuse(path: Path, error: Exception) -> list[tuple[str, Payload]]:
     raise UnreadableError(
-        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else reason(path, error)
+        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else reason(path, error, "exported")
     ) from error
 
 

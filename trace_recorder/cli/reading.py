@@ -28,13 +28,13 @@ def _refuse(path: Path, error: Exception) -> Trajectory:
     raise UnreadableError(reason(path, error)) from error
 
 
-def reason(path: Path, error: Exception) -> str:
-    """Tell why a file cannot be read."""
+def reason(path: Path, error: Exception, done: str = "read") -> str:
+    """Tell why a file cannot be read, or what else was to be done with it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
         return str(error)
-    return f"{path} cannot be read: {type(error).__name__}: {error}"
+    return f"{path} cannot be {done}: {type(error).__name__}: {error}"
 
 
 def runs_in(directory: Path) -> list[Path]:

@@ -42,9 +42,10 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     again: Again = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Score runs that have ended, and append the rewards to their journals.
+    """Score runs, and append the rewards to their journals.
 
-    Nothing that was recorded is touched; the documents are written anew. Exits with 1 where a run could not be scored.
+    The runs have to have ended. Nothing that was recorded is touched; the documents are written anew. Exits with 1
+    where a run could not be scored.
     """
     try:
         function = reward_function(reward)
@@ -76,7 +77,7 @@ def _score(
         return f"{about['name']} {value:g}"
 
     def refuse(error: Exception) -> str:
-        warn(str(error) if isinstance(error, UnreadableError) else reason(path, error))
+        warn(str(error) if isinstance(error, UnreadableError) else reason(path, error, "scored"))
         return ""
 
     said = attempt(work, refuse)

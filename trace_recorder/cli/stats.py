@@ -22,7 +22,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines."
 
 
 def stats(paths: Paths, as_json: AsJson = False) -> None:
-    """Count over runs: calls, tokens, cache, cost, tools, failures, retries and time, and model by model.
+    """Count over runs.
+
+    Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
 
     A run that cannot be read is told and passed over; the exit code is then 1.
     """
