@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -80,10 +80,10 @@ def test_what_cannot_be_read_is_told(document: Payload, why: str, tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Trajectory]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Trajectory]:
     """Every run, as it was recorded."""
     made = every(tmp_path_factory.mktemp("runs"))
-    yield {name: load(path) for name, path in made.items()}
+    return {name: load(path) for name, path in made.items()}
 
 
 def test_every_run_comes_back_as_it_went(runs: Mapping[str, Trajectory], tmp_path: Path) -> None:
