@@ -139,7 +139,13 @@ def _guessed(data: str) -> str | None:
 
 def described(part: Part, limit: int) -> tuple[str, bool]:
     """Write a part that is no text as JSON; return it, and whether strings in it were longer than `limit` and cut."""
-    raw = part.raw if isinstance(part, Other) else {"type": "image", "url": part.address} if isinstance(part, Image) else ""
+    raw = (
+        part.raw
+        if isinstance(part, Other)
+        else {"type": "image", "url": part.address}
+        if isinstance(part, Image)
+        else ""
+    )
     cut: list[int] = []
 
     def short(value: Payload) -> Payload:

@@ -84,12 +84,12 @@ def tokens_of(one: LLMInteraction) -> Tokens:
 def _scored(said: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
     """Give of each token its id, where that is known, and its log-probability."""
     held = said.get("logprobs")
-    for token in (held.get("content") or () if isinstance(held, dict) else held if isinstance(held, list) else ()):
+    for token in held.get("content") or () if isinstance(held, dict) else held if isinstance(held, list) else ():
         if isinstance(token, dict):
             found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
             yield int(found[1]) if found else None, token.get("logprob")
     result = said.get("logprobsResult")
-    for token in (result.get("chosenCandidates") or () if isinstance(result, dict) else ()):
+    for token in result.get("chosenCandidates") or () if isinstance(result, dict) else ():
         if isinstance(token, dict):
             yield token.get("tokenId"), token.get("logProbability")
 
