@@ -76,7 +76,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
     found: list[AnsweredTurn] = []
     for turn in turns:
         after = following.get(turn)
-        shown = _after(turn, after) if after else elsewhere.get(turn, ())
+        shown = news_of(after) if after else elsewhere.get(turn, ())
         choice = after.choice if after else 0
         one = AnsweredTurn(turn, steps.get(turn), tuple(shown), choice=choice)
         found.append(replace(one, results=_results(one.step, one.response.tool_calls)))
@@ -120,13 +120,13 @@ def _is_text(part: Payload) -> bool:
 # ── what the model was shown ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _after(turn: Turn, after: Turn) -> list[Message]:
-    """What the turn that goes on from this one says after its answer."""
-    messages = after.interaction.input_messages
-    if after.relation == "refers":
+def news_of(turn: Turn) -> list[Message]:
+    """What a turn's request says that the turn before it had not: all of it, where it goes on from none."""
+    messages = turn.interaction.input_messages
+    if turn.before is None or turn.relation == "refers":
         return messages
     ends = [end for _, end, _ in utterances(messages)]
-    return messages[ends[turn.end - 1] :] if 0 < turn.end <= len(ends) else []
+    return messages[ends[turn.before.end - 1] :] if 0 < turn.before.end <= len(ends) else messages
 
 
 def _rewritten(turns: Sequence[Turn], following: Mapping[Turn, Turn]) -> dict[Turn, list[Message]]:
