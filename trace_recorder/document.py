@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
+from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
 from trace_recorder.trajectory import (
@@ -121,7 +121,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [_tool(name, raw) for name, raw in zip(names, raws, strict=False)]
+    tools = [replace(by_hand.read_tool(raw), name=name) for name, raw in zip(names, raws, strict=False)]
     return LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
@@ -136,10 +136,6 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         stream=document.get("stream", False),
         complete=document.get("complete", True),
     )
-
-
-def _tool(name: str, raw: Payload) -> Tool:
-    return replace(by_hand.read_tool(raw), name=name, raw=raw)
 
 
 def _response(document: Payload) -> LLMResponse | None:

@@ -7,6 +7,7 @@ imported when its format is asked for. It is a function of a trajectory; those t
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.conversation import Payload, known
+from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
 
 Kind = Literal["rows", "documents", "sessions"]
@@ -54,8 +55,8 @@ _FORM_ARGUMENT = {"hierarchy": "cut"}
 
 FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif", "atif_documents"),
-    "hierarchy": Format("documents", "hierarchy", "to_hierarchy", forms=("turn", "decision")),
-    "invariant": Format("rows", "invariant", "to_invariant", begins_with_metadata=True),
+    "hierarchy": Format("documents", "hierarchy", "to_hierarchy", forms=("turn", "message")),
+    "invariant": Format("rows", "invariant", "dataset_lines", begins_with_metadata=True),
     "openai": Format("rows", "openai_finetuning", "to_openai_finetuning"),
     "toolbrain": Format("documents", "toolbrain", "to_turns"),
     "traces": Format("sessions", "traces", "to_traces"),
@@ -77,21 +78,8 @@ def pieces_of(
         for number, session in enumerate(view(trajectory, **counted)):
             yield f"{source.name}.{number}.jsonl" if number else f"{source.name}.jsonl", session
     elif name == "invariant":
-        yield "", _trace(view(trajectory, **counted), trajectory, source)
+        lines = (json.loads(line) for line in view([trajectory]))
+        yield from (("", line | {"index": source.number}) for line in lines if line["messages"])
     else:
         rows: Iterable[Payload] = view(trajectory, **counted)
         yield from (("", row) for row in rows)
-
-
-def _trace(made: Payload, trajectory: Trajectory, source: Source) -> Payload:
-    """A line of a dataset of Invariant's: what the view made of a run, in the object that a dataset has of each."""
-    if isinstance(made, dict):
-        return made | {"index": source.number}
-    about = known(task=trajectory.task, status=trajectory.status, success=trajectory.success, model=trajectory.model)
-    return {
-        "index": source.number,
-        "name": source.name,
-        "messages": made,
-        "annotations": [],
-        "metadata": about | known(trajectory_id=trajectory.trajectory_id),
-    }

@@ -34,6 +34,9 @@ _RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] =
     ("stop_reason", anthropic_messages.read_response),
 )
 
+_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
+"""Under which names the providers have the schema of a tool's arguments."""
+
 
 def read_request(body: Payload) -> RequestReading:
     """Read the messages and tools that were handed over."""
@@ -70,8 +73,7 @@ def read_tool(given: Payload) -> Tool:
     members = as_dict(given)
     inner = as_dict(members.get("function")) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
-    schemas = (inner.get(name) for name in ("parameters", "input_schema", "parametersJsonSchema"))
-    parameters = next((schema for schema in schemas if schema is not None), None)
+    parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, given)
 
 
