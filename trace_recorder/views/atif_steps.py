@@ -112,12 +112,13 @@ class Steps:
 
     def _agent(self, said: Said) -> None:
         """Write what the model said, or what it is made to have said."""
-        message, one = said.message, said.turn.interaction
+        message = said.message
         calls = [_call(call) for call in message.tool_calls]
         members = {"message": self.images.content(message)}
         members |= known(reasoning_content=message.reasoning, tool_calls=calls or None)
         if said.answer:
-            step = self._step(said, "agent", _about(one) | members | _of_call(one, self.told.get(said.turn, ())))
+            told = self.told.get(said.turn, ())
+            step = self._step(said, "agent", _about(said.turn) | members | _of_call(said.turn, told))
             self.at[said.turn] = step
         else:
             step = self._step(said, "agent", members) | {"is_copied_context": True}
@@ -174,9 +175,9 @@ def _call(call: ToolCall) -> dict[str, Payload]:
     return members | ({"extra": extra} if extra else {})
 
 
-def _about(one: LLMInteraction) -> dict[str, Payload]:
+def _about(turn: Turn) -> dict[str, Payload]:
+    one, parameters = turn.interaction, turn.parameters
     response = one.response
-    parameters = one.parameters
     reasoning = parameters.get("reasoning")
     effort = parameters.get("reasoning_effort") or (reasoning.get("effort") if isinstance(reasoning, dict) else None)
     return known(
@@ -185,11 +186,12 @@ def _about(one: LLMInteraction) -> dict[str, Payload]:
     )
 
 
-def _of_call(one: LLMInteraction, told: Iterable[AgentStep]) -> dict[str, Payload]:
+def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
     """What ATIF has members for of a call, and all the rest of it."""
+    one = turn.interaction
     made = one.response is not None or one.api is not None
     return known(metrics=metrics_of_call(one) or None, llm_call_count=1 if made else None) | {
-        "extra": _extra_of_call(one) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
+        "extra": _extra_of_call(turn) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
     }
 
 
@@ -209,7 +211,8 @@ def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
     )
 
 
-def _extra_of_call(one: LLMInteraction) -> dict[str, Payload]:
+def _extra_of_call(turn: Turn) -> dict[str, Payload]:
+    one = turn.interaction
     response = one.response
     others = [choice.to_document() for choice in response.choices[1:]] if response else []
     return known(
@@ -222,7 +225,7 @@ def _extra_of_call(one: LLMInteraction) -> dict[str, Payload]:
         finish_reason=response.finish_reason if response else None,
         other_choices=others or None,
         response_extra=(response.extra or None) if response else None,
-        parameters={name: value for name, value in one.parameters.items() if name != "model"} or None,
+        parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
         duration_seconds=one.duration_seconds,
         time_to_first_token_seconds=one.time_to_first_token_seconds,
         stream=one.stream or None,

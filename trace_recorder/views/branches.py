@@ -64,7 +64,7 @@ class Branch:
 
     def tools(self) -> list[Tool]:
         """The tools that were offered in it, by name; of those with one name the last declaration counts."""
-        return [*{tool.name: tool for turn in self.turns for tool in turn.interaction.tools}.values()]
+        return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
 def branches_of(trajectory: Trajectory) -> list[Branch]:

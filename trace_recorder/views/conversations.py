@@ -15,7 +15,7 @@ from typing import Literal
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import AgentStep, Trajectory
 from trace_recorder.views.functions import result_text
-from trace_recorder.views.turns import Turn, said_in, turns_of, utterances
+from trace_recorder.views.turns import Turn, turns_of, utterances
 
 Kind = Literal["first", "continues", "apart"]
 
@@ -40,7 +40,7 @@ class Conversation:
     lines: list[Said] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     _newest: Turn | None = None
-    _seen: set[bytes] = field(default_factory=set)
+    _waiting: list[bytes] = field(default_factory=list)
 
     def goes_on(self, turn: Turn) -> bool:
         """Whether a turn goes on with this conversation.
@@ -48,25 +48,35 @@ class Conversation:
         It does from the newest answer, or from the beginning where there is none yet; a turn whose prompt is not known
         is taken to.
         """
-        return self._newest is turn.before or not turn.interaction.input_messages
+        return self._newest is turn.before or not turn.size
 
-    def add(self, turn: Turn, known: set[bytes]) -> None:
-        """Take a turn that goes on here; `known` is what its agent has said or heard in earlier conversations."""
-        messages = turn.interaction.input_messages
+    def add(self, turn: Turn, heard: set[bytes]) -> None:
+        """Take a turn that goes on here, or with which this begins.
+
+        `heard` is what its agent has said and heard in all conversations, to which what is new is added.
+        """
         if self._newest is not None and turn.choice:
             self._went_on_with(turn.choice)
-        begin = 0
-        for end, state in said_in(messages):
-            begin = end if state in self._seen else begin
-        earlier = {place for first, last, said in utterances(messages) if said in known for place in range(first, last)}
-        for place, message in enumerate(messages[begin:], start=begin):
-            self.lines.append(Said(message, turn, copied=place in earlier))
-        self._seen.update(state for _, state in said_in(messages))
-        self.turns.append(turn)
+        begins = not self.turns
+        messages = turn.messages() if begins else turn.interaction.input_messages[turn.kept :]
+        self._say(turn, messages, heard if begins else set())
         self.lines.append(Said(turn.answer(), turn, answer=True))
+        self.turns.append(turn)
         if turn.answered:
-            self._newest = turn
-            self._seen.update(state for _, state in said_in([*messages, turn.answer()]))
+            self._newest, self._waiting = turn, []
+        heard.update(said for _, _, said in utterances([*messages, turn.answer()]))
+
+    def _say(self, turn: Turn, messages: Sequence[Message], heard: set[bytes]) -> None:
+        """Write what is new: what calls that got no answer have brought already is passed over."""
+        spans = [*utterances(messages)]
+        said = [said for _, _, said in spans]
+        same = next((n for n, (a, b) in enumerate(zip(said, self._waiting, strict=False)) if a != b), None)
+        shown = min(len(said), len(self._waiting)) if same is None else same
+        begin = spans[shown - 1][1] if shown else 0
+        copied = {place for first, last, one in spans if one in heard for place in range(first, last)}
+        for place, message in enumerate(messages[begin:], start=begin):
+            self.lines.append(Said(message, turn, copied=place in copied))
+        self._waiting = said
 
     def _went_on_with(self, choice: int) -> None:
         """Put another of the newest turn's answers in place of its first: it is the one that was taken."""
@@ -74,13 +84,11 @@ class Conversation:
             line = self.lines[place]
             if line.answer and line.turn is self._newest:
                 self.lines[place] = Said(line.turn.answer(choice), line.turn, answer=True)
-                messages = [*line.turn.interaction.input_messages, line.turn.answer(choice)]
-                self._seen.update(state for _, state in said_in(messages))
                 return
 
     def tools(self) -> list[Tool]:
         """The tools that were offered in it, by name; of those with one name the last declaration counts."""
-        return [*{tool.name: tool for turn in self.turns for tool in turn.interaction.tools}.values()]
+        return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
 def conversations_of(trajectory: Trajectory) -> list[Conversation]:
@@ -95,20 +103,21 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     before: Turn | None = None
     for turn in turns:
         agent = turn.interaction.agent
-        said = {said for _, _, said in utterances(turn.interaction.input_messages)}
         own = [one for one in found if one.agent == agent]
-        conversation = next((one for one in reversed(own) if one.goes_on(turn)), None)
         heard = known.setdefault(agent, set())
+        conversation = next((one for one in reversed(own) if one.goes_on(turn)), None)
         if conversation is None:
-            kind: Kind = "first" if not own else "continues" if turn.before or said & heard else "apart"
-            conversation = Conversation(agent, kind, before)
+            conversation = Conversation(agent, _kind(turn, heard) if own else "first", before)
             found.append(conversation)
-            conversation.add(turn, heard)
-        else:
-            conversation.add(turn, set())
-        heard |= said | {said for _, _, said in utterances([turn.answer()])}
+        conversation.add(turn, heard)
         before = turn
     return found
+
+
+def _kind(turn: Turn, heard: set[bytes]) -> Kind:
+    """Whether a conversation that a turn begins continues what its agent said and heard before."""
+    said = {said for _, _, said in utterances(turn.interaction.input_messages)}
+    return "continues" if turn.before or said & heard else "apart"
 
 
 def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> dict[Turn, list[AgentStep]]:

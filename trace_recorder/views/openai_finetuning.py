@@ -31,7 +31,7 @@ def _row(branch: Branch, dropped: Counter[str]) -> dict[str, Payload]:
     tools = branch.tools()
     dropped["tools without a schema"] += sum(not is_function(tool) for tool in tools)
     functions = [function_of(tool) for tool in tools if is_function(tool)]
-    at_once = branch.leaf.interaction.parameters.get("parallel_tool_calls")
+    at_once = branch.leaf.parameters.get("parallel_tool_calls")
     return {"messages": [_message(line, dropped) for line in branch.lines()]} | known(
         tools=functions or None,
         parallel_tool_calls=at_once if functions and isinstance(at_once, bool) else None,
