@@ -66,6 +66,8 @@ def test_rows_may_go_to_stdout(runs: Path) -> None:
     [
         ("atif", ["run0.json", "run1.json", "run2.json"]),
         ("trae", ["run0.json", "run1.json", "run2.json"]),
+        ("toolbrain", ["run0.json", "run1.json", "run2.json"]),
+        ("hierarchy", ["run0.json", "run1.json", "run2.json"]),
         ("traces", ["run0.jsonl", "run1.jsonl", "run2.jsonl"]),
     ],
 )
@@ -166,6 +168,16 @@ def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:
         "seed": 7,
         "name": "try",
     }
+
+
+def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: Path) -> None:
+    """On the first line, though how many succeeded is known only at the end; then one object a run."""
+    invoke("export", runs, "-f", "invariant", "-o", tmp_path / "set.jsonl", "--name", "try")
+
+    first, *traces = rows(tmp_path / "set.jsonl")
+    assert first == {"metadata": {"runs": 3, "accuracy": 0.6667, "name": "try"}}
+    assert [trace["index"] for trace in traces] == [0, 1, 2]
+    assert [trace["messages"][-1]["content"] for trace in traces] == ["answer 0", "answer 1", "answer 2"]
 
 
 @pytest.mark.parametrize(
