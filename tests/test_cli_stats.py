@@ -18,13 +18,13 @@ def recorded(path: Path, model: str, cost: float | None = None) -> Path:
     usage = USAGE if cost is None else {**USAGE, "cost": cost}
     writing = Writing(path, provider="openai", model=model, task="list")
     writing.request(1, {**asked(ASKED), "model": model})
-    writing.response(1, body=said("I look.", use, usage=usage))
+    writing.response(1, body=said("I look.", use, usage=usage, model=model))
     second = [ASKED, {"role": "assistant", "content": "I look.", "tool_calls": [use]}]
     second.append({"role": "tool", "tool_call_id": "c1", "content": "a.py"})
     writing.request(2, {**asked(*second), "model": model})
     writing.response(2, status=429, body={"error": {"type": "rate_limit", "message": "later"}}, duration_seconds=0.5)
     writing.request(2, {**asked(*second), "model": model}, attempt=1)
-    writing.response(2, attempt=1, body=said("One file.", usage=usage))
+    writing.response(2, attempt=1, body=said("One file.", usage=usage, model=model))
     writing.add("finalize", status="completed", success=True, final_result=None, execution_time=30.0)
     writing.journal.close()
     return path

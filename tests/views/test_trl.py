@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tests.views.made import Payload, assistant, call, gave, run, system, use
 from trace_recorder import Trajectory
@@ -38,13 +39,23 @@ def test_a_row_has_messages_as_chat_templates_take_them() -> None:
                 {"role": "tool", "content": "a.py", "name": "bash", "tool_call_id": "c1"},
                 {"role": "assistant", "content": "done"},
             ],
+            "tools": None,
             "turns": [
                 {"message": 1, "interaction_id": "llm_1", "new": True, "model": "m-1", "finish_reason": "stop"},
                 {"message": 3, "interaction_id": "llm_2", "new": True, "model": "m-1", "finish_reason": "stop"},
             ],
             "trajectory_id": "t1",
+            "rewards": [],
         }
     ]
+
+
+def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) -> None:
+    """datasets takes those of the first row, and would lose the others: tools, and rewards by name, among them."""
+    rows = [row for trajectory in trajectories.values() for row in to_trl(trajectory)]
+
+    assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards")}
+    assert [row["rewards"] for row in rows if row["rewards"]] == [[{"name": "correct", "value": 1.0}]] * 2
 
 
 def test_a_prompt_is_cut_where_the_first_new_answer_is() -> None:
@@ -80,6 +91,7 @@ def test_tokens_are_those_that_were_sampled() -> None:
             "logprobs": [None, None, -0.3, None, -0.5, -0.6],
             "interactions": ["llm_1", "llm_2"],
             "trajectory_id": "t1",
+            "rewards": [],
         }
     ]
 
@@ -128,6 +140,7 @@ def test_a_pair_has_the_prompt_once() -> None:
 
     assert pair == {
         "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
+        "tools": None,
         "chosen": [{"role": "assistant", "content": "good"}],
         "rejected": [{"role": "assistant", "content": "bad"}],
         "chosen_score": 1.0,

@@ -79,4 +79,4 @@ def _cut(branch: Branch, dropped: Counter[str]) -> tuple[Row, list[Row]]:
     lines = branch.lines()
     first = next(place for place, line in enumerate(lines) if line.turn)
     messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
-    return {"prompt": messages[:first]} | ({"tools": tools} if tools else {}), messages[first:]
+    return {"prompt": messages[:first], "tools": tools}, messages[first:]

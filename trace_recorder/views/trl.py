@@ -5,7 +5,8 @@ of a turn that an earlier row has nothing is learnt again. "tokens" is what was 
 the ids: text is never tokenised again, for it does not map back to the ids that were sampled.
 
 Rows go into a dataset with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer): without it,
-objects that differ, such as arguments, are padded with nulls.
+objects that differ, such as arguments, are padded with nulls. It takes its columns from the first row, so that all rows
+have all of them.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ Row = dict[str, Payload]
 def to_trl(trajectory: Trajectory, form: Form = "messages", *, dropped: Counter[str] | None = None) -> list[Row]:
     """Give the rows of a run in one of the forms; none where nothing came whole, or, for tokens, none was recorded.
 
-    Beside TRL's own columns stand `trajectory_id`, `rewards` (of the run, by name), and, of messages, `turns`: for
+    Beside TRL's own columns stand `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
     each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
     they were recorded. What the form has no place for is counted in `dropped`.
     """
     counter: Counter[str] = Counter() if dropped is None else dropped
     branches = branches_of(trajectory)
     count_left_out(trajectory, branches, counter)
-    about = known(trajectory_id=trajectory.trajectory_id, rewards=rewards_of(trajectory) or None)
+    rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
+    about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
     return [row | about for branch in branches for row in _FORMS[form](branch, counter)]
 
 
@@ -71,7 +73,7 @@ def _messages(branch: Branch, dropped: Counter[str]) -> list[Row]:
     return [
         {
             "messages": messages_of(lines, dropped),
-            **known(tools=tools_of(branch, dropped)),
+            "tools": tools_of(branch, dropped),
             "turns": [_turn(place, line) for place, line in enumerate(lines) if line.turn],
         }
     ]
@@ -84,7 +86,7 @@ def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
     if messages[first - 1]["role"] == "system":
         dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
         return []
-    return [{"prompt": messages[:first], "completion": messages[first:], **known(tools=tools_of(branch, dropped))}]
+    return [{"prompt": messages[:first], "completion": messages[first:], "tools": tools_of(branch, dropped)}]
 
 
 def _tokens(branch: Branch, dropped: Counter[str]) -> list[Row]:
