@@ -61,6 +61,7 @@ def read_message(given: Payload) -> Message:
         as_text(result.get("call_id")) or as_text(given.get("call_id")) or as_text(given.get("tool_call_id")),
         as_text(given.get("name")) or as_text(result.get("name")),
         as_text(given.get("reasoning")) or as_text(given.get("reasoning_content")),
+        extra=as_dict(given.get("extra")),
         given=given,
     )
 
@@ -84,7 +85,8 @@ def read_tool_call(given: Payload) -> ToolCall:
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
     rest = {name: value for name, value in members.items() if name not in {*shown, "function"}}
-    return ToolCall(identity, shown["name"], arguments, given={**shown, **rest})
+    made_up = members.get("call_id_made_up") is True
+    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), {**shown, **rest})
 
 
 def read_tool_result(given: Payload) -> ToolResult:
@@ -152,7 +154,7 @@ def read_usage(given: Mapping[str, Payload]) -> Usage:
         members.integer("cache_read_input_tokens"),
         members.integer("reasoning_tokens"),
         members.number("cost"),
-        members.rest(),
+        members.object("extra") | members.rest(),
     )
 
 
