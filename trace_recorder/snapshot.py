@@ -24,7 +24,7 @@ from trace_recorder.conversation import Payload
 from trace_recorder.fold import Fold
 from trace_recorder.plain import to_json
 from trace_recorder.replacing import replace_file
-from trace_recorder.trajectory import AgentStep, Deltas, History, LLMInteraction, Trajectory
+from trace_recorder.trajectory import AgentStep, Deltas, History, LLMInteraction, Status, Trajectory
 
 SMALL = 256 * 1024
 """A document of up to this many bytes is written with every record."""
@@ -47,11 +47,13 @@ class Snapshot:
         *,
         sync: bool = False,
         in_place: Callable[[], bool] = lambda: True,
+        status: Status = "running",
     ) -> None:
         self.path = path
         self.size = 0
         self._journal_path = journal_path
         self._in_place = in_place
+        self._status = status
         self._auto = history == "auto"
         self._history: History = "delta" if history == "delta" else "inline"
         self._sync = sync
@@ -80,7 +82,7 @@ class Snapshot:
 
     def _content(self, state: _State) -> list[bytes]:
         state.read_on(self._journal_path)
-        trajectory = state.fold.trajectory("running")
+        trajectory = state.fold.trajectory(self._status)
         pieces = list(state.texts(trajectory, self._history))
         if self._auto and self._history == "inline" and sum(map(len, pieces)) > INLINE_LIMIT:
             self._history = "delta"

@@ -1,6 +1,6 @@
-"""Readers: what others wrote to read the formats that views write, each in an environment of its own.
+"""The readers that others wrote for the formats of our views, each a script for an environment of its own.
 
-`write_runs.py DIRECTORY` records the runs, in our own environment; `check_<format>.py DIRECTORY` has the format's real
-reader take what the view makes of them, in the reader's. Each check says in its head what it needs, prints one line for
-each run that was refused and one for the whole, and exits with 1 where there was one.
+A script is given files of `trace-recorder export`, or the directory into which `write_runs.py` recorded runs of every
+shape; its header says which, and what it needs. It prints what was refused, and exits with 1 where something was. They
+are no part of the test suite: they pin much, and some need Python 3.12.
 """

@@ -61,7 +61,7 @@ def read_message(given: Payload) -> Message:
         as_text(result.get("call_id")) or as_text(given.get("call_id")) or as_text(given.get("tool_call_id")),
         as_text(given.get("name")) or as_text(result.get("name")),
         as_text(given.get("reasoning")) or as_text(given.get("reasoning_content")),
-        extra=as_dict(given.get("extra")),
+        as_dict(given.get("extra")),
         given=given,
     )
 
@@ -86,7 +86,7 @@ def read_tool_call(given: Payload) -> ToolCall:
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
     rest = {name: value for name, value in members.items() if name not in {*shown, "function"}}
     made_up = members.get("call_id_made_up") is True
-    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), {**shown, **rest})
+    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), given={**shown, **rest})
 
 
 def read_tool_result(given: Payload) -> ToolResult:

@@ -10,12 +10,13 @@ then it is context.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.turns import Turn, turns_of, utterances
+from trace_recorder.views.turns import Turn, interactions_of, turns_of, utterances
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Branch:
 
     def tools(self) -> list[Tool]:
         """The tools that were offered in it, by name; of those with one name the last declaration counts."""
-        return [*{tool.name: tool for turn in self.turns for tool in turn.interaction.tools}.values()]
+        return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
 def branches_of(trajectory: Trajectory) -> list[Branch]:
@@ -90,3 +91,16 @@ def _ancestors(turn: Turn) -> list[Turn]:
     while path[-1].before is not None:
         path.append(path[-1].before)
     return path
+
+
+def count_left_out(trajectory: Trajectory, branches: Sequence[Branch], dropped: Counter[str]) -> None:
+    """Count what no row of training data holds: calls that gave nothing whole, and answers that were not taken."""
+    held = {turn.interaction.interaction_id for branch in branches for turn in branch.new}
+    calls = interactions_of(trajectory)
+    dropped["calls that failed, or whose answer or prompt is not whole"] += sum(
+        one.interaction_id not in held for one in calls
+    )
+    dropped["further choices of an answer"] += sum(
+        max(0, len(one.response.choices) - 1) for one in calls if one.response and one.interaction_id in held
+    )
+    dropped["embeddings"] += sum(one.api == "embeddings" for one in trajectory.llm_interactions)

@@ -112,7 +112,7 @@ def _of_source(source: Payload) -> Image | None:
     """Read an image's source: what kind, and its bytes or its address, under any of their names."""
     kinds = (source.get(name) for name in ("media_type", "mimeType", "mime_type"))
     kind = next((one for one in kinds if isinstance(one, str)), None)
-    addresses = (source.get(name) for name in ("url", "uri", "fileUri", "file_uri"))
+    addresses = (source.get(name) for name in ("url", "uri", "fileUri", "file_uri", "path"))
     url = next((one for one in addresses if isinstance(one, str)), None)
     data = source.get("data")
     if kind is not None and not kind.startswith("image/"):

@@ -12,12 +12,12 @@ Nothing is kept of a prompt but one digest a message, so that a run of any lengt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
 from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction, Trajectory
 from trace_recorder.views.parts import Image, Text, parts_of
 
@@ -31,14 +31,19 @@ class Turn:
     """One interaction in its place.
 
     `before` is the turn that it extends or refers to, and `choice` the number of that turn's answer, of which there
-    may be several. `end` is how many utterances its prompt and its answer are.
+    may be several. `kept` is how many of its own messages repeat that turn's prompt and answer, of `size` in all; `end`
+    is how many utterances its whole prompt and its answer are.
     """
 
     interaction: LLMInteraction
     relation: Relation
     before: Turn | None = None
     choice: int = 0
+    kept: int = 0
+    size: int = 0
     end: int = 0
+    tools: tuple[Tool, ...] = ()
+    parameters: dict[str, Payload] = field(default_factory=dict)
 
     @property
     def answered(self) -> bool:
@@ -151,57 +156,60 @@ class _Placing:
 
     def place(self, one: LLMInteraction) -> Turn:
         """Say what an interaction goes on from, and remember it for those that come."""
-        messages = one.input_messages
-        relation, before, choice = self._found(one, messages)
-        refers = before if relation == "refers" else None
-        start = self.end_of.get(refers, _START) if refers else _START
-        said = [*said_in(messages, start)]
-        count = len(said) + (refers.end if refers else 0)
-        answers = [self._after(messages, said, start, answer) for answer in _answers(one)]
-        added = answers[0][1] if answers else 0
-        turn = Turn(one, relation, before, choice, count + added)
-        self._remember(turn, messages, [state for state, _ in answers])
+        reading = one.source.request()
+        messages = reading.messages
+        found = _Found("refers", self._named(one, reading.parameters))
+        said = [*said_in(messages, self.end_of[found.before])] if found.before else [*said_in(messages)]
+        if found.before is None:
+            found = self._found(one, messages, said)
+            if found.relation == "refers" and found.before:
+                said = [*said_in(messages, self.end_of[found.before])]
+        start, count = _START, len(said)
+        if found.relation == "refers" and found.before:
+            start, count = self.end_of[found.before], count + found.before.end
+        ends = [_after(messages, said, start, answer) for answer in _answers(one)]
+        turn = Turn(
+            one,
+            found.relation,
+            found.before,
+            found.choice,
+            kept=found.kept,
+            size=len(messages),
+            end=count + (ends[0][1] if ends else 0),
+            tools=tuple(reading.tools),
+            parameters=reading.parameters,
+        )
+        self._remember(turn, messages, [state for state, _ in ends])
         return turn
 
-    def _found(self, one: LLMInteraction, messages: list[Message]) -> tuple[Relation, Turn | None, int]:
-        if (named := self._named(one)) is not None:
-            return "refers", named, 0
-        for _, state in reversed([*said_in(messages)]):
+    def _found(self, one: LLMInteraction, messages: list[Message], said: list[tuple[int, bytes]]) -> _Found:
+        for end, state in reversed(said):
             if state in self.ends:
-                return "extends", *self.ends[state]
+                return _Found("extends", *self.ends[state], kept=end)
         last = self.last.get(one.agent)
         if last is None:
-            return "begins", None, 0
-        return ("refers", last, 0) if self._is_news(one, messages, last) else ("rewrites", None, 0)
+            return _Found("begins")
+        return _Found("refers", last) if self._is_news(one, messages, last) else _Found("rewrites")
 
-    def _named(self, one: LLMInteraction) -> Turn | None:
+    def _named(self, one: LLMInteraction, parameters: Mapping[str, Payload]) -> Turn | None:
         """The turn that a request names as the one that it goes on from."""
         if one.api is None:
             return None
-        names = [name for key, name in one.parameters.items() if key in _PREVIOUS and isinstance(name, str)]
+        names = [name for key, name in parameters.items() if key in _PREVIOUS and isinstance(name, str)]
         return next((self.by_id[name] for name in names if name in self.by_id), None)
 
     def _is_news(self, one: LLMInteraction, messages: Sequence[Message], last: Turn) -> bool:
         """Whether an agent that records by hand gave only what is new.
 
-        That is so where it begins with the answer to a tool call of the last turn, or has nothing of what it began
-        with: neither instructions, where there were some, nor anything that the model said.
+        That is so where it begins with the answer to a tool call of the last turn; or, where that made none, has
+        neither instructions, though there were some at the beginning, nor anything that the model said.
         """
         if one.api is not None or not messages or any(message.role == "assistant" for message in messages):
             return False
         asked = {call.call_id for call in last.answer().tool_calls}
-        answers = messages[0].role == "tool" and messages[0].call_id in asked
-        return answers or (one.agent in self.instructed and not _has_instructions(messages))
-
-    def _after(
-        self, messages: Sequence[Message], said: list[tuple[int, bytes]], start: bytes, answer: Message
-    ) -> tuple[bytes, int]:
-        """The digest of all that was said when an answer was there, and how many utterances it added."""
-        if messages and messages[-1].role == "assistant":  # an answer that was begun for the model
-            after = [*said_in([*messages, answer], start)]
-            return after[-1][1] if after else start, len(after) - len(said)
-        [*added] = said_in([answer], said[-1][1] if said else start)
-        return (added[-1][1] if added else said[-1][1] if said else start), len(added)
+        if asked:
+            return messages[0].role == "tool" and messages[0].call_id in asked
+        return one.agent in self.instructed and not _has_instructions(messages)
 
     def _remember(self, turn: Turn, messages: Sequence[Message], ends: list[bytes]) -> None:
         one = turn.interaction
@@ -214,6 +222,27 @@ class _Placing:
         self.ends.update((end, (turn, number)) for number, end in reversed([*enumerate(ends)]))
         if one.response is not None and one.response.id:
             self.by_id[one.response.id] = turn
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What an interaction goes on from."""
+
+    relation: Relation
+    before: Turn | None = None
+    choice: int = 0
+    kept: int = 0
+
+
+def _after(
+    messages: Sequence[Message], said: list[tuple[int, bytes]], start: bytes, answer: Message
+) -> tuple[bytes, int]:
+    """The digest of all that was said when an answer was there, and how many utterances it added."""
+    if messages and messages[-1].role == "assistant":  # an answer that was begun for the model
+        after = [*said_in([*messages, answer], start)]
+        return after[-1][1] if after else start, len(after) - len(said)
+    [*added] = said_in([answer], said[-1][1] if said else start)
+    return (added[-1][1] if added else said[-1][1] if said else start), len(added)
 
 
 def _answers(one: LLMInteraction) -> list[Message]:
@@ -247,21 +276,25 @@ def utterances(messages: Sequence[Message]) -> Iterator[tuple[int, int, bytes]]:
                 end += 1
         said = _said(messages[begin:end])
         if said is not None:
-            yield begin, end, blake2b(json.dumps(said).encode(), digest_size=16).digest()
+            yield begin, end, said
         begin = end
 
 
-def _said(messages: Sequence[Message]) -> Payload:
-    """What messages say, in the form in which those of all dialects can be held against each other."""
+def _said(messages: Sequence[Message]) -> bytes | None:
+    """A digest of what messages say, in the form in which those of all dialects can be held against each other."""
     role = "system" if messages[0].role == "developer" else messages[0].role
     parts = [part for message in messages for part in parts_of(message)]
     text = "".join(part.text for part in parts if isinstance(part, Text))
-    if role != "assistant":
-        return [role, text, messages[0].call_id, [_digest(part) for part in parts if not isinstance(part, Text)]]
     calls = [[call.call_id, call.name, call.arguments] for message in messages for call in message.tool_calls]
-    return [role, text, calls] if text or calls else None
+    if role == "assistant" and not (text or calls):
+        return None
+    about: list[Payload] = [role, messages[0].call_id if role == "tool" else None, calls, len(text)]
+    others = [part for part in parts if not isinstance(part, Text)] if role != "assistant" else []
+    digest = blake2b(json.dumps(about).encode(), digest_size=16)
+    for said in (text, *map(_shown, others)):
+        digest.update(said.encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
-def _digest(part: Payload) -> str:
-    shown = part.address if isinstance(part, Image) else json.dumps(part.raw, sort_keys=True)
-    return blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def _shown(part: Payload) -> str:
+    return part.address if isinstance(part, Image) else json.dumps(part.raw, sort_keys=True)
