@@ -154,7 +154,7 @@ def read_usage(given: Mapping[str, Payload]) -> Usage:
         members.integer("cache_read_input_tokens"),
         members.integer("reasoning_tokens"),
         members.number("cost"),
-        members.rest(),
+        members.object("extra") | members.rest(),
     )
 
 

@@ -15,7 +15,8 @@ from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.tokens import counts_of
 from trace_recorder.views.turns import answer_of
 
-_ROLES = {"developer": "system"}
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+"""The form's four roles; whoever else speaks is a user, and `metadata.original_role` says who."""
 _UNTRAINED = "not_trainable"
 """What the SDK gives to whatever it builds; which messages to train on is for its user to say."""
 
@@ -71,7 +72,7 @@ def _message(
     texts = [part.text for part in parts if isinstance(part, Text)]
     others = [_raw(part) for part in parts if not isinstance(part, Text)]
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
-    role = _ROLES.get(message.role, message.role)
+    role = _ROLES.get(message.role, "user")
     about |= {"name": message.name, "parts": others or None, "extra": extra or None}
     about |= {"original_role": message.role if role != message.role else None}
     return {

@@ -51,7 +51,7 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
     """
     calls = response.tool_calls
     if not calls:
-        return _parsed(response.reasoning, None, response.content)
+        return _parsed(response.reasoning, None, response.content or None)
     thought = _joined(response.reasoning, response.content)
     if len(calls) == 1 and calls[0].name == "final_answer":
         return _parsed(thought, None, _answer(calls[0].arguments))
