@@ -327,6 +327,9 @@ def test_help_names_the_commands() -> None:
         ["list", "List the runs in a directory."],
         ["show", "Show a run, step by step."],
         ["validate", "Check that files are whole and true."],
+        ["export", "Write runs in another format."],
+        ["stats", "Count over runs."],
+        ["score", "Score runs, and append the rewards to their journals."],
     ]
 
 

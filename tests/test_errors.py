@@ -17,6 +17,7 @@ from trace_recorder import errors
         ("UnsupportedClientError", (errors.TraceRecorderError, TypeError)),
         ("BoundClientError", (errors.TraceRecorderError, ValueError)),
         ("TrajectoryFormatError", (errors.TraceRecorderError, ValueError)),
+        ("EmptyTrajectoryError", (errors.TraceRecorderError, ValueError)),
     ],
 )
 def test_each_exception_is_one_of_the_package_and_of_python(name: str, bases: tuple[type, ...]) -> None:

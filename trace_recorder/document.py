@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
+from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
 from trace_recorder.trajectory import (
@@ -153,7 +153,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [Tool(name, raw=raw) for name, raw in zip(names, raws, strict=False)]
+    tools = [replace(by_hand.read_tool(raw), name=name) for name, raw in zip(names, raws, strict=False)]
     return LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],

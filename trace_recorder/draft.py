@@ -28,7 +28,7 @@ from trace_recorder.pieces import Layout, Piece, Pieces
 from trace_recorder.plain import to_json
 from trace_recorder.reading import Known
 from trace_recorder.stepping import is_step, step_of
-from trace_recorder.trajectory import AgentStep, Gap, History, LLMInteraction
+from trace_recorder.trajectory import AgentStep, Gap, History, LLMInteraction, Status
 
 NEWEST = 8
 """So many interactions, and as many steps, are not settled yet, whatever their state."""
@@ -73,9 +73,14 @@ class _Shown:
 
 
 class Draft:
-    """The document of one journal, as far as `read_on` has read it, of at most `limit` bytes."""
+    """The document of one journal, as far as `read_on` has read it, of at most `limit` bytes.
 
-    def __init__(self, path: Path, history: History, told: Told, limit: float = math.inf) -> None:
+    `status` is that of a run that has no end on file.
+    """
+
+    def __init__(
+        self, path: Path, history: History, told: Told, limit: float = math.inf, status: Status = "running"
+    ) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
         self._read = 0
@@ -83,6 +88,7 @@ class Draft:
         self._history = history
         self._told = told
         self._limit = limit
+        self._status = status
         self._fold = Fold(FiledItems(self._record_at), _message)
         self._interactions = Pieces()
         self._steps = Pieces()
@@ -270,7 +276,7 @@ class Draft:
         """What the document's file is to hold. Raises TooLongError."""
         gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
         metrics = self._of_calls.metrics(self._of_steps)
-        outline = replace(self._fold.outline("running", self._first), metrics=metrics, gaps=gaps)
+        outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
         layout.put(b"{\n" + _members(outline.head()) + b',\n"llm_interactions": [')
         self._interactions.lay_out(layout)

@@ -6,7 +6,9 @@
     ├── TrajectoryPathError       the path for the files cannot be used
     ├── UnsupportedClientError    wrap() does not know the inside of this client
     ├── BoundClientError          the client's HTTP client is bound to another recorder
-    └── TrajectoryFormatError     load() was given a file that is no trajectory
+    ├── TrajectoryFormatError     load() was given a file that is no trajectory
+    ├── EmptyTrajectoryError      a view's format has no place for a run in which nothing happened
+    └── RenderingError            a chat template did not take a conversation
 
 They are raised for misuse of the recorder's own methods only. A failure of recording never raises in the agent
 (see `guard.py`); what a provider raises passes through untouched.
@@ -39,3 +41,11 @@ class BoundClientError(TraceRecorderError, ValueError):
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):
     """`load` was given a file that is not a trajectory, or is one of a newer version."""
+
+
+class EmptyTrajectoryError(TraceRecorderError, ValueError):
+    """A view was given a run in which nothing happened, and its format has no place for that."""
+
+
+class RenderingError(TraceRecorderError, ValueError):
+    """A view was given a chat template that does not take the messages of the run."""

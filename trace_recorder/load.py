@@ -1,7 +1,7 @@
 """Reading a trajectory back: `load(path)` gives it from the journal, or from the document where there is no other.
 
 The journal is the truth: a `.json` with its `.jsonl` beside it is read from that. Both may be of a run that still
-goes on, or that was broken off at any byte.
+goes on, or that was broken off at any byte. Documents of others are read too: Trae Agent's own, and ATIF.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_recorder import journal
+from trace_recorder.atif import from_atif, is_atif
 from trace_recorder.document import from_document
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.fold import Fold
@@ -22,7 +23,7 @@ _BEGIN = b'{"seq":1,"time":"'
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read the trajectory of a `.json` or a `.jsonl`, finished or not.
+    """Read the trajectory of a `.json` or a `.jsonl`, finished or not; also of Trae Agent's documents, and of ATIF's.
 
     Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
     """
@@ -39,6 +40,8 @@ def load(path: str | Path) -> Trajectory:
             f"{path} is no trajectory: it is not JSON ({error}). "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         ) from None
+    if is_atif(document):
+        return from_atif(document, str(path))
     return _settled(from_document(document, str(path)))
 
 

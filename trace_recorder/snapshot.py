@@ -25,7 +25,7 @@ from typing import Literal
 from trace_recorder.draft import Draft, StaleDraftError, Told, TooLongError
 from trace_recorder.pieces import Layout
 from trace_recorder.replacing import replace_file
-from trace_recorder.trajectory import History
+from trace_recorder.trajectory import History, Status
 
 SMALL = 256 * 1024
 """A document of up to this many bytes is written with every record."""
@@ -55,11 +55,13 @@ class Snapshot:
         *,
         sync: bool = False,
         in_place: Callable[[], bool] = lambda: True,
+        status: Status = "running",
     ) -> None:
         self.path = path
         self.size = 0
         self._journal_path = journal_path
         self._in_place = in_place
+        self._status = status
         self._auto = history == "auto"
         self._history: History = "delta" if history == "delta" else "inline"
         self._sync = sync
@@ -99,7 +101,7 @@ class Snapshot:
 
     def _new_draft(self) -> Draft:
         limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
-        return Draft(self._journal_path, self._history, self._told, limit)
+        return Draft(self._journal_path, self._history, self._told, limit, self._status)
 
     def _up_to_date(self, draft: Draft) -> tuple[Draft, Layout]:
         while True:

@@ -1,7 +1,8 @@
-"""The command line, for people: `trace-recorder list`, `show` and `validate`.
+"""The command line, for people: `trace-recorder list`, `show`, `validate`, `export`, `stats` and `score`.
 
-It reads files and prints; nothing is ever changed. Whatever a run recorded is printed literally, in any terminal,
-any locale, and into any pipe. What files mean is known to `load` and `validate`; here it is only told.
+What was recorded is never changed: `export` writes files of its own, `score` appends to journals. Whatever a run
+recorded is printed literally, in any terminal, any locale, and into any pipe. What files mean is known to `load`,
+`validate` and the views; here it is only told.
 """
 
 from trace_recorder.cli.entry import main

@@ -1,30 +1,29 @@
 """The commands: what they are called, what they take, where their output goes, and how they exit.
 
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
-is printed is made elsewhere: `listing.py`, `head.py` and `show.py`, `checking.py`.
+is printed is made elsewhere: `listing.py`, `head.py` and `show.py`, `checking.py`. Commands over many runs, which write
+files, have files of their own: `export.py`, `stats.py`, `score.py`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
+from trace_recorder.cli.export import export
 from trace_recorder.cli.head import head
 from trace_recorder.cli.listing import listing, table
+from trace_recorder.cli.printing import console, fail, print_json, print_lines
 from trace_recorder.cli.reading import UnreadableError, read, reason
+from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
-from trace_recorder.cli.terminal import Sheet, in_one_line
-from trace_recorder.conversation import Payload
+from trace_recorder.cli.stats import stats
+from trace_recorder.cli.terminal import Sheet
 from trace_recorder.recorder import DIRECTORY
 from trace_recorder.trajectory import Trajectory
 
@@ -78,18 +77,18 @@ def list_(directory: Directory = None, as_json: AsJson = False) -> None:
     try:
         found = listing(directory)
     except OSError as error:
-        _fail(reason(directory, error))
+        fail(reason(directory, error))
     if as_json:
-        _print_json(asdict(found))
+        print_json(asdict(found))
         return
-    console = _console()
-    width = console.width if console.is_terminal or "COLUMNS" in os.environ else None
+    out = console()
+    width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
     titles, *rows = table(found.trajectories, width)
-    _print_lines(console, [titles] if rows else [f"There are no trajectories in {directory}."], "bold")
-    _print_lines(console, rows)
+    print_lines(out, [titles] if rows else [f"There are no trajectories in {directory}."], "bold")
+    print_lines(out, rows)
     if found.others:
-        console.print()
-        _print_lines(console, ["Not shown:", *(f"  {other.reason}" for other in found.others)], "yellow")
+        out.print()
+        print_lines(out, ["Not shown:", *(f"  {other.reason}" for other in found.others)], "yellow")
 
 
 @app.command("show")
@@ -101,22 +100,22 @@ def show(file: File, full: Full = False, step: Step = None, as_json: AsDocument 
     try:
         trajectory = read(file)
     except UnreadableError as error:
-        _fail(str(error))
+        fail(str(error))
     try:
         if as_json:
-            _print_json(trajectory.to_document())
+            print_json(trajectory.to_document())
         else:
             _print_run(trajectory, file, full=full, step=step)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        _fail(f"{file} is damaged, `trace-recorder validate` says where ({type(error).__name__}: {error})")
+        fail(f"{file} is damaged, `trace-recorder validate` says where ({type(error).__name__}: {error})")
 
 
 def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None) -> None:
     parts = parts_of(trajectory)
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if step is not None and str(step) not in numbers:
-        _fail(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
-    sheet = Sheet(_console(), full=full)
+        fail(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
+    sheet = Sheet(console(), full=full)
     if step is None:
         sheet.write(head(trajectory, file.name))
     showing = Show(full=full, running=trajectory.status == "running")
@@ -137,29 +136,15 @@ def validate_(files: Files, as_json: AsJson = False) -> None:
 
     reports = [checking.report(file) for file in files]
     if as_json:
-        _print_json([checking.as_json(report) for report in reports])
+        print_json([checking.as_json(report) for report in reports])
     else:
-        console = _console()
+        out = console()
         for line, style in checking.lines(reports):
-            _print_lines(console, [line], style)
+            print_lines(out, [line], style)
     if not all(report.ok for report in reports):
         raise typer.Exit(1)
 
 
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
-
-
-def _print_lines(console: Console, lines: Iterable[str], style: str = "") -> None:
-    for line in lines:
-        console.print(Text(in_one_line(line), style), soft_wrap=True)
-
-
-def _print_json(value: Payload) -> None:
-    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    typer.echo(json.dumps(value, ensure_ascii=ascii_only, indent=2))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
-    raise typer.Exit(1)
+app.command("export")(export)
+app.command("stats")(stats)
+app.command("score")(score)

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.reading import UnreadableError, read
+from trace_recorder.cli.reading import UnreadableError, read, runs_in
 from trace_recorder.cli.terminal import in_one_line, moment, number, seconds, text_of
 from trace_recorder.document import from_document
 from trace_recorder.metrics import metrics_of
-from trace_recorder.paths import journal_of
 from trace_recorder.trajectory import Trajectory
 
 
@@ -57,20 +56,12 @@ class Listing:
 def listing(directory: Path) -> Listing:
     """Read every run of a directory. Raises OSError where that cannot be read."""
     rows, others = [], []
-    for path in _files(directory):
+    for path in runs_in(directory):
         try:
             rows.append(_row(path.name, _ended(path) or read(path)))
         except UnreadableError as error:
             others.append(Other(path.name, str(error)))
     return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
-
-
-def _files(directory: Path) -> list[Path]:
-    """The documents, and the journals that stand without one."""
-    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
-    documents = [path for path in files if path.suffix == ".json"]
-    with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
-    return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
 
 
 def _ended(path: Path) -> Trajectory | None:

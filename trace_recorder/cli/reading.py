@@ -5,11 +5,13 @@ Whatever goes wrong with a file, an unknown failure of a reader among it, is tol
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import attempt
 from trace_recorder.load import load
+from trace_recorder.paths import journal_of
 from trace_recorder.trajectory import Trajectory
 
 
@@ -26,10 +28,30 @@ def _refuse(path: Path, error: Exception) -> Trajectory:
     raise UnreadableError(reason(path, error)) from error
 
 
-def reason(path: Path, error: Exception) -> str:
-    """Tell why a file cannot be read."""
+def reason(path: Path, error: Exception, done: str = "read") -> str:
+    """Tell why a file cannot be read, or what else was to be done with it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
         return str(error)
-    return f"{path} cannot be read: {type(error).__name__}: {error}"
+    return f"{path} cannot be {done}: {type(error).__name__}: {error}"
+
+
+def runs_in(directory: Path) -> list[Path]:
+    """The documents of a directory, and the journals that stand without one. Raises OSError."""
+    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    documents = [path for path in files if path.suffix == ".json"]
+    with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
+    return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
+
+
+def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The runs that paths name: files as they are, and all of a directory. Raises UnreadableError."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        try:
+            yield from runs_in(path)
+        except OSError as error:
+            raise UnreadableError(reason(path, error)) from error

@@ -34,6 +34,9 @@ _RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] =
     ("stop_reason", anthropic_messages.read_response),
 )
 
+_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
+"""Under which names the providers have the schema of a tool's arguments."""
+
 
 def read_request(body: Payload) -> RequestReading:
     """Read the messages and tools that were handed over."""
@@ -58,6 +61,7 @@ def read_message(given: Payload) -> Message:
         as_text(result.get("call_id")) or as_text(given.get("call_id")) or as_text(given.get("tool_call_id")),
         as_text(given.get("name")) or as_text(result.get("name")),
         as_text(given.get("reasoning")) or as_text(given.get("reasoning_content")),
+        as_dict(given.get("extra")),
         given=given,
     )
 
@@ -69,7 +73,7 @@ def read_tool(given: Payload) -> Tool:
     members = as_dict(given)
     inner = as_dict(members.get("function")) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
-    parameters = inner.get("parameters", inner.get("input_schema"))
+    parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, given)
 
 
@@ -81,7 +85,8 @@ def read_tool_call(given: Payload) -> ToolCall:
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
     rest = {name: value for name, value in members.items() if name not in {*shown, "function"}}
-    return ToolCall(identity, shown["name"], arguments, given={**shown, **rest})
+    made_up = members.get("call_id_made_up") is True
+    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), given={**shown, **rest})
 
 
 def read_tool_result(given: Payload) -> ToolResult:
@@ -149,7 +154,7 @@ def read_usage(given: Mapping[str, Payload]) -> Usage:
         members.integer("cache_read_input_tokens"),
         members.integer("reasoning_tokens"),
         members.number("cost"),
-        members.rest(),
+        members.object("extra") | members.rest(),
     )
 
 

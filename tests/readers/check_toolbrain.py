@@ -1,0 +1,85 @@
+"""Have ToolBrain's rewards score our traces, in all three parsers' readings and with both forms of `action_output`.
+
+needs: Python >= 3.10, pip install pydantic, and, without its torch, pip install --no-deps toolbrain==0.1.4
+usage: PYTHONPATH=. python -m tests.readers.check_toolbrain DIRECTORY
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+import types
+from typing import Any
+
+from tests.readers.reading import check
+from trace_recorder import Trajectory
+from trace_recorder.views.parsing import parse_code, parse_react, parse_tool_calls
+from trace_recorder.views.toolbrain import Turn, to_turns
+
+
+def rewards() -> Any:
+    """`toolbrain.rewards` alone: its package's own beginning imports torch, so a stub stands in for it."""
+    found = importlib.util.find_spec("toolbrain")
+    assert found is not None
+    assert found.submodule_search_locations
+    stub = types.ModuleType("toolbrain")
+    stub.__path__ = list(found.submodule_search_locations)
+    sys.modules["toolbrain"] = stub
+    return importlib.import_module("toolbrain.rewards")
+
+
+REWARDS = rewards()
+CORE = importlib.import_module("toolbrain.core_types")
+SINGLE = (
+    "reward_exact_match",
+    "reward_tool_execution_success",
+    "reward_step_efficiency",
+    "reward_behavior_uses_search_first",
+    "reward_safety_no_os_system",
+    "reward_combined",
+)
+EXPECTED = {
+    "tools": {"reward_exact_match": 1.0, "reward_tool_execution_success": 0.0, "reward_combined": 0.8},
+    "own_steps": {"reward_exact_match": 0.0, "reward_tool_execution_success": 1.0, "reward_combined": 0.3},
+    "thinking": {"reward_behavior_uses_search_first": 1.0},
+    "empty": {"reward_exact_match": 0.0, "reward_step_efficiency": 1.0},
+}
+"""What the rewards have to say of runs of which that is known; the gold answer is "9 °C."."""
+
+
+def has_its_form(turn: Turn, *, texts: bool) -> bool:
+    """Whether a turn has just the members of `toolbrain.core_types.Turn`, of the types that it states."""
+    parsed = turn["parsed_completion"]
+    words = [turn["tool_output"], turn["formatted_conversation"], *parsed.values()]
+    words += [turn["action_output"]] if texts else []
+    return (
+        turn.keys() == CORE.Turn.__annotations__.keys()
+        and parsed.keys() == CORE.ParsedCompletion.__annotations__.keys()
+        and isinstance(turn["prompt_for_model"], str)
+        and isinstance(turn["model_completion"], str)
+        and all(word is None or isinstance(word, str) for word in words)
+    )
+
+
+def read(name: str, trajectory: Trajectory) -> int:
+    """Score a run; return the number of its turns."""
+    for parser in (parse_tool_calls, parse_code, parse_react):
+        for form in ("object", "text"):
+            trace = to_turns(trajectory, parser, action_output=form)  # type: ignore[arg-type]
+            assert all(has_its_form(turn, texts=form == "text") for turn in trace)
+            scores = {one: getattr(REWARDS, one)(trace, gold_answer="9 °C.") for one in SINGLE}
+            assert all(0.0 <= score <= 1.0 for score in scores.values()), scores
+    trace = to_turns(trajectory)
+    for reward, wanted in EXPECTED.get(name, {}).items():
+        score = REWARDS.create_reward_function(getattr(REWARDS, reward)).get_batch_scores([trace], gold_answer="9 °C.")
+        assert math.isclose(score[0], wanted), (reward, score, wanted)
+    if trace and any(trace[-1]["parsed_completion"].values()):
+        # Its judge's summary of a run whose last turn says nothing is a TypeError of its own.
+        REWARDS._format_traces_for_ranking([trace], "a question")
+    REWARDS._format_traces_for_ranking([trace])
+    return len(trace)
+
+
+if __name__ == "__main__":
+    check("toolbrain", read)

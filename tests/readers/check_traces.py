@@ -1,0 +1,68 @@
+"""Have datasets, with teich, read agent traces.
+
+needs: Python >= 3.10; datasets>=5.2 teich>=0.3
+usage: check_traces.py FILE.jsonl ...    from `trace-recorder export --format traces`; each is one session
+
+`datasets` must find it to be a trace: one row with the column `harness`, the messages in their roles and order, every
+word of them, every tool call, and the tools that were offered.
+"""
+
+import json
+import logging
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from datasets import disable_progress_bars, load_dataset
+
+ROLES = {"toolResult": "tool"}
+logging.disable(logging.WARNING)
+disable_progress_bars()
+
+
+def texts(content: list[dict[str, Any]]) -> str:
+    """The text of a message, as teich joins it."""
+    return "\n".join(part["text"] for part in content if part.get("text")).strip()
+
+
+def expected(lines: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """Role, text and number of calls of each message that says anything."""
+    said = []
+    for line in lines:
+        if line["type"] == "message":
+            message = line["message"]
+            calls = [part for part in message["content"] if part["type"] == "toolCall"]
+            thoughts = [part for part in message["content"] if part["type"] == "thinking"]
+            text = texts(message["content"])
+            if text or calls or thoughts or message["role"] in {"user", "toolResult"}:
+                said.append((ROLES.get(message["role"], message["role"]), text, len(calls)))
+    return said
+
+
+def check(path: Path, cache: str) -> str:
+    """Load a file as a dataset; say what came of it."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    dataset = load_dataset("json", data_files=str(path), split="train", cache_dir=cache)
+    assert "harness" in dataset.column_names, f"no trace, but columns {dataset.column_names}"
+    [row] = dataset
+    found = [(one["role"], one.get("content") or "", len(one.get("tool_calls") or ())) for one in row["messages"]]
+    assert found == expected(lines), f"other messages: {found[:3]} and not {expected(lines)[:3]}"
+    assert row["num_tool_calls"] == sum(calls for _, _, calls in found), "another number of tool calls"
+    assert row["session_id"] == lines[0]["id"], "another session"
+    offered = {tool["function"]["name"] for line in lines for tool in line.get("data", {}).get("tools", ())}
+    assert offered <= {tool["function"]["name"] for tool in row["tools"]}, "tools are missing"
+    return f"{row['harness']}, {len(found)} messages, {row['num_tool_calls']} tool calls"
+
+
+failed = 0
+with tempfile.TemporaryDirectory() as cache:
+    for name in sys.argv[1:]:
+        try:
+            print(f"accepted  {name}: {check(Path(name), cache)}")
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
+            failed += 1
+            print(f"REFUSED   {name}: {type(error).__name__}: {str(error)[:400]}")
+print(f"{len(sys.argv) - 1} files, {failed} not accepted (datasets {version('datasets')}, teich {version('teich')})")
+sys.exit(failed > 0)

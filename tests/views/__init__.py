@@ -1,0 +1,1 @@
+"""The views, on runs really recorded; the readers that others wrote for these formats are in `tests/readers/`."""

@@ -1,0 +1,23 @@
+"""Every run of `runs.py`, recorded once for all tests of views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.views.runs import every
+from trace_recorder import Trajectory, load
+
+
+@pytest.fixture(scope="session")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Where each run is."""
+    return every(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def trajectories(paths: Mapping[str, Path]) -> Mapping[str, Trajectory]:
+    """Each run, read back."""
+    return {name: load(path) for name, path in paths.items()}

@@ -1,0 +1,50 @@
+"""Trajectories made of a few words, for what is said about turns: no provider, no file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trace_recorder import Trajectory
+from trace_recorder.document import from_document
+
+Payload = Any
+
+
+def run(*calls: Payload, **root: Payload) -> Trajectory:
+    """A trajectory of these calls, a second apart."""
+    told = [
+        {"timestamp": f"2025-06-12T20:00:{number:02}+00:00", "interaction_id": f"llm_{number}", **one}
+        for number, one in enumerate(calls, start=1)
+    ]
+    return from_document({"trajectory_id": "t1", "task": "try", "llm_interactions": told, **root}, "made")
+
+
+def call(messages: list[Payload], content: str | None = None, *uses: Payload, **more: Payload) -> Payload:
+    """A call that was answered; a text among the messages is the user's. `more` are members of the interaction."""
+    response = {"content": content, "tool_calls": list(uses) or None, "finish_reason": "stop", "model": "m-1"}
+    response |= more.pop("response", {})
+    about = {"provider": "openai", "model": "m", "api": "openai-chat", "duration_seconds": 0.25}
+    return {**about, "input_messages": list(map(said, messages)), "response": response, **more}
+
+
+def said(message: Payload) -> Payload:
+    """A message of a document; a text is the user's."""
+    return {"role": "user", "content": message} if isinstance(message, str) else message
+
+
+def system(content: str) -> Payload:
+    return {"role": "system", "content": content}
+
+
+def assistant(content: str | None, *uses: Payload, **more: Payload) -> Payload:
+    return {"role": "assistant", "content": content} | ({"tool_calls": list(uses)} if uses else {}) | more
+
+
+def use(call_id: str, name: str = "bash", **arguments: Payload) -> Payload:
+    """A tool call."""
+    return {"call_id": call_id, "name": name, "arguments": arguments}
+
+
+def gave(call_id: str, content: Payload) -> Payload:
+    """What a tool gave."""
+    return {"role": "tool", "call_id": call_id, "content": content}

@@ -1,0 +1,200 @@
+"""Runs in every shape that a view has to carry: each function makes one in a directory, and returns where it is.
+
+`RUNS` names all of them: those through the real SDKs (`conversations.py`), those of text agents and of sub-agents, and
+those that are empty, broken off, damaged, or known from their document alone. `every(directory)` makes them all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.capture.server import plain, serving
+from tests.data import recorded
+from tests.data.written import Writing, asked, called, change, said
+from tests.views import conversations
+from tests.views.conversations import QUESTION, SYSTEM, ULM, WEATHER, answered, openai_client, spoken
+from trace_recorder import TrajectoryRecorder
+
+Payload = Any
+Run = Callable[[Path], Path]
+
+
+def _user(content: Payload) -> dict[str, Payload]:
+    return {"role": "user", "content": content}
+
+
+def _assistant(content: str) -> dict[str, Payload]:
+    return {"role": "assistant", "content": content}
+
+
+def _texts(path: Path, says: list[str], observes: list[str]) -> Path:
+    """A text agent: what it says, and what it is shown as the user's next message."""
+    messages: list[Payload] = [SYSTEM, _user("How long is the file?")]
+    with serving(*(plain(spoken(text)) for text in says)) as server:
+        with TrajectoryRecorder(path, task="measure") as recorder, openai_client(server.url, recorder) as client:
+            for text, shown in zip(says, [*observes, None], strict=True):
+                client.chat.completions.create(model="local", messages=messages)
+                messages = [*messages, _assistant(text), _user(shown)]
+    return path
+
+
+def code_agent(directory: Path) -> Path:
+    """An agent that writes code and is shown what it printed, in the words of smolagents."""
+    says = [
+        "Thought: I count.\n<code>\nprint(len(open('a').read()))\n</code>",
+        "Thought: I know it.\n<code>\nfinal_answer(12)\n</code>",
+    ]
+    return _texts(
+        directory / "code_agent.json", says, ["Observation:\nExecution logs:\n12\nLast output from code snippet:\nNone"]
+    )
+
+
+def react(directory: Path) -> Path:
+    """An agent that writes its actions as text."""
+    says = [
+        'Thought: I count.\nAction: wc\nAction Input: {"path": "a"}',
+        "Thought: I now know the final answer\nFinal Answer: 12",
+    ]
+    return _texts(directory / "react.json", says, ["Observation: 12"])
+
+
+def compacted(directory: Path) -> Path:
+    """A history that was replaced by a summary after the second call."""
+    path = directory / "compacted.json"
+    asking = {"role": "assistant", "content": None, "tool_calls": [ULM]}
+    long = [SYSTEM, QUESTION, asking, answered("call_1", "7")]
+    short = [
+        SYSTEM,
+        _user("Summary: Ulm has 7 °C. Go on."),
+    ]
+    again = called("call_9", "weather", city="Rome")
+    end = [*short, {"role": "assistant", "content": None, "tool_calls": [again]}, answered("call_9", "31")]
+    answers = [spoken(None, ULM), spoken("7, so far."), spoken(None, again), spoken("Rome.")]
+    with serving(*map(plain, answers)) as server, TrajectoryRecorder(path, task="compare") as recorder:
+        with openai_client(server.url, recorder) as client:
+            for messages in ([SYSTEM, QUESTION], long, short, end):
+                client.chat.completions.create(model="gpt-4o", messages=messages, tools=[WEATHER])
+    return path
+
+
+def own_steps(directory: Path) -> Path:
+    """Calls that were captured, and steps that the agent recorded itself: the objects that its tools returned."""
+    path = directory / "own_steps.json"
+    result = {"call_id": "call_1", "name": "weather", "success": True, "result": {"celsius": 7, "wind": [1, 2]}}
+    told = [SYSTEM, QUESTION, {"role": "assistant", "content": None, "tool_calls": [ULM]}, answered("call_1", "7 °C …")]
+    with serving(plain(spoken(None, ULM)), plain(spoken("Ulm has 7 °C.", number=2))) as server:
+        with TrajectoryRecorder(path, task="look", max_steps=1) as recorder:
+            with openai_client(server.url, recorder) as client:
+                first = client.chat.completions.create(model="gpt-4o", messages=[SYSTEM, QUESTION], tools=[WEATHER])
+                call = {"call_id": "call_1", "name": "weather", "arguments": {"city": "Ulm"}}
+                recorder.record_agent_step(1, "calling_tool", [SYSTEM, QUESTION], first, [call], [result])
+                last = client.chat.completions.create(model="gpt-4o", messages=told, tools=[WEATHER])
+                recorder.record_agent_step(2, "completed", told, last)
+            recorder.finalize(success=True, final_result="7")
+    return path
+
+
+def steps_alone(directory: Path) -> Path:
+    """An agent that records its steps and none of its calls."""
+    path = directory / "steps_alone.json"
+    call = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
+    result = {"call_id": "c1", "name": "bash", "success": False, "result": None, "error": "denied"}
+    with TrajectoryRecorder(path, task="list") as recorder:
+        recorder.record_agent_step(1, "calling_tool", [SYSTEM, QUESTION], {"content": "I look."}, [call], [result])
+        recorder.record_agent_step(2, "error", error=ValueError("bad"))
+    return path
+
+
+def sub_agents(directory: Path) -> Path:
+    """A planner that calls a researcher twice, whose calls stand among its own."""
+    path = directory / "sub_agents.json"
+    writing = Writing(path.with_suffix(".jsonl"), task="plan", provider="openai", model="gpt-4o")
+    research = called("call_r", "research", topic="Ulm")
+    inner = called("call_1", "search", q="Ulm")
+    plan = [SYSTEM, _user("Plan a trip.")]
+    digging = [_user("Research Ulm.")]
+    writing.request(1, asked(*plan), agent="planner")
+    writing.response(1, body=said("First I research.", research))
+    writing.request(2, asked(*digging), agent="researcher")
+    writing.response(2, body=said(None, inner))
+    used = {"role": "assistant", "content": None, "tool_calls": [inner]}
+    writing.request(3, asked(*digging, used, answered("call_1", "a minster")), agent="researcher")
+    writing.response(3, body=said("It has a minster."))
+    spent = {"role": "assistant", "content": "First I research.", "tool_calls": [research]}
+    writing.request(4, asked(*plan, spent, answered("call_r", "It has a minster.")), agent="planner")
+    writing.response(4, body=said("See the minster."))
+    writing.add("finalize", status="completed", success=True, final_result="See the minster.", execution_time=12.5)
+    return _written(writing, path)
+
+
+def damaged(directory: Path) -> Path:
+    """A record that the second of two requests needs is missing, so that only its answer is known."""
+    path = directory / "damaged.json"
+    writing = Writing(path.with_suffix(".jsonl"), task="lose")
+    writing.request(1, asked(SYSTEM))
+    writing.response(1, body=said("What?"))
+    writing.request(2, asked(SYSTEM, QUESTION))
+    writing.response(2, body=said("Rome."))
+    writing.journal.close()
+    change(writing.path, lambda record: record["data"].get("value") != QUESTION)
+    return writing.path
+
+
+def interrupted(directory: Path) -> Path:
+    """A run whose process died with a call in flight, after a tool was asked for."""
+    path = directory / "interrupted.json"
+    writing = Writing(path.with_suffix(".jsonl"), task="die", max_steps=9)
+    writing.request(1, asked(SYSTEM, QUESTION, tools=[WEATHER]))
+    writing.response(1, body=said(None, ULM))
+    asking = {"role": "assistant", "content": None, "tool_calls": [ULM]}
+    writing.request(2, asked(SYSTEM, QUESTION, asking, answered("call_1", "7"), tools=[WEATHER]))
+    return _written(writing, path)
+
+
+def _written(writing: Writing, path: Path) -> Path:
+    writing.journal.close()
+    return writing.path if not path.exists() else path
+
+
+def empty(directory: Path) -> Path:
+    """A run in which nothing happened."""
+    path = directory / "empty.json"
+    with TrajectoryRecorder(path, task="nothing"):
+        pass
+    return path
+
+
+def document_only(directory: Path) -> Path:
+    """What is left of a run whose journal is gone."""
+    made = conversations.tools(_made(directory / "whole"))
+    return Path(shutil.copy(made, directory / "document_only.json"))
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+SDK_RUNS: tuple[Run, ...] = (
+    conversations.tools,
+    conversations.thinking,
+    conversations.gemini,
+    conversations.local,
+    conversations.responses,
+    conversations.streamed,
+    conversations.images,
+    conversations.failed,
+)
+TEXT_RUNS: tuple[Run, ...] = (code_agent, react)
+SHAPED_RUNS: tuple[Run, ...] = (compacted, own_steps, steps_alone, sub_agents, recorded.by_hand, recorded.captured)
+ODD_RUNS: tuple[Run, ...] = (damaged, interrupted, empty, document_only, recorded.in_flight, recorded.poisoned)
+RUNS: dict[str, Run] = {run.__name__: run for run in (*SDK_RUNS, *TEXT_RUNS, *SHAPED_RUNS, *ODD_RUNS)}
+"""Every run by its name."""
+
+
+def every(directory: Path) -> dict[str, Path]:
+    """Make them all, each in a directory of its own; return their documents, or journals, by name."""
+    return {name: run(_made(directory / name)) for name, run in RUNS.items()}

@@ -1,0 +1,76 @@
+"""What holds for every view of every run: of every shape, as its document alone, of the corpus, and of any prefix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recording import folded
+from tests.views.corpus_runs import corpus_runs
+from tests.views.runs import RUNS
+from tests.wire.corpus import DIRECTORY
+from trace_recorder import Trajectory, load
+from trace_recorder.document import from_document
+from trace_recorder.views.hierarchy import to_hierarchy
+from trace_recorder.views.invariant import dataset_lines, to_invariant
+from trace_recorder.views.parsing import parse_code, parse_react
+from trace_recorder.views.toolbrain import debug_lines, to_turns
+
+VIEWS: dict[str, Callable[[Trajectory], Any]] = {
+    "turns": to_turns,
+    "turns of code": lambda run: to_turns(run, parse_code),
+    "turns of actions": lambda run: to_turns(run, parse_react),
+    "walk": lambda run: list(debug_lines(to_turns(run))),
+    "messages": to_invariant,
+    "dataset": lambda run: list(dataset_lines([run])),
+    "hierarchy by turn": to_hierarchy,
+    "hierarchy by message": lambda run: to_hierarchy(run, "message"),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("run", RUNS)
+def test_every_view_is_plain_json_and_always_the_same(
+    trajectories: Mapping[str, Trajectory], run: str, view: str
+) -> None:
+    """It can be written, it is read back as it was, and it comes out the same again."""
+    made = VIEWS[view](trajectories[run])
+
+    assert json.loads(json.dumps(made)) == made
+    assert VIEWS[view](trajectories[run]) == made
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("run", [name for name in RUNS if name not in {"damaged", "in_flight"}])
+def test_a_document_alone_is_seen_as_its_journal_is(
+    trajectories: Mapping[str, Trajectory], run: str, view: str
+) -> None:
+    """What a view shows is all in the document, too; of what it needs nothing stands in the journal alone."""
+    trajectory = trajectories[run]
+    document = json.loads(json.dumps(trajectory.to_document()))
+
+    assert VIEWS[view](from_document(document, run)) == VIEWS[view](trajectory)
+
+
+@pytest.mark.parametrize("run", ["tools", "thinking", "streamed", "own_steps"])
+def test_every_prefix_of_a_journal_has_its_views(paths: Mapping[str, Path], run: str) -> None:
+    """A run that was broken off after any of its records is seen as far as it came."""
+    lines = paths[run].with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
+
+    for end in range(len(lines) + 1):
+        run_so_far = folded(b"".join(lines[:end]))
+        for view in VIEWS.values():
+            json.dumps(view(run_so_far))
+
+
+@pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
+def test_every_view_takes_the_corpus(tmp_path: Path) -> None:
+    """What real providers really answered, of every dialect, has every view; the readers' checks take all of it."""
+    for path in corpus_runs(tmp_path, every=8):
+        run = load(path)
+        for view in VIEWS.values():
+            json.dumps(view(run))

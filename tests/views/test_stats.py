@@ -1,0 +1,146 @@
+"""Figures over runs, and costs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from tests.views.made import Payload, call, run, use
+from trace_recorder.views.cost import Cost, cost_of, table
+from trace_recorder.views.stats import Stats, time_of
+from trace_recorder.views.tokens import Counts
+from trace_recorder.views.turns import turns_of
+
+LS = use("c1", command="ls")
+FAILED = {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
+
+
+def price(provider: str, model: str, counts: Counts, at: datetime | None) -> float | None:
+    """A table with one price."""
+    return (counts.prompt or 0) * 0.001 if (provider, model) == ("openai", "m-1") else None
+
+
+def used(**usage: Payload) -> Payload:
+    """A response with these counts."""
+    return {"usage": {"output_tokens": 1, **usage}}
+
+
+def test_the_providers_own_bill_comes_first() -> None:
+    """A table is asked only where the provider stated nothing, and its figure is an estimate."""
+    billed, priced, unknown = (
+        turn.interaction
+        for turn in turns_of(
+            run(
+                call(["q"], "a", response=used(input_tokens=10, cost=0.5)),
+                call(["q"], "a", response=used(input_tokens=10)),
+                call(["q"], "a", response=used(input_tokens=10), provider="ollama"),
+            )
+        )
+    )
+
+    assert cost_of(billed, price) == Cost(0.5, estimated=False)
+    assert cost_of(priced, price) == Cost(0.01, estimated=True)
+    assert cost_of(unknown, price) is None
+
+
+def test_what_is_unknown_is_counted_and_never_zero() -> None:
+    """Sums say of how many calls they are."""
+    figures = Stats(price)
+    for response in (used(input_tokens=10, cost=0.5), used(input_tokens=10), {}):
+        figures.add(run(call(["q"], "a", response=response)))
+
+    assert figures.every.costs.to_json() == {
+        "currency": "USD",
+        "stated": 0.5,
+        "stated_calls": 1,
+        "estimated": 0.01,
+        "estimated_calls": 1,
+        "unknown_calls": 1,
+    }
+
+
+def test_the_table_of_genai_prices_knows_its_providers() -> None:
+    """A model is priced where it was served, cached tokens cheaper, and not at all elsewhere."""
+    pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
+    look_up = table()
+    assert look_up is not None
+
+    plain = look_up("openai", "gpt-4o", Counts(1000, 10), None)
+    cached = look_up("openai", "gpt-4o", Counts(1000, 10, cache_read=900), None)
+    assert plain is not None
+    assert cached is not None
+    assert 0 < cached < plain
+    assert look_up("ollama", "gpt-4o", Counts(1000, 10), None) is None
+    assert look_up("openai", "no-such-model", Counts(1000, 10), None) is None
+
+
+def test_models_stand_side_by_side() -> None:
+    """Each with its own calls, failures, tokens and time."""
+    figures = Stats(price)
+    figures.add(run(call(["q"], "a", response=used(input_tokens=10)), call(["q"], "a", model="n", provider="groq")))
+    figures.add(run(call(["q"], "a", response=used(input_tokens=20)), call(["q"]) | FAILED))
+
+    models = figures.to_json()["models"]
+    assert [(one["provider"], one["model"], one["calls"], one["failed"], one["tokens"]) for one in models] == [
+        ("openai", "m", 3, 1, {"prompt": 30, "completion": 2, "calls_without": 1}),
+        ("groq", "n", 1, 0, {"calls_without": 1}),
+    ]
+
+
+def test_retries_and_what_came_in_part_are_counted() -> None:
+    """An attempt that failed is a retry, not a call; a stream that was cut off is no failure."""
+    attempts = [{"number": number, "timestamp": "2025-06-12T20:00:01+00:00"} for number in (0, 1, 2)]
+    figures = Stats()
+    figures.add(run(call(["q"], "a", attempts=attempts), call(["q"], "half", complete=False), call(["q"]) | FAILED))
+
+    counted = figures.every.to_json()
+    assert {name: counted[name] for name in ("calls", "failed", "incomplete", "attempts", "retries")} == {
+        "calls": 3,
+        "failed": 1,
+        "incomplete": 1,
+        "attempts": 5,
+        "retries": 2,
+    }
+
+
+def test_cache_hits_are_a_part_of_the_calls_that_state_them() -> None:
+    """A call that says nothing of a cache does not lower the rate."""
+    figures = Stats()
+    figures.add(run(call(["q"], "a", response=used(input_tokens=100, cache_read_input_tokens=75))))
+    figures.add(run(call(["q"], "a", response=used(input_tokens=900))))
+
+    assert figures.every.to_json()["tokens"]["cache_hit_rate"] == 0.75
+
+
+def test_tools_are_counted_by_use_and_failure() -> None:
+    """A call without a result, and a result of which nobody said whether it is a failure, are told apart."""
+    step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
+    calls = [use("a"), use("b"), use("c", "search")]
+    results = [{"call_id": "a", "success": False, "error": "no"}, {"call_id": "b", "result": "x"}]
+    figures = Stats()
+    figures.add(run(call(["q"], None, *calls), agent_steps=[{**step, "tool_calls": calls, "tool_results": results}]))
+
+    assert figures.to_json()["tools"] == [
+        {"name": "bash", "calls": 2, "failed": 1, "unanswered": 0, "outcome_unknown": 1},
+        {"name": "search", "calls": 1, "failed": 0, "unanswered": 1, "outcome_unknown": 0},
+    ]
+
+
+def test_time_is_that_of_the_clock() -> None:
+    """Models that work at once are counted once; tools had the time between an answer and the next request."""
+    made = run(
+        call(["q"], None, LS, duration_seconds=0.5),  # 20:00:01 to 01.5, then its tool until 20:00:03
+        call(["other"], "x", agent="other", duration_seconds=1.25),  # 20:00:02 to 03.25
+        call(["q2"], "done", duration_seconds=1.0),  # 20:00:03 to 04
+        start_time="2025-06-12T20:00:00+00:00",
+        end_time="2025-06-12T20:00:05+00:00",
+    )
+
+    assert time_of(made) == {"total": 5.0, "llm": 2.5, "tool": 0.5, "idle": 2.0}
+
+
+def test_a_run_without_calls_has_its_length_alone() -> None:
+    """How its time was spent is not known; where not even its length is, nothing is said."""
+    assert time_of(run(execution_time=7.5)) == {"total": 7.5}
+    assert time_of(run()) == {}

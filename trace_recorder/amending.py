@@ -1,0 +1,110 @@
+"""Amending: what is said of a run after its end, such as a reward, is appended to its journal.
+
+Nothing that was recorded is touched: records are added behind the last one, under the writer's lock, with the numbers
+that follow. A run whose writer lives, or may live, is refused. The document is then written from the whole journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from trace_recorder import journal
+from trace_recorder.conversation import Payload
+from trace_recorder.errors import RecorderStateError
+from trace_recorder.journal import BINARY, Journal, Record, fcntl, now
+from trace_recorder.load import fold_journal
+from trace_recorder.paths import document_of, journal_of
+from trace_recorder.plain import to_json
+from trace_recorder.redact import default_redactor
+from trace_recorder.snapshot import Snapshot
+from trace_recorder.trajectory import Status
+
+_JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
+
+
+def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
+    """Append rewards to the journal of a run that has ended, and write its document anew.
+
+    `path` is either file of the run; a reward has `name` and `value`, and may have `weight`, `step_number` and
+    `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError where the
+    run goes on, may go on elsewhere, or has no journal; what `load` raises; OSError where a file cannot be written.
+    """
+    document, journal_path = _files_of(path)
+    if not journal_path.is_file():
+        raise RecorderStateError(
+            f"{path} has no journal beside it ({journal_path.name}): rewards are appended to the journal of a run, "
+            "and a document alone cannot be amended."
+        )
+    with _reopened(journal_path) as (writer, status):
+        for reward in rewards:
+            writer.append("reward", _data(reward), now())
+        Snapshot(journal_path, document, _history_of(document), status=status).write()
+
+
+def _files_of(path: Path) -> tuple[Path, Path]:
+    """The document and the journal of a run, by either of them."""
+    if path.name.endswith(_JOURNAL_OF_OTHER_NAME):
+        other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
+        if other.exists():
+            return other, path
+    return document_of(path), journal_of(path)
+
+
+def _data(reward: Mapping[str, Payload]) -> str:
+    record = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
+    if isinstance(record["explanation"], str):
+        record["explanation"] = default_redactor(record["explanation"])
+    return to_json(record)
+
+
+@contextlib.contextmanager
+def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
+    """Open the journal of a run that has ended for appending, locked; also give how it ended."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
+    writer = Journal(fd, path)
+    try:
+        _lock(fd, path)
+        status = _status(path)
+        data = path.read_bytes()
+        writer.next_seq = 1 + max((one.seq for one in journal.read(data) if isinstance(one, Record)), default=0)
+        if not writer.is_in_place():
+            raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
+        if data and not data.endswith(b"\n"):  # a torn end is closed, so that what comes is a line of its own
+            os.write(fd, b"\n")
+        yield writer, status
+    finally:
+        writer.close()
+
+
+def _lock(fd: int, path: Path) -> None:
+    if fcntl is None:  # pragma: no cover - Windows has no advisory locks of this kind; `_status` decides
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.") from None
+
+
+def _status(path: Path) -> Status:
+    """How a run ended whose lock we hold: that we could take it says, on the writer's host, that the writer is gone."""
+    trajectory, fold = fold_journal(path)
+    if fold.end is not None:
+        return trajectory.status
+    if trajectory.status == "unknown":
+        raise RecorderStateError(
+            f"{path} has no end, and its writer was on another host: it may go on there. Amend it on that host."
+        )
+    return "interrupted"
+
+
+def _history_of(document: Path) -> str:
+    """How the document was written so far: one with deltas stays so."""
+    try:
+        stated = json.loads(document.read_bytes()).get("history")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        stated = None
+    return "delta" if stated == "delta" else "auto"

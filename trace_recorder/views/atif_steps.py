@@ -1,0 +1,248 @@
+"""The steps of an ATIF document: one conversation, message by message.
+
+What the model said is an agent step; what a tool answered is the observation of the step that called it; everything
+else is a user or a system step. Messages that were copied from an earlier conversation, and what an assistant is made
+to have said, are `is_copied_context`. Images are files. Whatever ATIF has no member for goes into `extra`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.trajectory import AgentStep, LLMInteraction
+from trace_recorder.views.conversations import Conversation, Said
+from trace_recorder.views.functions import arguments_of, result_text
+from trace_recorder.views.parts import Image, Part, Text, described, parts_of
+from trace_recorder.views.tokens import counts_of, tokens_of
+from trace_recorder.views.turns import Turn
+
+_KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
+_LONGEST = 2000
+"""Strings beyond this many characters are cut in parts that are neither text nor image, and counted as left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Where images are written, each once, by its content; without a directory they are left out, and counted."""
+
+    directory: Path | None
+    dropped: Counter[str]
+
+    def content(self, message: Message) -> str | list[Payload]:
+        """Give a message's content as ATIF has it: a text, or parts where there are images."""
+        parts = [self._part(part) for part in parts_of(message)]
+        if all(part["type"] == "text" for part in parts):
+            between = "\n" if message.role == "tool" else ""
+            return between.join(part["text"] for part in parts)
+        return parts
+
+    def _part(self, part: Part) -> dict[str, Payload]:
+        if isinstance(part, Text):
+            return {"type": "text", "text": part.text}
+        if isinstance(part, Image):
+            return self._image(part)
+        text, cut = described(part, _LONGEST)
+        self.dropped["long strings in parts that are neither text nor image"] += cut
+        return {"type": "text", "text": text}
+
+    def _image(self, image: Image) -> dict[str, Payload]:
+        """An image as a reference; one that is left out, or of a kind that ATIF does not know, is named in words."""
+        path = image.url or self._written(image)
+        kind = image.media_type if image.media_type in _KINDS else _kind_of(path or "")
+        if path and kind:
+            return {"type": "image", "source": {"media_type": kind, "path": path}}
+        self.dropped["images, for which no directory was given"] += path is None
+        return {"type": "text", "text": f"[image: {path or image.media_type or 'of an unknown kind'}]"}
+
+    def _written(self, image: Image) -> str | None:
+        content = image.content()
+        if self.directory is None or content is None:
+            return None
+        name = f"{hashlib.sha256(content).hexdigest()[:20]}.{_KINDS.get(image.media_type or '', 'bin')}"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / name).write_bytes(content)
+        return f"{self.directory.name}/{name}"
+
+
+def _kind_of(path: str) -> str | None:
+    """The kind of an image by the end of its address."""
+    end = path.partition("?")[0].rpartition(".")[2].lower()
+    return next((kind for kind, ending in _KINDS.items() if end in {ending, kind.removeprefix("image/")}), None)
+
+
+@dataclass(slots=True)
+class Steps:
+    """Writes the steps of conversations, one behind the other. `at` finds the step of a turn."""
+
+    images: Images
+    told: Mapping[Turn, Sequence[AgentStep]]
+    steps: list[dict[str, Payload]] = field(default_factory=list)
+    at: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
+    _open: dict[str, dict[str, Payload]] = field(default_factory=dict)
+
+    def add(self, conversation: Conversation) -> None:
+        """Write a conversation's steps behind those that are there."""
+        self._open = {}
+        for said in conversation.lines:
+            if said.message.role == "tool":
+                self._observe(said)
+            elif said.message.role == "assistant":
+                self._agent(said)
+            else:
+                source = "system" if said.message.role in {"system", "developer"} else "user"
+                self._step(said, source, {"message": self.images.content(said.message)})
+        for turn in conversation.turns:
+            self._tell(turn)
+
+    def _step(self, said: Said, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
+        step = {
+            "step_id": len(self.steps) + 1,
+            "timestamp": said.turn.interaction.timestamp,
+            "source": source,
+            **members,
+            **known(is_copied_context=said.copied or None),
+        }
+        self.steps.append(step)
+        return step
+
+    def _agent(self, said: Said) -> None:
+        """Write what the model said, or what it is made to have said."""
+        message = said.message
+        calls = [_call(call) for call in message.tool_calls]
+        members = {"message": self.images.content(message)}
+        members |= known(reasoning_content=message.reasoning, tool_calls=calls or None)
+        if said.answer:
+            told = self.told.get(said.turn, ())
+            step = self._step(said, "agent", _about(said.turn) | members | _of_call(said.turn, told))
+            self.at[said.turn] = step
+        else:
+            step = self._step(said, "agent", members) | {"is_copied_context": True}
+            self.steps[-1] = step
+        self._open.update((call.call_id, step) for call in message.tool_calls)
+
+    def _observe(self, said: Said) -> None:
+        """Write a tool's answer into the step that called it; one that nobody called for is a step of its own."""
+        message = said.message
+        step = self._open.get(message.call_id or "")
+        result = {"content": self.images.content(message)}
+        if step is None:
+            extra = known(tool_call_id=message.call_id, tool_name=message.name)
+            self._step(said, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
+            return
+        failed = message.extra.get("is_error")
+        extra = {"extra": {"success": not failed}} if isinstance(failed, bool) else {}
+        _results(step).append({"source_call_id": message.call_id, **result, **extra})
+
+    def _tell(self, turn: Turn) -> None:
+        """Add what the steps tell of the results of a turn's calls."""
+        step = self.at[turn]
+        called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
+        told = [(result, one.derived) for one in self.told.get(turn, ()) for result in one.tool_results]
+        for result, derived in told:
+            found = [one for one in _known_results(step) if one.get("source_call_id") == result.call_id]
+            if not found:
+                members = {"source_call_id": result.call_id} if result.call_id in called else {}
+                found = [members | {"content": result_text(result)}]
+                _results(step).extend(found)
+            extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
+            if extra:
+                found[0]["extra"] = extra
+
+
+def _results(step: dict[str, Payload]) -> list[Payload]:
+    results: list[Payload] = step.setdefault("observation", {"results": []})["results"]
+    return results
+
+
+def _known_results(step: dict[str, Payload]) -> list[Payload]:
+    results: list[Payload] = step.get("observation", {}).get("results", [])
+    return results
+
+
+def _extra_of(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
+    value = None if derived or isinstance(result.result, str) else result.result
+    return known(success=result.success, error=None if result.error == content else result.error, result=value)
+
+
+def _call(call: ToolCall) -> dict[str, Payload]:
+    extra = {**call.extra, **known(call_id_made_up=call.call_id_made_up or None)}
+    members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
+    return members | ({"extra": extra} if extra else {})
+
+
+def _about(turn: Turn) -> dict[str, Payload]:
+    one, parameters = turn.interaction, turn.parameters
+    response = one.response
+    reasoning = parameters.get("reasoning")
+    effort = parameters.get("reasoning_effort") or (reasoning.get("effort") if isinstance(reasoning, dict) else None)
+    return known(
+        model_name=(response.model if response else None) or one.model,
+        reasoning_effort=effort if isinstance(effort, str | float) else None,
+    )
+
+
+def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
+    """What ATIF has members for of a call, and all the rest of it."""
+    one = turn.interaction
+    made = one.response is not None or one.api is not None
+    return known(metrics=metrics_of_call(one) or None, llm_call_count=1 if made else None) | {
+        "extra": _extra_of_call(turn) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
+    }
+
+
+def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
+    """Give a call's tokens, its cost where the provider stated one, and what was recorded for training."""
+    counts, tokens = counts_of(one), tokens_of(one)
+    usage = one.response.usage if one.response else None
+    return known(
+        prompt_tokens=counts and counts.prompt,
+        completion_tokens=counts and counts.completion,
+        cached_tokens=counts and counts.cache_read,
+        cost_usd=usage and usage.cost,
+        prompt_token_ids=tokens.prompt_ids,
+        completion_token_ids=tokens.completion_ids,
+        logprobs=tokens.logprobs,
+        extra={"usage": stated} if usage and (stated := usage.to_document()) else None,
+    )
+
+
+def _extra_of_call(turn: Turn) -> dict[str, Payload]:
+    one = turn.interaction
+    response = one.response
+    others = [choice.to_document() for choice in response.choices[1:]] if response else []
+    return known(
+        interaction_id=one.interaction_id,
+        step_number=one.step_number,
+        provider=one.provider,
+        api=one.api,
+        model_asked_for=one.model,
+        response_id=response.id if response else None,
+        finish_reason=response.finish_reason if response else None,
+        other_choices=others or None,
+        response_extra=(response.extra or None) if response else None,
+        parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
+        duration_seconds=one.duration_seconds,
+        time_to_first_token_seconds=one.time_to_first_token_seconds,
+        stream=one.stream or None,
+        complete=None if one.complete else False,
+        ended_by=one.ended_by,
+        error=one.error.to_document() if one.error else None,
+        attempts=[attempt.to_document() for attempt in one.attempts] if len(one.attempts) > 1 else None,
+    )
+
+
+def _told(step: AgentStep) -> dict[str, Payload]:
+    """What an agent recorded of its own step, beyond what its call says."""
+    return known(
+        step_number=step.step_number,
+        timestamp=step.timestamp,
+        state=step.state,
+        reflection=step.reflection,
+        error=step.error,
+        **step.extra,
+    )

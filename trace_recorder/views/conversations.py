@@ -1,0 +1,166 @@
+"""Conversations: the turns of a run as lines that are read from top to bottom, for formats that are written so.
+
+A turn that extends the newest answer of a conversation goes on with it, and adds only what was not said before; a
+call that failed is part of it, and so is the next attempt. A prompt that rewrites what its agent had, or forks it,
+begins a new conversation that *continues* the agent's; what was said before is *copied* there. One that has nothing
+in common with what its agent said before stands *apart*. Each agent has conversations of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trace_recorder.conversation import Message, Tool
+from trace_recorder.trajectory import AgentStep, Trajectory
+from trace_recorder.views.functions import result_text
+from trace_recorder.views.turns import Turn, turns_of, utterances
+
+Kind = Literal["first", "continues", "apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message in its place. `turn` is the one whose prompt it came with; `answer` is whether the model said it."""
+
+    message: Message
+    turn: Turn
+    answer: bool = False
+    copied: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """Messages that were said one after another. `after` is the turn of the run that came before its first."""
+
+    agent: str | None
+    kind: Kind
+    after: Turn | None
+    lines: list[Said] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    _newest: Turn | None = None
+    _waiting: list[bytes] = field(default_factory=list)
+
+    def goes_on(self, turn: Turn) -> bool:
+        """Whether a turn goes on with this conversation.
+
+        It does from the newest answer, or from the beginning where there is none yet; a turn whose prompt is not known
+        is taken to.
+        """
+        return self._newest is turn.before or not turn.size
+
+    def add(self, turn: Turn, heard: set[bytes]) -> None:
+        """Take a turn that goes on here, or with which this begins.
+
+        `heard` is what its agent has said and heard in all conversations, to which what is new is added.
+        """
+        if self._newest is not None and turn.choice:
+            self._went_on_with(turn.choice)
+        begins = not self.turns
+        messages = turn.messages() if begins else turn.interaction.input_messages[turn.kept :]
+        self._say(turn, messages, heard if begins else set())
+        self.lines.append(Said(turn.answer(), turn, answer=True))
+        self.turns.append(turn)
+        if turn.answered:
+            self._newest, self._waiting = turn, []
+        heard.update(said for _, _, said in utterances([*messages, turn.answer()]))
+
+    def _say(self, turn: Turn, messages: Sequence[Message], heard: set[bytes]) -> None:
+        """Write what is new: what calls that got no answer have brought already is passed over."""
+        spans = [*utterances(messages)]
+        said = [said for _, _, said in spans]
+        same = next((n for n, (a, b) in enumerate(zip(said, self._waiting, strict=False)) if a != b), None)
+        shown = min(len(said), len(self._waiting)) if same is None else same
+        begin = spans[shown - 1][1] if shown else 0
+        copied = {place for first, last, one in spans if one in heard for place in range(first, last)}
+        for place, message in enumerate(messages[begin:], start=begin):
+            self.lines.append(Said(message, turn, copied=place in copied))
+        self._waiting = said
+
+    def _went_on_with(self, choice: int) -> None:
+        """Put another of the newest turn's answers in place of its first: it is the one that was taken."""
+        for place in range(len(self.lines) - 1, -1, -1):
+            line = self.lines[place]
+            if line.answer and line.turn is self._newest:
+                self.lines[place] = Said(line.turn.answer(choice), line.turn, answer=True)
+                return
+
+    def tools(self) -> list[Tool]:
+        """The tools that were offered in it, by name; of those with one name the last declaration counts."""
+        return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
+
+
+def conversations_of(trajectory: Trajectory) -> list[Conversation]:
+    """Give the conversations of a run, in the order in which they began."""
+    return conversations(turns_of(trajectory))
+
+
+def conversations(turns: Sequence[Turn]) -> list[Conversation]:
+    """Give the conversations that turns make."""
+    found: list[Conversation] = []
+    known: dict[str | None, set[bytes]] = {}
+    before: Turn | None = None
+    for turn in turns:
+        agent = turn.interaction.agent
+        own = [one for one in found if one.agent == agent]
+        heard = known.setdefault(agent, set())
+        conversation = next((one for one in reversed(own) if one.goes_on(turn)), None)
+        if conversation is None:
+            conversation = Conversation(agent, _kind(turn, heard) if own else "first", before)
+            found.append(conversation)
+        conversation.add(turn, heard)
+        before = turn
+    return found
+
+
+def _kind(turn: Turn, heard: set[bytes]) -> Kind:
+    """Whether a conversation that a turn begins continues what its agent said and heard before."""
+    said = {said for _, _, said in utterances(turn.interaction.input_messages)}
+    return "continues" if turn.before or said & heard else "apart"
+
+
+def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> dict[Turn, list[AgentStep]]:
+    """Give the steps of each turn: those that derive from it, and those that the agent recorded of it."""
+    by_id = {turn.interaction.interaction_id: turn for turn in turns}
+    by_response = _by_response(turns)
+    found: dict[Turn, list[AgentStep]] = {}
+    for number, step in enumerate(trajectory.agent_steps, start=1):
+        response = step.llm_response.id if step.llm_response else None
+        named = step.interaction.interaction_id if step.interaction else f"step_{number}"
+        turn = by_id.get(named) or by_response.get(response or "") or _that_asked(step, turns)
+        if turn is not None:
+            found.setdefault(turn, []).append(step)
+    return found
+
+
+def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[Said]:
+    """Give a conversation's lines, and behind an answer the results of its calls that no line brings, but a step."""
+    brought = {said.message.call_id for said in conversation.lines if said.message.role == "tool"}
+    for said in conversation.lines:
+        yield said
+        results = [result for step in told.get(said.turn, ()) for result in step.tool_results] if said.answer else []
+        for result in results:
+            if result.call_id not in brought:
+                extra = {"is_error": True} if result.success is False else {}
+                message = Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
+                yield Said(message, said.turn)
+
+
+def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:
+    """Turns by the id of their response, where it is one turn's alone: servers on one's own machine repeat them."""
+    ids = [one.response.id for turn in turns if (one := turn.interaction).response and one.response.id]
+    alone = {identity for identity in ids if ids.count(identity) == 1}
+    return {
+        one.response.id: turn
+        for turn in turns
+        if (one := turn.interaction).response and one.response.id and one.response.id in alone
+    }
+
+
+def _that_asked(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
+    """The newest turn before a step that asked for one of its tool calls."""
+    called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
+    asked = [turn for turn in turns if called & {call.call_id for call in turn.answer().tool_calls}]
+    earlier = [turn for turn in asked if turn.interaction.timestamp <= step.timestamp]
+    return next(reversed(earlier or asked), None)

@@ -1,0 +1,171 @@
+"""The events of a run as Invariant has them: messages in the order of time, each told once.
+
+A message stands where it was first sent or said, whoever of several agents it belongs to; so a history that was
+rewritten, or shared by several calls, is not told twice. Tool messages carry both `tool_call_id` and `id`, as the
+format's readers differ; an id that comes again within a run is made unique.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.answers import AnsweredTurn, answered_turns, news_of
+from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
+from trace_recorder.views.turns import Turn, answer_of, utterances
+
+_ROLES = {"developer": "system"}
+
+
+@dataclass(slots=True)
+class Events:
+    """The messages of a run; `answers` is at which of them the model spoke in each step.
+
+    `told` counts what was told of each agent, by digest. `names` are the ids under which calls were told.
+    """
+
+    messages: list[dict[str, Payload]] = field(default_factory=list)
+    answers: dict[int, int] = field(default_factory=dict)
+    told: dict[str | None, Counter[bytes]] = field(default_factory=lambda: defaultdict(Counter))
+    names: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Events:
+        """Gather the events of a run."""
+        events = cls()
+        followed: set[Turn] = set()
+        for one in answered_turns(trajectory):
+            before = one.turn.before
+            events.hear(one.turn, next_one=before is not None and before not in followed)
+            if before is not None:
+                followed.add(before)
+            if one.turn.answered:
+                events.answer(one)
+        return events
+
+    def hear(self, turn: Turn, *, next_one: bool) -> None:
+        """Tell what a request says and no earlier one did.
+
+        Where it is the next one after another, that is all that it adds; else what was not told of this agent.
+        """
+        agent = turn.interaction.agent
+        messages = news_of(turn) if next_one else turn.messages()
+        before: Counter[bytes] = Counter() if next_one else self.told[agent].copy()
+        for begin, end, digest in utterances(messages):
+            if before[digest]:
+                before[digest] -= 1
+                continue
+            self.told[agent][digest] += 1
+            for message in messages[begin:end]:
+                self._tell(message, agent)
+
+    def answer(self, one: AnsweredTurn) -> None:
+        """Tell what the model said, and what its tools returned, where no request shows that."""
+        agent, message = one.interaction.agent, answer_of(one.response)
+        if one.step is not None:
+            self.answers.setdefault(one.step.step_number, len(self.messages))
+        self._tell(message, agent, **_about(one))
+        self.told[agent].update(digest for _, _, digest in utterances([message]))
+        for result in one.results:
+            self.results[self.names.get((agent, result.call_id), result.call_id)] = result
+        shown = {shown.call_id for shown in one.shown}
+        for tool in one.shown_by_tools():
+            if tool.call_id not in shown:
+                self._tell(tool, agent, shown_to_model=False)
+
+    def _tell(self, message: Message, agent: str | None, **about: Payload) -> None:
+        content, lost = _content(message)
+        metadata = known(agent=agent, **about, **_besides(message), parts=lost or None)
+        event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
+        if message.tool_calls:
+            event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]
+        if message.role == "tool" and message.call_id:
+            name = self.names.get((agent, message.call_id), message.call_id)
+            event |= {"tool_call_id": name, "id": name}
+            result = self.results.get(name)
+            if result is not None and result.result not in (None, content):
+                metadata["result"] = result.result
+        self.messages.append({**event, "metadata": metadata})
+
+    def _call(self, call: ToolCall, agent: str | None) -> dict[str, Payload]:
+        name, number = call.call_id, 1
+        while name in self.taken:
+            number += 1
+            name = f"{call.call_id}#{number}"
+        self.taken.add(name)
+        self.names[agent, call.call_id] = name
+        arguments = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+        metadata = known(extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}} | (
+            {"metadata": metadata} if metadata else {}
+        )
+
+
+def _about(one: AnsweredTurn) -> dict[str, Payload]:
+    call, response = one.interaction, one.response
+    others = [choice for number, choice in enumerate(response.choices) if number != one.choice]
+    return known(
+        interaction_id=call.interaction_id,
+        timestamp=call.timestamp,
+        step_number=one.step.step_number if one.step else None,
+        model=response.model or call.model,
+        finish_reason=response.finish_reason,
+        usage=response.usage.to_document() if response.usage else None,
+        duration_seconds=call.duration_seconds,
+        complete=None if call.complete else False,
+        other_answers=[choice.to_document() for choice in others] or None,
+    )
+
+
+def _besides(message: Message) -> dict[str, Payload]:
+    """What a message says that is not its content."""
+    extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
+    return {
+        "reasoning": message.reasoning,
+        "name": message.name,
+        "original_role": message.role if message.role in _ROLES else None,
+        "is_error": message.extra.get("is_error"),
+        "extra": extra or None,
+    }
+
+
+def _content(message: Message) -> tuple[Payload, list[Payload]]:
+    """A message's content, and the parts that have no place in it, which are named there by a text."""
+    parts = parts_of(message)
+    if not parts:
+        return (None if message.tool_calls else ""), []
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text, []
+    return [_chunk(part) for part in parts], [_raw(part) for part in parts if not _has_place(part)]
+
+
+def _has_place(part: Part) -> bool:
+    """Texts have one, and images that are here: the Explorer shows data URIs alone."""
+    return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
+
+
+def _chunk(part: Part) -> dict[str, Payload]:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image(url=None):
+            return {"type": "image_url", "image_url": {"url": part.address}}
+        case Image(url=url):
+            return {"type": "text", "text": f"[image: {url}]"}
+        case Other(raw):
+            kind = raw.get("type") if isinstance(raw, dict) else None
+            return {"type": "text", "text": f"[{kind or 'a part that is neither text nor image'}]"}
+
+
+def _raw(part: Part) -> Payload:
+    match part:
+        case Other(raw):
+            return raw
+        case Image():
+            return {"type": "image_url", "image_url": {"url": part.address}}
+        case Text(text):
+            return text

@@ -1,0 +1,159 @@
+"""What a message's content is made of: texts, images, and parts that are neither, whichever dialect it came in.
+
+Every view that has a place for images asks here. Nothing is lost: what is not known to be a text or an image is given
+as it is. Whether a format has a place for it is the view's to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trace_recorder.conversation import Message, Payload
+
+_DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
+_SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
+"""How base64 texts of images begin; Ollama does not say what its images are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A part that is text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A part that is an image: its bytes in base64, or where it is."""
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is; of an image that is here, a data URI."""
+        return self.url or f"data:{self.media_type or 'application/octet-stream'};base64,{self.data or ''}"
+
+    def content(self) -> bytes | None:
+        """Its bytes; None where they are not here, or are no base64."""
+        try:
+            return None if self.data is None else base64.b64decode(self.data)
+        except (binascii.Error, ValueError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Any other part, as it was sent."""
+
+    raw: Payload
+
+
+Part = Text | Image | Other
+
+
+def parts_of(message: Message) -> list[Part]:
+    """Give the parts of a message's content, in order; the images that Ollama has beside the text come last."""
+    content = message.content
+    listed = [] if content is None else content if isinstance(content, list) else [content]
+    parts = [_part(part) for part in listed]
+    images = message.extra.get("images") if isinstance(message.extra, dict) else None
+    return parts + [_of_base64(one) for one in (images if isinstance(images, list) else ()) if isinstance(one, str)]
+
+
+def text_of(message: Message) -> str:
+    """Give what a message says as one text."""
+    return "".join(part.text for part in parts_of(message) if isinstance(part, Text))
+
+
+def lines_of(message: Message) -> str:
+    """Give what a message says, each of its texts on a line of its own: so are a tool's answers shown."""
+    return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
+
+
+def others_of(message: Message) -> Iterator[Part]:
+    """Give the parts of a message that are no text."""
+    return (part for part in parts_of(message) if not isinstance(part, Text))
+
+
+def _part(part: Payload) -> Part:
+    if isinstance(part, str):
+        return Text(part)
+    if not isinstance(part, dict):
+        return Other(part)
+    if isinstance(part.get("text"), str) and part.get("type", "text") in {"text", "input_text", "output_text"}:
+        return Text(part["text"])
+    return _image(part) or Other(part)
+
+
+def _image(part: dict[str, Payload]) -> Image | None:
+    """Read an image as OpenAI, Anthropic and Google have it; None where it is none."""
+    kind = part.get("type")
+    if kind in {"image_url", "input_image"}:
+        held = part.get("image_url")
+        address = held.get("url") if isinstance(held, dict) else held
+        return _of_address(address) if isinstance(address, str) else None
+    if kind == "image":
+        source = part.get("source") if isinstance(part.get("source"), dict) else part
+        return _of_source(source)
+    for name in ("inlineData", "inline_data", "fileData", "file_data"):
+        if isinstance(part.get(name), dict):
+            return _of_source(part[name])
+    return None
+
+
+def _of_source(source: Payload) -> Image | None:
+    """Read an image's source: what kind, and its bytes or its address, under any of their names."""
+    kinds = (source.get(name) for name in ("media_type", "mimeType", "mime_type"))
+    kind = next((one for one in kinds if isinstance(one, str)), None)
+    addresses = (source.get(name) for name in ("url", "uri", "fileUri", "file_uri", "path"))
+    url = next((one for one in addresses if isinstance(one, str)), None)
+    data = source.get("data")
+    if kind is not None and not kind.startswith("image/"):
+        return None
+    if isinstance(data, str):
+        return Image(kind or _guessed(data), data)
+    return _of_address(url, kind) if url else None
+
+
+def _of_address(address: str, kind: str | None = None) -> Image:
+    found = _DATA_URI.match(address)
+    if found and "base64" in (found[2] or ""):
+        return Image(found[1] or kind, address[found.end() :])
+    return Image(kind, url=address)
+
+
+def _of_base64(data: str) -> Part:
+    return Image(_guessed(data), data)
+
+
+def _guessed(data: str) -> str | None:
+    return next((kind for begin, kind in _SIGNATURES if data.startswith(begin)), None)
+
+
+def described(part: Part, limit: int) -> tuple[str, bool]:
+    """Write a part that is no text as JSON; return it, and whether strings in it were longer than `limit` and cut."""
+    raw = (
+        part.raw
+        if isinstance(part, Other)
+        else {"type": "image", "url": part.address}
+        if isinstance(part, Image)
+        else ""
+    )
+    cut: list[int] = []
+
+    def short(value: Payload) -> Payload:
+        if isinstance(value, str) and len(value) > limit:
+            cut.append(len(value))
+            return f"{value[:80]}... ({len(value) - 80} more characters)"
+        if isinstance(value, dict):
+            return {name: short(inner) for name, inner in value.items()}
+        return [short(inner) for inner in value] if isinstance(value, list) else value
+
+    return json.dumps(short(raw), ensure_ascii=False), bool(cut)

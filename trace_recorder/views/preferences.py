@@ -1,0 +1,82 @@
+"""Preference pairs from scored runs of one task: what the better run did is chosen, what the worse did is rejected.
+
+Runs are held against each other where the model was asked the very same thing: the same messages and tools at the
+beginning. Of each such group the best run is paired with every one that is worse. A run whose history was rewritten
+cannot be one answer to one prompt, and is left out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.branches import Branch, branches_of
+from trace_recorder.views.trl import Row, messages_of, rewards_of, tools_of
+
+Score = Callable[[Trajectory], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A run as the answer to its first prompt."""
+
+    score: float
+    answer: list[Row]
+    trajectory_id: str | None
+
+
+def preference_pairs(
+    trajectories: Iterable[Trajectory], reward: str | Score, *, dropped: Counter[str] | None = None
+) -> Iterator[Row]:
+    """Give pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
+
+    `reward` is the name of a reward that the runs have, or a function that scores one; a run without is left out.
+    """
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    groups: dict[str, tuple[Row, list[_Scored]]] = {}
+    for trajectory in trajectories:
+        score = rewards_of(trajectory).get(reward) if isinstance(reward, str) else reward(trajectory)
+        branch = _only_branch(trajectory)
+        if score is None or branch is None:
+            counter["runs without the reward" if score is None else "runs that are no one answer to one prompt"] += 1
+            continue
+        asked, answer = _cut(branch, counter)
+        group = groups.setdefault(json.dumps(asked, sort_keys=True), (asked, []))
+        group[1].append(_Scored(score, answer, trajectory.trajectory_id))
+    for asked, runs in groups.values():
+        yield from _pairs(asked, runs)
+
+
+def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
+    best = max(runs, key=lambda run: run.score)
+    for worse in runs:
+        if worse.score < best.score:
+            yield {
+                **asked,
+                "chosen": best.answer,
+                "rejected": worse.answer,
+                "chosen_score": best.score,
+                "rejected_score": worse.score,
+                "chosen_id": best.trajectory_id,
+                "rejected_id": worse.trajectory_id,
+            }
+
+
+def _only_branch(trajectory: Trajectory) -> Branch | None:
+    """The branch of the agent that the run began with, where it has one alone."""
+    found = branches_of(trajectory)
+    if not found:
+        return None
+    first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
+    own = [one for one in found if one.leaf.interaction.agent == first.leaf.interaction.agent]
+    return first if len(own) == 1 else None
+
+
+def _cut(branch: Branch, dropped: Counter[str]) -> tuple[Row, list[Row]]:
+    lines = branch.lines()
+    first = next(place for place, line in enumerate(lines) if line.turn)
+    messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
+    return {"prompt": messages[:first], "tools": tools}, messages[first:]

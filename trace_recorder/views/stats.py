@@ -1,0 +1,195 @@
+"""Figures over runs: tokens, cache, tools, failures, retries, time and cost, as a whole and model by model.
+
+`Stats` takes one run after another and keeps only sums, so that there may be any number of them. What no provider
+stated is left out of the sums, and how many calls that concerns is said. Time is that of the clock: models and tools
+that work at once are counted once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trace_recorder.conversation import Payload, known
+from trace_recorder.trajectory import LLMInteraction, Trajectory
+from trace_recorder.views.cost import Costs, Price
+from trace_recorder.views.tokens import counts_of
+
+Span = tuple[float, float]
+_COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")
+
+
+@dataclass(slots=True)
+class Calls:
+    """Sums over calls: of all, or of one model's."""
+
+    price: Price | None = None
+    counted: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
+    cacheable: int = 0
+    seconds: float = 0.0
+    first_token_seconds: float = 0.0
+    costs: Costs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.costs = Costs(_price=self.price)
+
+    def add(self, one: LLMInteraction) -> None:
+        """Take a call."""
+        self.counted["calls"] += 1
+        self.counted["failed"] += one.error is not None
+        self.counted["incomplete"] += not one.complete and one.error is None
+        self.counted["attempts"] += max(1, len(one.attempts))
+        self.counted["retries"] += max(0, len(one.attempts) - 1)
+        self.seconds += one.duration_seconds or 0.0
+        if one.time_to_first_token_seconds is not None:
+            self.counted["streamed"] += 1
+            self.first_token_seconds += one.time_to_first_token_seconds
+        self._count(one)
+        self.costs.add(one)
+
+    def _count(self, one: LLMInteraction) -> None:
+        counts = counts_of(one)
+        if counts is None or counts.prompt is None:
+            self.counted["without_tokens"] += 1
+        for name in _COUNTS if counts else ():
+            count = getattr(counts, name)
+            if count is not None:
+                self.tokens[name] += count
+                self.counted[f"with_{name}"] += 1
+        if counts and counts.cache_read is not None:
+            self.cacheable += counts.prompt or 0
+
+    def to_json(self) -> dict[str, Payload]:
+        """Give the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
+        tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[f"with_{name}"]}
+        rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
+        first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
+        return {
+            **{name: self.counted[name] for name in ("calls", "failed", "incomplete", "attempts", "retries")},
+            "tokens": tokens | known(cache_hit_rate=rate, calls_without=self.counted["without_tokens"] or None),
+            "seconds": round(self.seconds, 6),
+            **known(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
+            "cost": self.costs.to_json(),
+        }
+
+
+@dataclass(slots=True)
+class Stats:
+    """Figures over the runs that were added. `price` stands in for the table of genai-prices."""
+
+    price: Price | None = None
+    runs: Counter[str] = field(default_factory=Counter)
+    every: Calls = field(init=False)
+    models: dict[tuple[str, str], Calls] = field(default_factory=dict)
+    tools: dict[str, Counter[str]] = field(default_factory=dict)
+    time: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.every = Calls(self.price)
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Take a run."""
+        self.runs["runs"] += 1
+        self.runs[trajectory.status] += 1
+        self.runs["succeeded"] += trajectory.success is True
+        self.runs["not_succeeded"] += trajectory.success is False
+        self.runs["steps"] += len(trajectory.agent_steps)
+        for one in trajectory.llm_interactions:
+            self.every.add(one)
+            served = one.provider or "unknown", one.model or (one.response.model if one.response else None) or "unknown"
+            self.models.setdefault(served, Calls(self.price)).add(one)
+        self._add_tools(trajectory)
+        for name, seconds in time_of(trajectory).items():
+            self.time[name] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
+
+    def _add_tools(self, trajectory: Trajectory) -> None:
+        for step in trajectory.agent_steps:
+            results = {result.call_id: result for result in step.tool_results}
+            names = {call.call_id: call.name for call in step.tool_calls}
+            for call in step.tool_calls:
+                self._tool(call.name)["calls"] += 1
+                self._tool(call.name)["unanswered"] += call.call_id not in results
+            for result in step.tool_results:
+                tool = self._tool(names.get(result.call_id) or result.name or "unknown")
+                tool["calls"] += result.call_id not in names
+                tool["failed"] += result.success is False
+                tool["outcome_unknown"] += result.success is None
+
+    def _tool(self, name: str) -> Counter[str]:
+        return self.tools.setdefault(name, Counter())
+
+    def to_json(self) -> dict[str, Payload]:
+        """Give all figures. Models and tools stand in the order of how often they were called."""
+        by_calls = sorted(self.models.items(), key=lambda pair: (-pair[1].counted["calls"], pair[0]))
+        tools = sorted(self.tools.items(), key=lambda pair: (-pair[1]["calls"], pair[0]))
+        counted = ("calls", "failed", "unanswered", "outcome_unknown")
+        return {
+            "runs": dict(self.runs),
+            "llm": self.every.to_json(),
+            "models": [{"provider": of[0], "model": of[1], **calls.to_json()} for of, calls in by_calls],
+            "tools": [{"name": name} | {key: tool[key] for key in counted} for name, tool in tools],
+            "seconds": {name: round(seconds, 6) for name, seconds in self.time.items()},
+        }
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def time_of(trajectory: Trajectory) -> dict[str, float]:
+    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where it has
+    no calls, and nothing where not even that is known.
+
+    Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
+    off; what the agent did itself in that time is part of it, for nothing tells it apart.
+    """
+    calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
+    llm = _joined((begin, begin + (one.duration_seconds or 0.0)) for one, begin in calls)
+    tool = _joined(_tool_spans(calls))
+    begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
+    total = trajectory.execution_time
+    if total is None and begin is not None:
+        last = max([end or begin, *(finish for _, finish in llm)])
+        total = last - begin
+    if total is None:
+        return {}
+    if not calls:
+        return {"total": total}
+    of_llm = _length(llm)
+    of_tools = _length(_joined([*llm, *tool])) - of_llm
+    return {"total": total, "llm": of_llm, "tool": of_tools, "idle": max(0.0, total - of_llm - of_tools)}
+
+
+def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
+    spans = []
+    for place, (one, begin) in enumerate(calls):
+        if one.response is None or not one.response.tool_calls:
+            continue
+        answered = begin + (one.duration_seconds or 0.0)
+        following = [start for other, start in calls[place + 1 :] if other.agent == one.agent and start >= answered]
+        spans += [(answered, following[0])] if following else []
+    return spans
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Put spans together that overlap."""
+    joined: list[Span] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _length(spans: Iterable[Span]) -> float:
+    return sum(end - begin for begin, end in spans)
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(timestamp or "").timestamp()
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,98 @@
+"""Trae Agent's own document: the members that it writes, in its order, and no others.
+
+Our document has all of these already, and more beside them; this is for readers that refuse what they do not know.
+What was added, from attempts to rewards, is left out. `input_messages` is all that the model saw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from trace_recorder.conversation import Payload
+from trace_recorder.trajectory import Trajectory
+
+_ROOT = (
+    *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps"),
+    *("success", "final_result", "execution_time"),
+)
+_INTERACTION = ("timestamp", "provider", "model", "input_messages", "response", "tools_available")
+_RESPONSE = ("content", "model", "finish_reason", "usage", "tool_calls")
+_USAGE = (
+    *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    "reasoning_tokens",
+)
+_STEP = (
+    *("step_number", "timestamp", "state", "llm_messages", "llm_response", "tool_calls", "tool_results"),
+    *("reflection", "error"),
+)
+_CALL = ("call_id", "name", "arguments")
+_RESULT = ("call_id", "success", "result", "error", "name")
+
+
+def to_trae(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> dict[str, Payload]:
+    """Give a run as the document that Trae Agent itself would have written, timestamps apart, which have an offset."""
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    document = trajectory.to_document()
+    kept = _only(document, _ROOT)
+    kept["llm_interactions"] = [_interaction(one, counter) for one in document["llm_interactions"]]
+    kept["agent_steps"] = [_step(step) for step in document["agent_steps"]]
+    counter["rewards"] += len(document["rewards"])
+    counter["annotations"] += len(document["annotations"])
+    return kept
+
+
+def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Payload]:
+    return {name: members.get(name) for name in names}
+
+
+def _interaction(one: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
+    dropped["errors of calls"] += one.get("error") is not None
+    dropped["failed attempts"] += max(0, len(one.get("attempts") or ()) - 1)
+    kept = _only(one, _INTERACTION)
+    kept["input_messages"] = [written for message in one.get("input_messages") or () for written in _messages(message)]
+    kept["response"] = _response(one["response"], dropped) if one["response"] else {}
+    return kept
+
+
+def _response(response: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
+    dropped["thoughts"] += response.get("reasoning") is not None
+    kept = _only(response, _RESPONSE) | {"content": _text(response.get("content"))}
+    usage = response.get("usage")
+    if usage:
+        kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
+    else:
+        del kept["usage"]
+    kept["tool_calls"] = [_only(call, _CALL) for call in response.get("tool_calls") or ()] or None
+    return kept
+
+
+def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
+    """A message as Trae has it, with one tool call or one result; of several calls, each is a message of its own."""
+    kept = {"role": message.get("role"), "content": _text(message.get("content"))}
+    if message.get("tool_result"):
+        yield kept | {"tool_result": _only(message["tool_result"], _RESULT)}
+    elif message.get("role") == "tool":
+        result = {"call_id": message.get("call_id") or "", "success": True, "result": kept["content"], "error": None}
+        yield {"role": "user", "content": None, "tool_result": result | {"name": message.get("name")}}
+    else:
+        calls = message.get("tool_calls") or ([message["tool_call"]] if message.get("tool_call") else [])
+        yield kept | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
+        for call in calls[1:]:
+            yield {"role": message.get("role"), "content": None, "tool_call": _only(call, _CALL)}
+
+
+def _text(content: Payload) -> Payload:
+    """A content as Trae has it, a text or a list of parts; what is neither, as JSON."""
+    return content if content is None or isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
+
+
+def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
+    kept = _only(step, _STEP)
+    if step.get("llm_response"):
+        kept["llm_response"] = _response(step["llm_response"], Counter())
+    kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
+    kept["tool_calls"] = [_only(call, _CALL) for call in step.get("tool_calls") or ()] or None
+    kept["tool_results"] = [_only(result, _RESULT) for result in step.get("tool_results") or ()] or None
+    return kept | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
