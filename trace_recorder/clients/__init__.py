@@ -11,6 +11,7 @@ from trace_recorder.clients.ollama import OllamaClient
 from trace_recorder.clients.openai import OpenAIClient, OpenAICompatibleClient
 from trace_recorder.clients.openrouter import OpenRouterClient
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream
+from trace_recorder.conversation import LLMResponse, Message, ToolCall, ToolResult
 
 __all__ = [
     "AnthropicClient",
@@ -20,6 +21,8 @@ __all__ = [
     "DoubaoClient",
     "Finished",
     "GoogleClient",
+    "LLMResponse",
+    "Message",
     "OllamaClient",
     "OpenAIClient",
     "OpenAICompatibleClient",
@@ -27,6 +30,8 @@ __all__ = [
     "ReasoningDelta",
     "ResponseStream",
     "TextDelta",
+    "ToolCall",
     "ToolCallDelta",
+    "ToolResult",
     "create_client",
 ]

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
 
 from trace_recorder.clients.dialect import Dialect, JsonObject
 from trace_recorder.clients.messages import Given, count_made_up, shared
@@ -41,7 +42,7 @@ class Asked:
 
 
 class Client:
-    """A thin client of one provider; see `docs/clients.md`.
+    """A thin client of one provider; see `docs/clients.md`. A `with` block, sync or async, closes what it made.
 
     `model` is asked where a call names none. Calls are recorded by `recorder`, else by the current one. A call that
     fails is tried again up to `retries` times, by the table in `retrying.py`. `options` go to the SDK's clients.
@@ -133,6 +134,20 @@ class Client:
         close = getattr(sdk, "aclose", None) or getattr(sdk, "close", None)
         if close is not None:
             await close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
     # ── what a provider's client says ────────────────────────────────────────────────────────────────────────────
 

@@ -18,15 +18,17 @@ from trace_recorder.providers.shape import as_dict
 TURN = "turn"
 _REASONING = ("reasoning", "reasoning_details", "content", "parts")
 """Where readers keep reasoning that has a structure, in the `extra` of a message."""
+_ARGUMENTS = ("input", "args", "arguments")
+"""What the dialects call a call's arguments."""
 _SIGNATURE = "thoughtSignature"
 """Where Google's reader keeps a call's, in the `extra` of the call."""
 
 
 def with_turn(response: LLMResponse, dialect: Dialect, provider: str, body: dict[str, Payload]) -> LLMResponse:
     """Have the turn ride along, where the values alone would not rebuild it."""
-    turn = without_nothing(dialect.turn_of(body))
+    turn = _without_nulls(dialect.turn_of(body))
     rebuilt = dialect.assistant(Message("assistant", response.content, response.tool_calls, extra=response.extra))
-    if turn is None or turn == without_nothing(rebuilt):
+    if turn is None or _without_lists(turn) == _without_lists(_without_nulls(rebuilt)):
         return response
     return replace(response, extra=response.extra | {TURN: {"api": dialect.api, "provider": provider, "said": turn}})
 
@@ -50,13 +52,23 @@ def turn_in(message: Message) -> Payload:
     return as_dict(message.extra.get(TURN)).get("said")
 
 
-def without_nothing(value: Payload) -> Payload:
-    """The value without nulls and empty lists in its objects: as input they say no more than absence."""
+def _without_nulls(value: Payload) -> Payload:
+    """The value without nulls, which answers have and requests do not; arguments of calls stay as they are."""
     if isinstance(value, list):
-        return [without_nothing(each) for each in value]
+        return [_without_nulls(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {name: without_nothing(each) for name, each in value.items() if each is not None and each != []}
+    kept = {name: each for name, each in value.items() if each is not None}
+    return {name: each if name in _ARGUMENTS else _without_nulls(each) for name, each in kept.items()}
+
+
+def _without_lists(value: Payload) -> Payload:
+    """The value without the members that are empty lists, for comparison: they say no more than absence."""
+    if isinstance(value, list):
+        return [_without_lists(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_lists(each) for name, each in value.items() if each != []}
 
 
 def _kept(message: Message, dialect: Dialect, provider: str) -> Message:

@@ -99,15 +99,22 @@ def _response(message: Message, names: dict[str, str], made_up: set[str]) -> Jso
 
 
 def _tools(tools: list[Tool]) -> list[JsonObject]:
-    functions = [named(tool, "parametersJsonSchema") for tool in tools if is_function(tool)]
+    functions = [named(tool, _schema_name(tool)) for tool in tools if is_function(tool)]
     own = [as_dict(tool.raw) for tool in tools if not is_function(tool)]
     return [*([{"functionDeclarations": functions}] if functions else []), *own]
+
+
+def _schema_name(tool: Tool) -> str:
+    """The member for a schema: Google's own form of one, from a recorded declaration, has its types in capitals."""
+    own = (as_text(as_dict(tool.parameters).get("type")) or "").isupper()
+    return "parameters" if own else "parametersJsonSchema"
 
 
 def _turn_of(body: JsonObject) -> Payload:
     candidates = as_list(body.get("candidates"))
     content = as_dict(as_dict(candidates[0]).get("content")) if candidates else {}
-    return {"role": "model", **content} if content.get("parts") else None
+    parts = [part for part in as_list(content.get("parts")) if part != {"text": ""}]  # as streams end; refused as input
+    return {"role": "model", **content, "parts": parts} if parts else None
 
 
 def _body_of(turn: Payload) -> JsonObject:
