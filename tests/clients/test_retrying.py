@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from email.utils import format_datetime
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import anthropic
@@ -14,11 +15,11 @@ import httpx2
 import ollama
 import openai
 import pytest
-import tenacity
 from google.genai import errors
 
 from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, OLLAMA, Answer, Server, plain, serving, stream
 from tests.clients.provider import Provider
+from tests.recording import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import Client, create_client
 from trace_recorder.clients.retrying import LONGEST_ASKED, RETRIED, asked_seconds, is_retried, wait_seconds
@@ -86,6 +87,13 @@ def test_every_row_of_the_table_decides():
     assert {sign: is_retried(error) for sign, error in ERRORS.items()} == {
         sign: retried for sign, (retried, _) in RETRIED.items()
     }
+
+
+def test_the_docs_have_the_table() -> None:
+    """docs/clients.md shows the table as it is."""
+    lines = [f"| {sign} | {'yes' if retried else 'no'} | {why} |" for sign, (retried, why) in RETRIED.items()]
+
+    assert "\n".join(lines) in (ROOT / "docs" / "clients.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -196,9 +204,8 @@ def test_the_last_error_passes_as_it_is(tmp_path):
     assert [attempt.status for attempt in one.attempts] == [429, 429]
 
 
-def test_a_broken_connection_is_tried_again(tmp_path, monkeypatch):
+def test_a_broken_connection_is_tried_again(tmp_path):
     """A connection that is cut before the answer is no answer; the next attempt gives it."""
-    monkeypatch.setattr(tenacity.nap.time, "sleep", lambda _: None)
     cut = Answer([DROP])
     with serving(cut, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openai") as client:
@@ -226,33 +233,40 @@ def test_a_header_of_the_callers_own_stays():
     assert told == [("1", "0"), ("1", "1")]
 
 
-def test_an_error_in_the_body_of_a_200_is_an_error():
+def test_an_error_in_the_body_of_a_200_is_an_error(tmp_path):
     """OpenRouter answers 200 with an error inside: one with a passing code is tried again, another is raised."""
     slow = plain({"error": {"code": 503, "message": "slow"}})
-    with serving(slow, plain(CHAT)) as server, client_at(server, "openrouter") as client:
-        said = client.chat("hello")
+    with serving(slow, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with client_at(server, "openrouter") as client:
+            said = client.chat("hello")
     with serving(plain({"error": {"code": 402, "message": "no money"}})) as server:
         with client_at(server, "openrouter") as client, pytest.raises(AnswerError, match="no money") as raised:
             client.chat("hello")
 
-    assert (said.content, raised.value.status_code) == ("hi", 402)
+    errors_on_file = [one.error is not None for one in load(recorder.trajectory_path).llm_interactions]
+    assert (said.content, raised.value.status_code, errors_on_file) == ("hi", 402, [True, False])
 
 
-OVERLOADED = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n'
-BEGUN = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[],"usage":{}}}\n\n'
-STARTED = b'event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n'
-TEXT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}\n\n'
-STOPPED = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+def events(*listed: dict[str, Any]) -> list[bytes]:
+    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in listed]
 
 
-def test_a_stream_is_tried_again_before_its_first_event(monkeypatch):
+OVERLOADED, BEGUN, STARTED, TEXT, STOPPED = events(
+    {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
+    {"type": "message_start", "message": {"id": "m", "content": [], "usage": {}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}},
+    {"type": "message_stop"},
+)
+
+
+def test_a_stream_is_tried_again_before_its_first_event():
     """A stream that begins with an error is opened anew; the caller sees one answer."""
-    monkeypatch.setattr(tenacity.nap.time, "sleep", lambda _: None)
     with serving(stream(OVERLOADED), stream(BEGUN, STARTED, TEXT, STOPPED)) as server:
         with client_at(server, "anthropic") as client:
-            events = list(client.stream("hello"))
+            *_, last = client.stream("hello")
 
-    assert (events[-1].response.content, len(server.requests)) == ("hi", 2)
+    assert (last.response.content, len(server.requests)) == ("hi", 2)
 
 
 def test_a_stream_that_breaks_later_passes_its_error_on():

@@ -29,12 +29,14 @@ PARTS = [
     {"functionCall": {"name": "look", "args": {"at": "a"}}, "thoughtSignature": "c2lnMg=="},
     {"functionCall": {"name": "look", "args": {"at": "b"}}},
 ]
+FIRST = [{"type": "summary_text", "text": "first"}]
+CALLED = {"type": "function_call", "name": "look", "status": "completed"}
 ITEMS = [
-    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "first"}], "encrypted_content": "e1"},
-    {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "look", "arguments": '{"at": "a"}', "status": "completed"},
+    {"type": "reasoning", "id": "rs_1", "summary": FIRST, "encrypted_content": "e1"},
+    {**CALLED, "id": "fc_1", "call_id": "call_a", "arguments": '{"at": "a"}'},
     {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "e2"},
-    {"type": "function_call", "id": "fc_2", "call_id": "call_b", "name": "look", "arguments": '{"at": "b"}', "status": "completed"},
-]  # fmt: skip
+    {**CALLED, "id": "fc_2", "call_id": "call_b", "arguments": '{"at": "b"}'},
+]
 ARGUMENTS = '{ "at": "a" }'
 TOOL_CALL = {"id": "call_a", "type": "function", "function": {"name": "look", "arguments": ARGUMENTS}}
 DETAILS = [{"type": "reasoning.text", "text": "first", "signature": "sig", "index": 0}]

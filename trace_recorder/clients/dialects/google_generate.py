@@ -105,9 +105,9 @@ def _tools(tools: list[Tool]) -> list[JsonObject]:
 
 
 def _schema_name(tool: Tool) -> str:
-    """The member for a schema: Google's own form of one, from a recorded declaration, has its types in capitals."""
-    own = (as_text(as_dict(tool.parameters).get("type")) or "").isupper()
-    return "parameters" if own else "parametersJsonSchema"
+    """The member for a schema: Google's own form, in recorded declarations, has types in capitals, or as numbers."""
+    kind = as_dict(tool.parameters).get("type", "object")
+    return "parametersJsonSchema" if isinstance(kind, list) or str(kind).islower() else "parameters"
 
 
 def _turn_of(body: JsonObject) -> Payload:
