@@ -51,7 +51,7 @@ def dialect(hands_back: tuple[str, ...] = ()) -> Dialect:
 
 
 def _thought(message: Message, hands_back: tuple[str, ...]) -> JsonObject:
-    """The reasoning that goes back: what the provider gave under that name, else its text."""
+    """The reasoning that goes back: what the provider gave under the first of the names that is there."""
     for name in hands_back:
         if value := message.extra.get(name):
             return {name: value}
