@@ -8,10 +8,17 @@
     ├── BoundClientError          the client's HTTP client is bound to another recorder
     ├── TrajectoryFormatError     load() was given a file that is no trajectory
     ├── EmptyTrajectoryError      a view's format has no place for a run in which nothing happened
-    └── RenderingError            a chat template did not take a conversation
+    ├── RenderingError            a chat template did not take a conversation
+    └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
+        ├── MissingKeyError           no key where the client looks for one
+        ├── MissingExtraError         the provider's SDK is not installed
+        ├── UnknownProviderError      create_client() was given a name that it does not know
+        ├── MessageFormatError        a message, a part of one, or a tool in a form that cannot be sent
+        ├── StreamNotFinishedError    the response of a stream that has not been read to its end
+        └── AnswerError               the provider said 200, and an error in the body
 
-They are raised for misuse of the recorder's own methods only. A failure of recording never raises in the agent
-(see `guard.py`); what a provider raises passes through untouched.
+They are raised for misuse of the recorder's own methods, and by the clients, only. A failure of recording never raises
+in the agent (see `guard.py`); what a provider's SDK raises passes through untouched.
 """
 
 
@@ -49,3 +56,37 @@ class EmptyTrajectoryError(TraceRecorderError, ValueError):
 
 class RenderingError(TraceRecorderError, ValueError):
     """A view was given a chat template that does not take the messages of the run."""
+
+
+class ClientError(TraceRecorderError):
+    """A client of `trace_recorder.clients` cannot be made, or cannot do what was asked of it."""
+
+
+class MissingKeyError(ClientError, ValueError):
+    """A client was made without a key, and the environment has none where it looks for one."""
+
+
+class MissingExtraError(ClientError, ImportError):
+    """A client needs a package that is not installed."""
+
+
+class UnknownProviderError(ClientError, ValueError):
+    """`create_client` was given a name that it does not know."""
+
+
+class MessageFormatError(ClientError, ValueError):
+    """A message, a part of one, or a tool has a form that the client cannot send."""
+
+
+class StreamNotFinishedError(ClientError, RuntimeError):
+    """The response of a stream was asked for before the stream had been read to its end."""
+
+
+class AnswerError(ClientError):
+    """A provider answered 200 with an error in the body; `error` is that, `status_code` the code in it."""
+
+    def __init__(self, provider: str, error: object) -> None:
+        super().__init__(f"{provider} answered 200 with an error in the body: {error}")
+        self.error = error
+        code = error.get("code") if isinstance(error, dict) else None
+        self.status_code = code if isinstance(code, int) else None

@@ -1,0 +1,1 @@
+"""Examples of the clients: one agent for all providers."""

@@ -1,0 +1,225 @@
+"""Making clients: keys, addresses, names, missing packages; which recorder they tell; what importing them does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from tests.capture.server import CHAT, CHAT_STREAM, plain, serving, stream
+from tests.recording import python
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.clients import (
+    AnthropicClient,
+    AzureClient,
+    DoubaoClient,
+    GoogleClient,
+    OllamaClient,
+    OpenAIClient,
+    OpenRouterClient,
+    TextDelta,
+    create_client,
+)
+from trace_recorder.errors import (
+    ClientError,
+    MissingExtraError,
+    MissingKeyError,
+    StreamNotFinishedError,
+    UnknownProviderError,
+)
+
+KEYS = [
+    (OpenAIClient, "OPENAI_API_KEY"),
+    (DoubaoClient, "ARK_API_KEY"),
+    (DoubaoClient, "DOUBAO_API_KEY"),
+    (OpenRouterClient, "OPENROUTER_API_KEY"),
+    (AnthropicClient, "ANTHROPIC_API_KEY"),
+    (GoogleClient, "GEMINI_API_KEY"),
+    (GoogleClient, "GOOGLE_API_KEY"),
+    (AzureClient, "AZURE_OPENAI_API_KEY"),
+]
+AZURE = {"azure_endpoint": "https://x.openai.azure.com", "api_version": "2024-10-21"}
+
+
+@pytest.mark.parametrize(("kind", "name"), KEYS)
+def test_the_key_is_the_environments(monkeypatch, kind, name):
+    """Each client finds its key under the provider's usual names, and says which where there is none."""
+    options = AZURE if kind is AzureClient else {}
+    with pytest.raises(MissingKeyError, match=name):
+        kind("m", **options)
+    monkeypatch.setenv(name, "secret")
+
+    sdk = kind("m", **options).sdk
+    assert (sdk._api_client if kind is GoogleClient else sdk).api_key == "secret"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "path"),
+    [
+        (OpenAIClient, "OPENAI_BASE_URL", "/chat/completions"),
+        (DoubaoClient, "ARK_BASE_URL", "/chat/completions"),
+        (DoubaoClient, "DOUBAO_BASE_URL", "/chat/completions"),
+        (OpenRouterClient, "OPENROUTER_BASE_URL", "/chat/completions"),
+        (AzureClient, "AZURE_OPENAI_ENDPOINT", "/openai/deployments/m/chat/completions?api-version=v"),
+    ],
+)
+def test_the_address_is_the_environments(monkeypatch, kind, name, path):
+    """Another address is taken from the variables that are usual for it."""
+    with serving(plain(CHAT)) as server:
+        monkeypatch.setenv(name, server.url)
+        monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "v")
+        with kind("m", api_key="k") as client:
+            client.chat("hello")
+
+    assert [path for path, _, _ in server.requests] == [path]
+
+
+def test_the_addresses_that_are_usual():
+    """Without a word Doubao and OpenRouter are asked where they are."""
+    addresses = [str(kind(api_key="k").sdk.base_url) for kind in (DoubaoClient, OpenRouterClient)]
+
+    assert addresses == ["https://ark.cn-beijing.volces.com/api/v3/", "https://openrouter.ai/api/v1/"]
+
+
+def test_ollama_needs_no_key(monkeypatch):
+    """Ollama is asked at OLLAMA_HOST."""
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+
+    assert str(OllamaClient("m").sdk._client.base_url) == "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize("option", ["azure_ad_token", "azure_ad_token_provider"])
+def test_azure_takes_a_token_for_a_key(option):
+    """With a token of Entra ID, or something that gives one, no key is needed."""
+    token = "t" if option == "azure_ad_token" else lambda: "t"
+    with serving(plain(CHAT)) as server:
+        with AzureClient("m", **{**AZURE, "azure_endpoint": server.url, option: token}) as client:
+            client.chat("hello")
+
+    [(_, headers, _)] = server.requests
+    assert headers["authorization"] == "Bearer t"
+
+
+@pytest.mark.parametrize("missing", ["azure_endpoint", "api_version"])
+def test_what_azure_needs_besides_is_named(missing):
+    """Without an endpoint or a version the error says which variable to set."""
+    with pytest.raises(ClientError, match=f"has no {missing}: set AZURE_OPENAI_"):
+        AzureClient("m", api_key="k", **{name: value for name, value in AZURE.items() if name != missing})
+
+
+def test_a_client_by_its_providers_name():
+    """create_client makes the client of a provider; a name that it does not know is an error with those it does."""
+    client = create_client("doubao", "m", api_key="k")
+    assert (type(client), client.model) == (DoubaoClient, "m")
+
+    with pytest.raises(UnknownProviderError, match="'groq'; there are openai, azure, doubao, openrouter, anthropic,"):
+        create_client("groq")
+
+
+def test_a_model_has_to_be_named():
+    """A client without a model asks which, unless the call names one."""
+    with serving(plain(CHAT)) as server, OpenAIClient(api_key="k", base_url=server.url) as client:
+        client.chat("hello", model="m-2")
+        with pytest.raises(ClientError, match="Which model"):
+            client.chat("hello")
+
+    assert [body["model"] for body in server.bodies()] == ["m-2"]
+
+
+@pytest.mark.parametrize(
+    ("package", "said"), [("openai", r"trace-recorder\[clients,openai\]"), ("tenacity", r"trace-recorder\[clients\]")]
+)
+def test_a_missing_package_is_named(monkeypatch, package, said):
+    """Where the SDK, or tenacity, is not installed, the error says what to install."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=said):
+        OpenAIClient("m", api_key="k")
+
+
+def test_importing_the_clients_imports_no_sdk():
+    """Until a client is made no SDK is imported, no HTTP library, no tenacity and no pydantic."""
+    ended = python("import json, sys, trace_recorder.clients; print(json.dumps(sorted(sys.modules)))")
+
+    heavy = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "tenacity", "pydantic"}
+    assert {name.partition(".")[0] for name in json.loads(ended.stdout)} & heavy == set()
+
+
+def test_a_client_tells_its_recorder_else_the_current_one(tmp_path):
+    """set_trajectory_recorder binds both SDK clients; None follows the recorder that is current."""
+    with serving(plain(CHAT)) as server:
+        client = OpenAIClient("m", api_key="k", base_url=server.url)
+        own = TrajectoryRecorder(tmp_path / "own.json", strict=True)
+        with TrajectoryRecorder(tmp_path / "current.json", strict=True) as current:
+            client.chat("to the current one")
+            client.set_trajectory_recorder(own)
+            client.chat("to its own")
+
+            async def ask() -> None:
+                async with client:
+                    await client.achat("to its own, too")
+                    client.set_trajectory_recorder(None)
+                    await client.achat("to the current one again")
+
+            asyncio.run(ask())
+        own.finalize()
+
+    heard = [
+        [one.input_messages[0].content for one in load(recorder.trajectory_path).llm_interactions]
+        for recorder in (current, own)
+    ]
+    assert heard == [["to the current one", "to the current one again"], ["to its own", "to its own, too"]]
+
+
+def test_without_any_recorder_a_client_works_all_the_same():
+    """Nothing is recorded, and nothing else changes."""
+    with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
+        assert client.chat("hello").content == "hi"
+
+
+def test_parameters_go_to_the_sdk():
+    """What a call is given besides goes into the request as it is, what the SDK alone understands too."""
+    with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
+        client.chat("hello", temperature=0, extra_body={"own": 1}, timeout=5)
+
+    assert server.bodies() == [
+        {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0, "own": 1}
+    ]
+
+
+def test_a_stream_can_be_left(tmp_path):
+    """A stream that is closed early has no response, and is on file with what had come, and why it ended."""
+    with serving(stream(*CHAT_STREAM[:1], 0.2, *CHAT_STREAM[1:])) as server:
+        with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+            with OpenAIClient("m", api_key="k", base_url=server.url) as client, client.stream("hello") as events:
+                first = next(events)
+                with pytest.raises(StreamNotFinishedError):
+                    events.response  # noqa: B018 - asking is the point
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (first, one.complete, one.response.content) == (TextDelta("Grü"), False, "Grü")
+
+
+def test_an_async_stream_can_be_left(tmp_path):
+    """The same for async for."""
+
+    async def ask(client: OpenAIClient) -> object:
+        async with client, client.astream("hello") as events:
+            return await anext(events)
+
+    with serving(stream(*CHAT_STREAM[:1], 0.2, *CHAT_STREAM[1:])) as server:
+        with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+            first = asyncio.run(ask(OpenAIClient("m", api_key="k", base_url=server.url)))
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (first, one.complete) == (TextDelta("Grü"), False)
+
+
+def test_a_stream_that_ends_without_its_end_is_not_complete():
+    """A connection that closes before the protocol's end gives a response, and Finished says that it is not whole."""
+    with serving(stream(*CHAT_STREAM[:2])) as server:
+        with OpenAIClient("m", api_key="k", base_url=server.url) as client:
+            *_, last = client.stream("hello")
+
+    assert (last.complete, last.response.content) == (False, "Grüße")

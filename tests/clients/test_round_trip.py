@@ -1,0 +1,27 @@
+"""Recorded conversations come out of the builders as they went in, but for the differences that the docs name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.round_trip import KINDS, count, markdown
+from tests.recording import ROOT
+from tests.wire.corpus import DIRECTORY, load
+
+with_corpus = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+
+
+@with_corpus
+def test_every_difference_is_of_a_named_kind() -> None:
+    """No rebuilt request differs from the recorded one in a way that has no name, and each name is needed."""
+    _, _, differing = count()
+
+    assert differing.keys() == {kind.name for kind in KINDS} | {"a role that no provider has is refused"}
+
+
+@with_corpus
+def test_the_docs_have_the_figures() -> None:
+    """The tables of docs/clients.md are what the corpus gives."""
+    written = (ROOT / "docs" / "clients.md").read_text()
+
+    assert markdown() in written

@@ -1,0 +1,42 @@
+"""Anthropic's Claude, over its own SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trace_recorder.clients.client import Client, Side
+from trace_recorder.clients.dialect import JsonObject
+from trace_recorder.clients.dialects import anthropic_messages
+from trace_recorder.clients.openai import counted
+from trace_recorder.errors import MissingKeyError
+
+
+class AnthropicClient(Client):
+    """Anthropic: ANTHROPIC_API_KEY, or whatever else the SDK finds credentials in; ANTHROPIC_BASE_URL."""
+
+    provider = "anthropic"
+    sdk_name = "anthropic"
+    extra = "anthropic"
+    key_names = ("ANTHROPIC_API_KEY",)
+    dialect = anthropic_messages.DIALECT
+
+    def _make(self, side: Side) -> Any:
+        made = self._module.Anthropic if side == "sync" else self._module.AsyncAnthropic
+        sdk = made(**{"max_retries": 0, **self._options})
+        if not any(getattr(sdk, name, None) for name in ("api_key", "auth_token", "credentials")):
+            raise MissingKeyError(
+                "AnthropicClient has no key: set ANTHROPIC_API_KEY in the environment, or give api_key=…"
+            )
+        return sdk
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        create: Callable[..., Any] = self._made[side].messages.create
+        return (lambda **request: create(**request, stream=True)) if streams else create
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.to_dict(mode="json", warnings=False)
+        return body
+
+    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        return counted(request, attempt)

@@ -1,0 +1,244 @@
+"""The client that all clients are: one conversation in, one response out, in four forms that differ by an `await`.
+
+A subclass names its provider, makes the SDK's clients and points at their methods. Requests are built by its dialect,
+answers are read by the dialect's reader, calls are recorded on the wire like those of any client that is wrapped: by
+the recorder that was given, else by the one that is current. No feature of the SDK is hidden: `sdk` and `async_sdk`
+are its clients, and every parameter goes to the method that is called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self
+
+from trace_recorder.clients.dialect import Dialect, JsonObject
+from trace_recorder.clients.messages import Given, count_made_up, shared
+from trace_recorder.clients.retrying import Retrying
+from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, Source
+from trace_recorder.clients.tools import GivenTool, declared
+from trace_recorder.clients.turns import carried, with_turn
+from trace_recorder.conversation import LLMResponse, Payload
+from trace_recorder.current import current_recorder, unwrap, wrap
+from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
+from trace_recorder.providers import reader_of
+from trace_recorder.recorder import TrajectoryRecorder
+
+Side = Literal["sync", "async"]
+LEFT_OUT = "reasoning_left_out"
+"""The key of the annotation that says of how many messages the reasoning could not go to a provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that is ready: the arguments of the SDK's method, and how its answer reads."""
+
+    request: JsonObject
+    read: Callable[[Payload], LLMResponse]
+
+
+class Client:
+    """A thin client of one provider; see `docs/clients.md`. A `with` block, sync or async, closes what it made.
+
+    `model` is asked where a call names none. Calls are recorded by `recorder`, else by the current one. A call that
+    fails is tried again up to `retries` times, by the table in `retrying.py`. `options` go to the SDK's clients.
+    """
+
+    provider: ClassVar[str]
+    sdk_name: ClassVar[str]
+    extra: ClassVar[str]
+    key_names: ClassVar[tuple[str, ...]] = ()
+    dialect: Dialect
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        recorder: TrajectoryRecorder | None = None,
+        retries: int = 2,
+        **options: Any,
+    ) -> None:
+        self.model = model
+        self._recorder = recorder
+        self._retrying = Retrying(retries)
+        self._options = options
+        self._noted: tuple[object, int] | None = None
+        self._module = self._import()
+        self._made: dict[Side, Any] = {}
+        self._made["sync"] = self._bound(self._make("sync"))
+
+    # ── the four forms of a call ─────────────────────────────────────────────────────────────────────────────────
+
+    def chat(
+        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+    ) -> LLMResponse:
+        """Ask, and wait for the response. Raises what the SDK raises, and ClientError for what cannot be sent."""
+        asked = self._ask(messages, tools, params)
+        return asked.read(self._retrying.call(lambda attempt: self._heard(self._send("sync", asked, attempt))))
+
+    async def achat(
+        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+    ) -> LLMResponse:
+        """The same, awaited."""
+        asked = self._ask(messages, tools, params)
+
+        async def send(attempt: int) -> JsonObject:
+            return self._heard(await self._send("async", asked, attempt))
+
+        return asked.read(await self._retrying.acall(send))
+
+    def stream(
+        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+    ) -> ResponseStream:
+        """Ask, and iterate over the response as it comes; the request is sent with the first step."""
+        return ResponseStream(self._source("sync", messages, tools, params))
+
+    def astream(
+        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+    ) -> AsyncResponseStream:
+        """The same for `async for`."""
+        return AsyncResponseStream(self._source("async", messages, tools, params))
+
+    # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
+        """Have calls recorded by this recorder from now on; None follows the current one again."""
+        self._recorder = recorder
+        for sdk in self._made.values():
+            self._bound(unwrap(sdk))
+
+    @property
+    def sdk(self) -> Any:
+        """The SDK's sync client, recorded."""
+        return self._made["sync"]
+
+    @property
+    def async_sdk(self) -> Any:
+        """The SDK's async client, recorded; made when it is first asked for."""
+        if "async" not in self._made:
+            self._made["async"] = self._bound(self._make("async"))
+        return self._made["async"]
+
+    def close(self) -> None:
+        """Close the SDK's sync client."""
+        if hasattr(self.sdk, "close"):
+            self.sdk.close()
+
+    async def aclose(self) -> None:
+        """Close the SDK's async client, if there is one."""
+        sdk = self._made.get("async")
+        close = getattr(sdk, "aclose", None) or getattr(sdk, "close", None)
+        if close is not None:
+            await close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # ── what a provider's client says ────────────────────────────────────────────────────────────────────────────
+
+    def _make(self, side: Side) -> Any:
+        """Make the SDK's client, with its own retries off."""
+        raise NotImplementedError
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        """The SDK's method that a call goes to."""
+        raise NotImplementedError
+
+    def _plain(self, answer: Any) -> JsonObject:
+        """The JSON of an answer, or of an event of a stream."""
+        raise NotImplementedError
+
+    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:  # noqa: ARG002 - for subclasses
+        """The arguments of one attempt, where the SDK can say which it is."""
+        return request
+
+    # ── what is the same for all ─────────────────────────────────────────────────────────────────────────────────
+
+    def _ask(self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None, params: JsonObject) -> Asked:
+        given, left_out = carried(shared(messages), self.dialect, self.provider)
+        if left_out:
+            self._note(left_out)
+        if "model" not in params and self.model is None:
+            raise ClientError(f"Which model? {type(self).__name__}(model=…), or model=… with the call.")
+        request = self.dialect.build_request(given, declared(tools), {"model": self.model, **params})
+        return Asked(request, lambda body: self._read(body, count_made_up(given)))
+
+    def _read(self, body: Payload, made_up_calls: int) -> LLMResponse:
+        reader = reader_of(self.dialect.api)
+        if reader is None:
+            raise ClientError(f"There is no reader of {self.dialect.api}.")
+        said = reader.read_response(self._sound(body), made_up_calls)
+        return with_turn(said, self.dialect, self.provider, body)
+
+    def _source(
+        self, side: Side, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None, params: JsonObject
+    ) -> Source:
+        asked = self._ask(messages, tools, params)
+        return Source(
+            self.dialect,
+            self._retrying,
+            lambda attempt: self._send(side, asked, attempt, streams=True),
+            self._plain,
+            asked.read,
+        )
+
+    def _send(self, side: Side, asked: Asked, attempt: int, *, streams: bool = False) -> Any:
+        if side == "async":
+            _ = self.async_sdk
+        return self._method(side, streams=streams)(**self._attempt(asked.request, attempt))
+
+    def _heard(self, answer: Any) -> JsonObject:
+        return self._sound(self._plain(answer))
+
+    def _sound(self, body: JsonObject) -> JsonObject:
+        """The body, unless it says that something went wrong."""
+        if error := body.get("error"):
+            raise AnswerError(self.provider, error)
+        return body
+
+    def _bound(self, sdk: Any) -> Any:
+        """Have the calls of an SDK's client recorded."""
+        return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
+
+    def _note(self, left_out: int) -> None:
+        """Have it on file, once for each number, that reasoning could not go along; never at the agent's cost."""
+        recorder = self._recorder or current_recorder()
+        if recorder is None or self._noted == (recorder, left_out):
+            return
+        self._noted = (recorder, left_out)
+        with suppress(TraceRecorderError):
+            recorder.annotate(LEFT_OUT, {"provider": self.provider, "api": self.dialect.api, "messages": left_out})
+
+    def _import(self) -> Any:
+        try:
+            return import_module(self.sdk_name)
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                f"{type(self).__name__} needs the package of its SDK, which is not installed: "
+                f"pip install 'trace-recorder[clients,{self.extra}]'"
+            ) from error
+
+    def _key(self, *others: str) -> str | None:
+        """The key: the option `api_key`, else the first variable that is set; `others` are options in its place."""
+        key = self._options.get("api_key") or next(filter(None, map(os.environ.get, self.key_names)), None)
+        if key is None and not any(self._options.get(name) for name in others):
+            raise MissingKeyError(
+                f"{type(self).__name__} has no key: set {' or '.join(self.key_names)} in the environment, "
+                "or give api_key=…"
+            )
+        return key

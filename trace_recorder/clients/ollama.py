@@ -1,0 +1,30 @@
+"""Ollama, over its own SDK: a server on one's own machine needs no key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trace_recorder.clients.client import Client, Side
+from trace_recorder.clients.dialect import JsonObject
+from trace_recorder.clients.dialects import ollama_chat
+
+
+class OllamaClient(Client):
+    """Ollama: OLLAMA_HOST (else 127.0.0.1:11434), and OLLAMA_API_KEY for ollama.com."""
+
+    provider = "ollama"
+    sdk_name = "ollama"
+    extra = "ollama"
+    dialect = ollama_chat.DIALECT
+
+    def _make(self, side: Side) -> Any:
+        return (self._module.Client if side == "sync" else self._module.AsyncClient)(**self._options)
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        chat: Callable[..., Any] = self._made[side].chat
+        return (lambda **request: chat(**request, stream=True)) if streams else chat
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.model_dump(mode="json", exclude_unset=True)
+        return body

@@ -1,0 +1,85 @@
+"""OpenAI, and everyone who speaks its dialects: a subclass is a name, an address and the names of its variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+from trace_recorder.clients.client import Client, Side
+from trace_recorder.clients.dialect import JsonObject
+from trace_recorder.clients.dialects import openai_chat, openai_responses
+from trace_recorder.recorder import TrajectoryRecorder
+
+COUNT = "x-stainless-retry-count"
+"""The header by which this family of SDKs says which attempt a request is; the recording reads it."""
+
+
+def counted(request: JsonObject, attempt: int) -> JsonObject:
+    """Have the attempt stated in the SDK's own header."""
+    if not attempt:
+        return request
+    return {**request, "extra_headers": {**(request.get("extra_headers") or {}), COUNT: str(attempt)}}
+
+
+class OpenAICompatibleClient(Client):
+    """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
+
+    `hands_back` names the members of an assistant's message under which the provider takes its reasoning back; the
+    first that is there is sent. See `Client` for the rest.
+    """
+
+    sdk_name = "openai"
+    extra = "openai"
+    base_url: ClassVar[str | None] = None
+    base_url_names: ClassVar[tuple[str, ...]] = ()
+    hands_back: tuple[str, ...] = ()
+    asks_for_usage: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        api: Literal["chat", "responses"] = "chat",
+        hands_back: tuple[str, ...] | None = None,
+        recorder: TrajectoryRecorder | None = None,
+        retries: int = 2,
+        **options: Any,
+    ) -> None:
+        if api not in ("chat", "responses"):
+            raise ValueError(f"api is {api!r}, and has to be 'chat' or 'responses'")
+        self.hands_back = self.hands_back if hands_back is None else hands_back
+        self.dialect = openai_chat.dialect(self.hands_back) if api == "chat" else openai_responses.DIALECT
+        super().__init__(model, recorder=recorder, retries=retries, **options)
+
+    def _make(self, side: Side) -> Any:
+        made = self._module.OpenAI if side == "sync" else self._module.AsyncOpenAI
+        options = {"max_retries": 0, **self._options, "api_key": self._key("workload_identity", "provider")}
+        address = next(filter(None, map(os.environ.get, self.base_url_names)), None) or self.base_url
+        return made(**({"base_url": address} if address else {}) | options)
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        sdk = self._made[side]
+        create: Callable[..., Any] = sdk.chat.completions.create if self._is_chat else sdk.responses.create
+        if not streams:
+            return create
+        usage = {"stream_options": {"include_usage": True}} if self._is_chat and self.asks_for_usage else {}
+        return lambda **request: create(**usage | request, stream=True)
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.to_dict(mode="json", warnings=False)
+        return body
+
+    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        return counted(request, attempt)
+
+    @property
+    def _is_chat(self) -> bool:
+        return self.dialect.api == "openai-chat"
+
+
+class OpenAIClient(OpenAICompatibleClient):
+    """OpenAI: OPENAI_API_KEY, OPENAI_BASE_URL."""
+
+    provider = "openai"
+    key_names = ("OPENAI_API_KEY",)

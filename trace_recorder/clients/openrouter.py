@@ -1,0 +1,18 @@
+"""OpenRouter, which speaks OpenAI's dialects and takes the reasoning of many models back."""
+
+from __future__ import annotations
+
+from trace_recorder.clients.openai import OpenAICompatibleClient
+
+
+class OpenRouterClient(OpenAICompatibleClient):
+    """OpenRouter: OPENROUTER_API_KEY; another address by OPENROUTER_BASE_URL.
+
+    Reasoning goes back as `reasoning_details`, signatures included, or as text where there are none.
+    """
+
+    provider = "openrouter"
+    key_names = ("OPENROUTER_API_KEY",)
+    base_url = "https://openrouter.ai/api/v1"
+    base_url_names = ("OPENROUTER_BASE_URL",)
+    hands_back = ("reasoning_details", "reasoning")

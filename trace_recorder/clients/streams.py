@@ -1,0 +1,142 @@
+"""Streams: the pieces of an answer as they come, and at the end the same response that `chat` gives.
+
+The response is not put together from the pieces: the text of the stream is kept, and the dialect's reader joins it,
+as it does for the file. A stream is opened, and tried again where that fails, up to its first event; what breaks
+after that passes on, since pieces have been handed out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from trace_recorder.clients.dialect import Dialect, JsonObject
+from trace_recorder.clients.events import Finished, StreamEvent, ToolCallDelta
+from trace_recorder.clients.retrying import Retrying
+from trace_recorder.conversation import LLMResponse, Payload
+from trace_recorder.errors import StreamNotFinishedError
+from trace_recorder.providers import join_stream
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a stream comes from: how it is opened, what an event is as JSON, and what a whole body reads as."""
+
+    dialect: Dialect
+    retrying: Retrying
+    open: Callable[[int], Any]
+    plain: Callable[[Any], JsonObject]
+    read: Callable[[Payload], LLMResponse]
+
+
+class Gathering:
+    """What a stream has brought so far."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._text: list[str] = []
+        self._calls = 0
+        self._response: LLMResponse | None = None
+
+    @property
+    def response(self) -> LLMResponse:
+        """The whole response, once the stream has been read to its end; StreamNotFinishedError before."""
+        if self._response is None:
+            raise StreamNotFinishedError("The response is there once the stream has been read to its end.")
+        return self._response
+
+    def _take(self, event: Any) -> Iterator[StreamEvent]:
+        body = self._source.plain(event)
+        self._text.append(self._source.dialect.frame % json.dumps(body))
+        for delta in self._source.dialect.deltas(body, self._calls):
+            if isinstance(delta, ToolCallDelta) and delta.name:
+                self._calls += 1
+            yield delta
+
+    def _finish(self) -> Finished:
+        joined = join_stream(self._source.dialect.api, "".join(self._text).encode())
+        self._response = self._source.read(joined.body if joined else {})
+        return Finished(self._response, joined is not None and joined.ended)
+
+
+class ResponseStream(Gathering):
+    """The events of one answer, to be iterated over once; the last is `Finished`. Leave a `with` block to close it."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._opened: Any = None
+        self._events = self._run()
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return self._events
+
+    def __next__(self) -> StreamEvent:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _run(self) -> Iterator[StreamEvent]:
+        events, event = self._source.retrying.call(self._begin)
+        while event is not None:
+            yield from self._take(event)
+            event = next(events, None)
+        yield self._finish()
+
+    def _begin(self, attempt: int) -> tuple[Iterator[Any], Any]:
+        self._opened = self._source.open(attempt)
+        events = iter(self._opened)
+        return events, next(events, None)
+
+
+class AsyncResponseStream(Gathering):
+    """The same for async code: `async for event in client.astream(…)`."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._opened: Any = None
+        self._events = self._run()
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self._events
+
+    async def __anext__(self) -> StreamEvent:
+        return await anext(self._events)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        if self._opened is not None:
+            close: Callable[[], Awaitable[None]] = getattr(self._opened, "aclose", None) or self._opened.close
+            await close()
+
+    async def _run(self) -> AsyncIterator[StreamEvent]:
+        events, event = await self._source.retrying.acall(self._begin)
+        while event is not None:
+            for delta in self._take(event):
+                yield delta
+            event = await anext(events, None)
+        yield self._finish()
+
+    async def _begin(self, attempt: int) -> tuple[AsyncIterator[Any], Any]:
+        self._opened = await self._source.open(attempt)
+        events = aiter(self._opened)
+        return events, await anext(events, None)
