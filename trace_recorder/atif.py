@@ -111,6 +111,9 @@ class _Source:
     def request(self) -> RequestReading:
         return RequestReading(self.shared[: self.length], self.tools, self.parameters)
 
+    def offer(self) -> RequestReading:
+        return self.request()
+
     @property
     def new_results(self) -> list[ToolResult]:
         found: list[ToolResult] = []

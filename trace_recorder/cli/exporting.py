@@ -8,6 +8,7 @@ replaced unless that is asked for. What was left out is counted.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -168,7 +169,7 @@ class Export:
 
     def _write(self, target: Path, text: str) -> None:
         self._may_write(target)
-        replace_file(target, text.encode("utf-8", "backslashreplace"))
+        os.close(replace_file(target, [text.encode("utf-8", "backslashreplace")]))
         self.summary.files += 1
 
     def _may_write(self, target: Path) -> None:

@@ -107,6 +107,9 @@ class _Told:
     def request(self) -> RequestReading:
         return RequestReading(self.messages)
 
+    def offer(self) -> RequestReading:
+        return self.request()
+
     def is_whole(self) -> bool:
         return bool(self.messages)
 
