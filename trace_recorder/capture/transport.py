@@ -7,7 +7,6 @@ stay those of the transport inside. Neither library is imported before a client 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -142,19 +141,6 @@ class Recording:
         if name == "inner":  # asked of a copy that is still empty: there is nobody to pass the question on to
             raise AttributeError(name)
         return getattr(self.inner, name)
-
-    def __copy__(self) -> Self:
-        return type(self)(self.inner, self.binding)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return type(self)(deepcopy(self.inner, memo), self.binding)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _itself, (self.inner,)  # another process has another recorder, or none
-
-
-def _itself(inner: Any) -> Any:
-    return inner
 
 
 class SyncRecording(Recording):
