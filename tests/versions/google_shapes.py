@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from tests.capture.server import GENERATED, plain, stream
-from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION
+from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION, INTERACTION_STREAM
 from tests.versions.shapes import Call, Make, NotInThisVersionError, http_clients, iterated, own_transport, shapes
 
 Payload = Any
@@ -100,6 +100,13 @@ CALLS: dict[str, Call] = {
         {"model": "m", "input": "hello"},
         (plain(INTERACTION),),
         ("google-interactions",),
+    ),
+    "interactions, streamed": Call(
+        lambda client: client.interactions.create,
+        {"model": "m", "input": "hello", "stream": True},
+        (INTERACTION_STREAM,),
+        ("google-interactions",),
+        iterated,
     ),
     "count_tokens": Call(lambda client: client.models.count_tokens, ASK, (plain({"totalTokens": 3}),), ()),
 }

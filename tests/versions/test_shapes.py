@@ -18,6 +18,10 @@ SHAPES = {
     **{f"google-genai, {name}": shape for name, shape in google_shapes.SHAPES.items()},
     **{f"ollama, {name}": shape for name, shape in ollama_shapes.SHAPES.items()},
 }
+OF_EACH_CLIENT = {(shape.make, shape.asynchronous): name for name, shape in reversed(SHAPES.items())}
+each_client = pytest.mark.parametrize(
+    "shape", [SHAPES[name] for name in OF_EACH_CLIENT.values()], ids=OF_EACH_CLIENT.values()
+)
 each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 
@@ -53,7 +57,7 @@ def test_a_call_is_as_it_would_be_unwrapped(tmp_path: Path, shape: Shape) -> Non
     assert recorded == plainly
 
 
-@each_shape
+@each_client
 def test_unwrap_restores_a_client(tmp_path: Path, shape: Shape) -> None:
     """unwrap leaves the very transports that were there, nothing else, and a client whose calls go unrecorded."""
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
