@@ -89,6 +89,11 @@ def _tool_runner(client: Payload) -> Payload:
     return partial(client.beta.messages.tool_runner, tools=[tool])
 
 
+def _thread(client: Payload) -> Payload:
+    """A conversation that the client keeps itself."""
+    return client.beta.messages.thread(model="m", max_tokens=9)
+
+
 MESSAGES = [{"role": "user", "content": "hello"}]
 ASK = {"model": "m", "max_tokens": 9, "messages": MESSAGES}
 STREAM = (MESSAGE_STREAM,)
@@ -126,6 +131,10 @@ CALLS: dict[str, Call] = {
     "beta.stream": messages(lambda client: client.beta.messages.stream, answers=STREAM, take=entered),
     "beta.parse": messages(lambda client: client.beta.messages.parse),
     "beta.with_raw_response": messages(lambda client: client.beta.messages.with_raw_response.create, take=parsed),
+    "beta.thread": messages(lambda client: partial(_thread(client).send, MESSAGES[0]), arguments={}),
+    "beta.thread, streamed": messages(
+        lambda client: partial(_thread(client).stream, MESSAGES[0]), arguments={}, answers=STREAM, take=entered
+    ),
     "beta.tool_runner": messages(
         _tool_runner,
         answers=(plain(MESSAGE_TOOL), plain(MESSAGE)),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import serving
+from tests.capture.server import plain, serving
 from tests.versions import anthropic_shapes, google_shapes, openai_shapes
 from tests.versions.shapes import (
     NotInThisVersionError,
@@ -84,6 +84,25 @@ def test_wrapping_twice_records_once(tmp_path: Path, shape: Shape) -> None:
         shape.run(client)
 
     assert (recorded(recorder), [one.filename for one in warned]) == (1, [__file__])
+
+
+@pytest.mark.parametrize("name", OF)
+def test_each_attempt_of_a_retried_call_is_recorded(tmp_path: Path, name: str) -> None:
+    """What an SDK tries again by itself is one call with two attempts, whether or not it sends their number."""
+    shape = SHAPES[OF[name]]
+    failed = plain({"error": {"message": "later"}}, 500, **{"retry-after": "0.01", "retry-after-ms": "1"})
+    with (
+        serving(failed, *shape.call.answers) as server,
+        TrajectoryRecorder(directory=tmp_path, strict=True) as recorder,
+    ):
+        client = recorder.wrap(shape.client(server.url))
+        client.max_retries = 1
+        shape.run(client)
+
+    attempts = [
+        [one.error is None for one in call.attempts] for call in load(recorder.trajectory_path).llm_interactions
+    ]
+    assert (attempts, len(server.requests)) == ([[False, True]], 2)
 
 
 @each_client
