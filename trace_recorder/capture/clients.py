@@ -52,9 +52,9 @@ def unwrap(client: Client) -> Client:
     """Give a client back the transports that it had; return the same client. One that is not wrapped stays as it is."""
     for http_client in filter(library_of, _candidates(client)):
         take_out(http_client)
-    google = vars(_google_client(client))
-    if google.get("_use_aiohttp") is _never:
-        del google["_use_aiohttp"]
+    inside = getattr(_google_client(client), "__dict__", {})
+    if inside.get("_use_aiohttp") is _never:
+        del inside["_use_aiohttp"]
     _drop_http_client(client)
     return client
 
@@ -159,7 +159,7 @@ def _refuse_ways_round(client: object) -> None:
 
 def _keeps_to_aiohttp(google: object) -> bool:
     """Whether a version of google-genai that asks nothing but this of its own module has found aiohttp."""
-    module = sys.modules[type(google).__module__]
+    module = sys.modules.get(type(google).__module__)
     return not hasattr(google, "_use_aiohttp") and bool(_attribute(module, "has_aiohttp"))
 
 
