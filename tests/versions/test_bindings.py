@@ -24,7 +24,7 @@ from tests.versions.shapes import (
     speaks,
     taking,
 )
-from tests.versions.test_shapes import SHAPES
+from tests.versions.test_shapes import SHAPES, each_of
 from trace_recorder import (
     TrajectoryRecorder,
     UnsupportedClientError,
@@ -48,7 +48,7 @@ FIRST = (
     "ollama, Client: chat",
     "ollama, AsyncClient: chat",
 )
-each_client = pytest.mark.parametrize("shape", [SHAPES[name] for name in FIRST], ids=FIRST)
+each_client = each_of(FIRST)
 NOWHERE = "http://127.0.0.1:9"
 
 MADE_OVER: dict[str, Callable[..., Payload]] = {

@@ -13,7 +13,7 @@ import pytest
 
 from tests.capture.server import GENERATED, Answer, plain, serving
 from tests.versions.shapes import Shape, closed, of_the_sdks
-from tests.versions.test_shapes import SHAPES, asked, said
+from tests.versions.test_shapes import SHAPES, asked, each_of, said
 from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
 
 pytestmark = of_the_sdks
@@ -31,7 +31,7 @@ PROXIED = (
 )
 
 
-@pytest.mark.parametrize("shape", [SHAPES[name] for name in PROXIED], ids=PROXIED)
+@each_of(PROXIED)
 def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
     """A client that takes a proxy from the environment goes on through it, and is recorded."""
     with serving(*shape.call.answers) as proxy, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -47,7 +47,7 @@ def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: py
 COMPRESSED = (*PROXIED, "openai, AsyncOpenAI on aiohttp: create", "anthropic, AsyncAnthropic on aiohttp: create")
 
 
-@pytest.mark.parametrize("shape", [SHAPES[name] for name in COMPRESSED], ids=COMPRESSED)
+@each_of(COMPRESSED)
 def test_a_compressed_answer_is_read(tmp_path: Path, shape: Shape) -> None:
     """An answer that came compressed is on file as JSON, whoever undoes the compression for the caller."""
     [sent] = shape.call.answers
