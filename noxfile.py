@@ -4,16 +4,21 @@
     nox -l                                 # the names of the sessions
     nox -s "versions-3.13(openai 3)"       # one of them
     nox -t newest                          # the newest of each SDK alone
+    nox -fb uv                             # with uv, where that is installed: a tenth of the time
 
-`docs/versions.md` holds the results. A row of the table here is what pip is asked for: `openai<2` is the newest 1.x.
+Each session adds its line to `.venv-nox/results.md`; `docs/versions.md` holds those of the last whole run. A row of the
+table here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is what pyproject.toml says is supported.
 """
+
+import re
+from pathlib import Path
 
 import nox
 
 PYTHONS = ("3.11", "3.12", "3.13")
 OLDEST = {
     "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it makes httpx clients with `proxies=`
-    "anthropic 0.19": ("anthropic==0.19.0", "httpx<0.28"),  # likewise until 0.40
+    "anthropic 0.16": ("anthropic==0.16.0", "httpx<0.28"),  # likewise until 0.40
     "google-genai 1.24": ("google-genai==1.24.0",),
     "google-genai 1.24, aiohttp": ("google-genai==1.24.0", "aiohttp"),
     "ollama 0.1.3": ("ollama==0.1.3",),
@@ -33,6 +38,7 @@ BETWEEN = {
     "google-genai 2": ("google-genai<3",),
     "google-genai 2, aiohttp": ("google-genai[aiohttp]<3",),
     "google-genai 3.0": ("google-genai==3.0.0",),
+    "google-genai 3.0, aiohttp": ("google-genai==3.0.0", "aiohttp"),
     "ollama 0.4.0": ("ollama==0.4.0",),
 }
 NEWEST = {
@@ -51,6 +57,14 @@ ROWS = [
     for name, requirements in rows.items()
 ]
 
+RESULTS = Path(".venv-nox", "results.md")
+INSTALLED = """
+from importlib.metadata import distributions
+names = "openai anthropic google-genai ollama httpx httpx2 aiohttp httpx-aiohttp".split()
+found = {one.name: one.version for one in distributions()}
+print(", ".join(f"{name} {found[name]}" for name in names if name in found))
+"""
+
 nox.needs_version = ">=2024.3.2"
 nox.options.envdir = ".venv-nox"
 
@@ -60,4 +74,13 @@ nox.options.envdir = ".venv-nox"
 def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
     """Run the shapes of client on one set of versions."""
     session.install("--quiet", "-e.", "hypothesis", "pytest>=8.2", *requirements)
-    session.run("pytest", "tests/versions", *session.posargs)
+    installed = session.run("python", "-c", INSTALLED, silent=True)
+    said = session.run("pytest", "tests/versions", *session.posargs, silent=True, success_codes=[0, 1])
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", said)}
+    failed = counts.get("failed", 0) + counts.get("error", 0)
+    name = re.search(r"\((.*)\)", session.name)[1].strip("'\"")
+    cells = (name, session.python, installed.strip(), counts.get("passed", 0), failed, counts.get("skipped", 0))
+    with RESULTS.open("a") as file:
+        file.write(f"| {' | '.join(map(str, cells))} |\n")
+    if failed or "passed" not in counts:
+        session.error(said)

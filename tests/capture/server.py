@@ -88,7 +88,7 @@ def serving(*answers: Answer) -> Iterator[Server]:
     http = _Listener(("127.0.0.1", 0), _Handler)
     server = Server(f"http://127.0.0.1:{http.server_port}", list(answers))
     http.state = server  # type: ignore[attr-defined]
-    thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.01))
+    thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.002))
     thread.start()
     try:
         yield server

@@ -105,6 +105,8 @@ INTERACTION = {
     "outputs": [{"type": "text", "text": "hi"}],
     "steps": [],
 }
+_COMPLETED = {"event_type": "interaction.completed", "event_id": "1", "interaction": INTERACTION}
+INTERACTION_STREAM = stream(f"event: interaction.completed\ndata: {json.dumps(_COMPLETED)}\n\n".encode())
 
 OLLAMA_GENERATED = {**{name: value for name, value in OLLAMA.items() if name != "message"}, "response": "hi"}
 OLLAMA_EMBEDDED = {"model": "llama", "embeddings": [[0.5, 0.25]]}

@@ -1,17 +1,18 @@
 """The shapes of google-genai: Gemini's API and Vertex, sync and `.aio`, and every way to call them."""
 
+import json
 from functools import partial
 from importlib import import_module
 from typing import Any
 
-from tests.capture.server import GENERATED, plain
-from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION
+from tests.capture.server import GENERATED, plain, stream
+from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION, INTERACTION_STREAM
 from tests.versions.shapes import Call, Make, NotInThisVersionError, http_clients, iterated, own_transport, shapes
 
 Payload = Any
 
 
-def _gemini(url: str, **options: Payload) -> Payload:
+def gemini(url: str, **options: Payload) -> Payload:
     genai = import_module("google.genai")
     if missing := options.keys() - genai.types.HttpOptions.model_fields.keys():
         raise NotInThisVersionError(f"HttpOptions.{min(missing)}")
@@ -29,7 +30,7 @@ def _vertex(url: str) -> Payload:
 def _of(library: str, url: str, **options: Payload) -> Payload:
     """A client that speaks through a library; which of the two it takes depends on the version."""
     try:
-        client = _gemini(url, **options)
+        client = gemini(url, **options)
     except ValueError as refused:
         raise NotInThisVersionError(f"a Client that takes clients of {library}") from refused
     if not isinstance(http_clients(client)[0], import_module(library).Client):
@@ -51,7 +52,7 @@ def _on_own(library: str, url: str) -> Payload:
 
 
 CLIENTS: dict[str, Make] = {
-    "Client": _gemini,
+    "Client": gemini,
     "Client of Vertex": _vertex,
     "Client with the user's httpx transports": partial(_with_own_transports, "httpx"),
     "Client with the user's httpx2 transports": partial(_with_own_transports, "httpx2"),
@@ -87,11 +88,25 @@ CALLS: dict[str, Call] = {
         answers=(plain(GENERATED_CALL), plain(GENERATED)),
         apis=("google-generate", "google-generate"),
     ),
+    "automatic function calling, streamed": generate(
+        lambda client: client.models.generate_content_stream,
+        arguments={**ASK, "config": {"tools": [weather]}},
+        answers=(stream(f"data: {json.dumps(GENERATED_CALL)}\r\n\r\n".encode()), GENERATED_STREAM),
+        apis=("google-generate", "google-generate"),
+        take=iterated,
+    ),
     "interactions": Call(
         lambda client: client.interactions.create,
         {"model": "m", "input": "hello"},
         (plain(INTERACTION),),
         ("google-interactions",),
+    ),
+    "interactions, streamed": Call(
+        lambda client: client.interactions.create,
+        {"model": "m", "input": "hello", "stream": True},
+        (INTERACTION_STREAM,),
+        ("google-interactions",),
+        iterated,
     ),
     "count_tokens": Call(lambda client: client.models.count_tokens, ASK, (plain({"totalTokens": 3}),), ()),
 }

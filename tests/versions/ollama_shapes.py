@@ -28,8 +28,10 @@ def _with_own_transport(name: str, url: str) -> Payload:
     return _client(name, url, transport=own_transport("httpx", asynchronous=name.startswith("Async")))
 
 
+sync = partial(_client, "Client")
+
 SYNC: dict[str, Make] = {
-    "Client": partial(_client, "Client"),
+    "Client": sync,
     "Client with the user's transport": partial(_with_own_transport, "Client"),
 }
 ASYNC: dict[str, Make] = {

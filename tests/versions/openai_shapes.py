@@ -10,7 +10,18 @@ from pydantic import BaseModel
 
 from tests.capture.server import CHAT, CHAT_STREAM, plain, stream
 from tests.versions.answers import COMPLETION, EMBEDDING, JSON_CHAT, RESPONSE_STREAM, response_of
-from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, read, shapes
+from tests.versions.shapes import (
+    Call,
+    Make,
+    entered,
+    iterated,
+    on_aiohttp,
+    on_own,
+    parsed,
+    parsed_stream,
+    read,
+    shapes,
+)
 
 Payload = Any
 
@@ -28,6 +39,14 @@ def _azure(name: str, url: str, **options: Payload) -> Payload:
     return make(azure_endpoint=url, api_version="2024-10-21", max_retries=0, **options)
 
 
+def _bedrock(name: str, url: str) -> Payload:
+    return getattr(import_module("openai"), name)(api_key="k", base_url=f"{url}/openai/v1", max_retries=0)
+
+
+async def _token() -> str:
+    return "t"
+
+
 sync = partial(_client, "OpenAI")
 asynchronous = partial(_client, "AsyncOpenAI")
 
@@ -35,6 +54,8 @@ SYNC: dict[str, Make] = {
     "OpenAI": sync,
     "AzureOpenAI with a deployment": partial(_azure, "AzureOpenAI", azure_deployment="d", api_key="k"),
     "AzureOpenAI with a token": partial(_azure, "AzureOpenAI", azure_ad_token="t"),
+    "AzureOpenAI with a token provider": partial(_azure, "AzureOpenAI", azure_ad_token_provider=lambda: "t"),
+    "BedrockOpenAI": partial(_bedrock, "BedrockOpenAI"),
     "OpenAI on the user's httpx": on_own("httpx", sync),
     "OpenAI on the user's httpx2": on_own("httpx2", sync),
 }
@@ -42,6 +63,8 @@ ASYNC: dict[str, Make] = {
     "AsyncOpenAI": asynchronous,
     "AsyncAzureOpenAI with a deployment": partial(_azure, "AsyncAzureOpenAI", azure_deployment="d", api_key="k"),
     "AsyncAzureOpenAI with a token": partial(_azure, "AsyncAzureOpenAI", azure_ad_token="t"),
+    "AsyncAzureOpenAI with a token provider": partial(_azure, "AsyncAzureOpenAI", azure_ad_token_provider=_token),
+    "AsyncBedrockOpenAI": partial(_bedrock, "AsyncBedrockOpenAI"),
     "AsyncOpenAI on the user's httpx": on_own("httpx", asynchronous, asynchronous=True),
     "AsyncOpenAI on the user's httpx2": on_own("httpx2", asynchronous, asynchronous=True),
     "AsyncOpenAI on aiohttp": on_aiohttp("openai", asynchronous),
@@ -64,7 +87,20 @@ CALLS: dict[str, Call] = {
     "with_raw_response of a copy": chat(
         lambda client: client.copy().with_raw_response.chat.completions.create, take=parsed
     ),
+    "with_raw_response, streamed": chat(
+        lambda client: client.chat.completions.with_raw_response.create,
+        arguments={**ASK, "stream": True},
+        answers=STREAM,
+        take=parsed_stream,
+    ),
     "with_streaming_response": chat(lambda client: client.chat.completions.with_streaming_response.create, take=read),
+    "with_streaming_response, streamed": chat(
+        lambda client: client.chat.completions.with_streaming_response.create,
+        arguments={**ASK, "stream": True},
+        answers=STREAM,
+        take=read,
+    ),
+    "post": chat(lambda client: client.post, arguments={"path": "/chat/completions", "cast_to": object, "body": ASK}),
     "parse": chat(
         lambda client: client.chat.completions.parse,
         arguments={**ASK, "response_format": Word},
@@ -87,6 +123,10 @@ CALLS: dict[str, Call] = {
     "responses.parse": responses(lambda client: client.responses.parse),
     "responses.stream": responses(lambda client: client.responses.stream, answers=(RESPONSE_STREAM,), take=entered),
     "responses.with_raw_response": responses(lambda client: client.responses.with_raw_response.create, take=parsed),
+    "responses.with_streaming_response": responses(
+        lambda client: client.responses.with_streaming_response.create, take=read
+    ),
+    "beta.responses": responses(lambda client: client.beta.responses.create),
     "completions": Call(
         lambda client: client.completions.create,
         {"model": "m", "prompt": "hello"},

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from inspect import isawaitable
 from typing import Any
@@ -50,6 +51,11 @@ async def iterated(said: Payload) -> Payload:
 async def parsed(said: Payload) -> Payload:
     """Take what a raw response parses to."""
     return await _settled(said.parse())
+
+
+async def parsed_stream(said: Payload) -> Payload:
+    """Take every chunk of the stream that a raw response parses to."""
+    return await iterated(await parsed(said))
 
 
 async def entered(said: Payload) -> Payload:
@@ -150,12 +156,28 @@ def on_own(library: str, make: Callable[..., Payload], *, asynchronous: bool = F
     def made(url: str) -> Payload:
         http = import_module(library)
         kind = http.AsyncClient if asynchronous else http.Client
-        try:
-            return make(url, http_client=kind(transport=own_transport(library, asynchronous=asynchronous)))
-        except TypeError as refused:
-            raise NotInThisVersionError(f"a client that takes one of {library}") from refused
+        own = kind(transport=own_transport(library, asynchronous=asynchronous))
+        return taking(own, partial(make, url, http_client=own), partial(make, url))
 
     return made
+
+
+def taking(own: Payload, make: Callable[[], Payload], make_plain: Callable[[], Payload]) -> Payload:
+    """Make a client on an HTTP client, if this version takes it: some refuse it, the oldest fail only at a call."""
+    library = type(own).__module__.partition(".")[0]
+    refusal = NotInThisVersionError(f"a client that takes one of {library}")
+    if library == "httpx2" and speaks(make_plain()) == "httpx":
+        raise refusal
+    try:
+        return make()
+    except TypeError as refused:
+        raise refusal from refused
+
+
+def speaks(client: Payload) -> str:
+    """The HTTP library of an SDK's client."""
+    [name] = {kind.__module__.partition(".")[0] for kind in type(http_clients(client)[0]).__mro__} & {"httpx", "httpx2"}
+    return name
 
 
 def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:

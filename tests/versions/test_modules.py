@@ -92,6 +92,29 @@ def test_the_module_openai_keeps_the_http_client_of_the_user(tmp_path: Path, ope
     assert recorded(recorder) == ["openai-chat"]
 
 
+def test_the_module_openai_speaks_to_azure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai: Payload, server: Server
+) -> None:
+    """A module that is set to Azure is recorded as such, by its deployment."""
+    settings = {"api_type": "azure", "api_key": "k", "azure_endpoint": server.url, "api_version": "2024-10-21"}
+    for name, value in settings.items():
+        monkeypatch.setattr(openai, name, value)
+    with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        wrap(openai).chat.completions.create(**ASK)
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (one.provider, one.api, one.model) == ("azure", "openai-chat", "m")
+    assert server.requests[0][0].startswith("/openai/deployments/m/chat/completions")
+
+
+def test_unwrap_leaves_the_module_openai_as_it_was(openai: Payload) -> None:
+    """A module that was wrapped and never called is given back without the HTTP client that it got for that."""
+    made = wrap(openai).http_client
+    unwrap(openai)
+
+    assert (openai.http_client, made.is_closed) == (None, True)
+
+
 def test_unwrap_leaves_the_module_openai_at_work(tmp_path: Path, openai: Payload, server: Server) -> None:
     """After unwrap(openai) the module's functions go on, unrecorded; so does a module that never was wrapped."""
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:

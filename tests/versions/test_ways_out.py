@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.capture.server import GENERATED, plain, serving
+from tests.capture.server import GENERATED, Answer, plain, serving
 from tests.versions.shapes import Shape, closed, of_the_sdks
-from tests.versions.test_shapes import SHAPES, asked, said
+from tests.versions.test_shapes import SHAPES, asked, each_of, said
 from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
 
 pytestmark = of_the_sdks
@@ -29,7 +31,7 @@ PROXIED = (
 )
 
 
-@pytest.mark.parametrize("shape", [SHAPES[name] for name in PROXIED], ids=PROXIED)
+@each_of(PROXIED)
 def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
     """A client that takes a proxy from the environment goes on through it, and is recorded."""
     with serving(*shape.call.answers) as proxy, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -40,6 +42,21 @@ def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: py
     assert path.startswith("http://provider.test/")
     recorded = [said(one) for one in load(recorder.trajectory_path).llm_interactions]
     assert recorded == [(api, True, None, body) for api, body in zip(shape.call.apis, proxy.bodies(), strict=True)]
+
+
+COMPRESSED = (*PROXIED, "openai, AsyncOpenAI on aiohttp: create", "anthropic, AsyncAnthropic on aiohttp: create")
+
+
+@each_of(COMPRESSED)
+def test_a_compressed_answer_is_read(tmp_path: Path, shape: Shape) -> None:
+    """An answer that came compressed is on file as JSON, whoever undoes the compression for the caller."""
+    [sent] = shape.call.answers
+    body = b"".join(sent.chunks)
+    packed = Answer([gzip.compress(body)], 200, {**sent.headers, "content-encoding": "gzip"})
+    with serving(packed) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        shape.run(recorder.wrap(shape.client(server.url)))
+
+    assert [one.raw_response for one in load(recorder.trajectory_path).llm_interactions] == [json.loads(body)]
 
 
 def test_a_recording_transport_can_be_copied(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Finding the HTTP transports inside each SDK's client, and putting a recording one around them.
+"""Finding the HTTP clients inside each SDK's client, and having what passes through them recorded.
 
 The client stays the user's own object, of its own type. A client whose inside has an unfamiliar shape, or of which
 some calls would pass by its HTTP clients, is refused, never half wrapped: all of its places are found before the
@@ -7,50 +7,43 @@ first is changed. `unwrap` restores what was there.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Iterator, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from inspect import signature
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
-from weakref import ref
+from weakref import WeakSet, ref
 
-from trace_recorder.capture.transport import Binding, Recording, Target, recording_class
+from trace_recorder.capture.places import Place, follow_loops, library_of, places_of, take_out
+from trace_recorder.capture.transport import Binding, Target
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 
 Client = TypeVar("Client")
-_LIBRARIES = ("httpx", "httpx2")
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place that holds a transport: how to read it, how to put another there, and for which library."""
-
-    library: str
-    asynchronous: bool
-    get: Callable[[], Any]
-    put: Callable[[Any], None]
+_OF_OTHER_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
+_made: WeakSet[Any] = WeakSet()
+"""The HTTP clients that were made here for a module which had none yet."""
 
 
 def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     """Have a client's LLM calls told to `target`; return the same client.
 
     The modules `openai` and `ollama` are taken for the client that their own functions use. Raises
-    UnsupportedClientError for a client in which no HTTP client is found, and BoundClientError where its HTTP client
-    is bound, through another client, to another recorder that still runs.
+    UnsupportedClientError for a client in which no HTTP client is found, or of which some calls would go unseen, and
+    BoundClientError where its HTTP client is bound, through another client, to another recorder that still runs.
     """
+    _refuse_other_protocols(client)
     _refuse_ways_round(client)
     http_clients = _http_clients(client)
-    places = [place for http_client in http_clients for place in _places(http_client)]
-    bound = [binding for place in places if (binding := _binding(place.get())) is not None]
-    for binding in bound:
-        _may_move(binding, client, target)
+    places = [place for http_client in http_clients for place in places_of(http_client)]
+    _may_move(places, client, target)
     fresh = Binding(target, provider, ref(client))
     for place in places:
-        _put(place, fresh)
+        place.bind(fresh)
     for http_client in http_clients:
-        _follow_loops(http_client, fresh)
+        follow_loops(http_client, fresh)
     _leave_aiohttp(client)
     return client
 
@@ -58,57 +51,33 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
 def unwrap(client: Client) -> Client:
     """Give a client back the transports that it had; return the same client. One that is not wrapped stays as it is."""
     for http_client in filter(library_of, _candidates(client)):
-        vars(http_client).pop("_inner_client_cls", None)
-        for place in _places(http_client):
-            transport = place.get()
-            if isinstance(transport, Recording):
-                place.put(transport.inner)
-    vars(_google_client(client)).pop("_use_aiohttp", None)
+        take_out(http_client)
+    inside = getattr(_google_client(client), "__dict__", {})
+    if inside.get("_use_aiohttp") is _never:
+        del inside["_use_aiohttp"]
+    _drop_http_client(client)
     return client
 
 
-def _binding(transport: object) -> Binding | None:
-    return transport.binding if isinstance(transport, Recording) else None
-
-
-def _may_move(binding: Binding, client: object, target: Target) -> None:
-    """Let a binding move to another target, unless a second client's calls would silently move with it."""
-    if binding.target is target or not binding.target.is_running():
-        return
-    owner = binding.client() if binding.client else None
-    if owner is not None and owner is not client:
-        raise BoundClientError(
-            f"This {type(client).__name__} shares its HTTP client with another {type(owner).__name__}, which is bound "
-            "to another recorder that still runs. Give each its own HTTP client, or let both follow the context: "
-            "trace_recorder.wrap(client) records each call to the recorder that is active where it is made."
+def _may_move(places: Sequence[Place], client: object, target: Target) -> None:
+    """Let bindings move to another target, unless a second client's calls would silently move with them."""
+    bound = [binding for place in places if (binding := place.binding()) is not None]
+    moving = [one for one in bound if one.target is not target and one.target.is_running()]
+    for binding in moving:
+        owner = binding.client() if binding.client else None
+        if owner is not None and owner is not client:
+            raise BoundClientError(
+                f"This {type(client).__name__} shares its HTTP client with another {type(owner).__name__}, which is "
+                "bound to another recorder that still runs. Give each its own HTTP client, or let both follow the "
+                "context: trace_recorder.wrap(client) records each call to the recorder that is active where it is "
+                "made."
+            )
+    if moving:
+        warnings.warn(
+            f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
+            "recorded by the new one. trace_recorder.wrap(client) follows the context instead.",
+            stacklevel=4,
         )
-    warn_of_move(client)
-
-
-def warn_of_move(client: object) -> None:
-    """Say that a client's calls go to another recorder from now on."""
-    warnings.warn(
-        f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
-        "recorded by the new one. trace_recorder.wrap(client) follows the context instead.",
-        stacklevel=5,
-    )
-
-
-def _put(place: Place, binding: Binding) -> None:
-    transport = place.get()
-    if isinstance(transport, Recording):
-        transport.binding = binding
-    else:
-        place.put(recording_class(place.library, asynchronous=place.asynchronous)(transport, binding))
-
-
-def library_of(http_client: object) -> str | None:
-    """Of which HTTP library an object is a client: "httpx", "httpx2", or None."""
-    for kind in type(http_client).__mro__:
-        library = kind.__module__.partition(".")[0]
-        if library in _LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):
-            return library
-    return None
 
 
 def _http_clients(client: object) -> list[Any]:
@@ -140,7 +109,18 @@ def _candidates(client: object) -> Iterator[Any]:
 def _make_http_client(client: object) -> None:
     """Give the module `openai` the HTTP client that it would make at its first call, before there are keys."""
     if isinstance(client, ModuleType) and vars(client).get("http_client", client) is None:
-        vars(client)["http_client"] = vars(client)["DefaultHttpxClient"]()
+        make = vars(client).get("DefaultHttpxClient")
+        if make is not None:
+            _made.add(made := make())
+            vars(client)["http_client"] = made
+
+
+def _drop_http_client(client: object) -> None:
+    """Take that HTTP client away again, if the module has not come to use it."""
+    made = _attribute(client, "http_client") if isinstance(client, ModuleType) else None
+    if made is not None and made in _made and _attribute(client, "_client") is None:
+        vars(client)["http_client"] = None
+        made.close()
 
 
 def _google_client(client: object) -> object:
@@ -148,8 +128,17 @@ def _google_client(client: object) -> object:
     return getattr(client, "_api_client", None) or SimpleNamespace()
 
 
+def _refuse_other_protocols(client: object) -> None:
+    """Refuse a client that speaks a protocol of which nothing would be recorded."""
+    if any(kind.__name__ in _OF_OTHER_PROTOCOLS for kind in type(client).__mro__):
+        raise UnsupportedClientError(
+            f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
+            "or AnthropicAWS, which speak Anthropic's; or tell the recorder of its calls: record_llm_interaction(...)."
+        )
+
+
 def _refuse_ways_round(client: object) -> None:
-    """Refuse a google-genai client that has been told to send calls by something else than its HTTP clients."""
+    """Refuse a google-genai client that sends calls by something else than its HTTP clients, and would go on to."""
     google = _google_client(client)
     options = _attribute(google, "_http_options")
     settings = _attribute(options, "async_client_args") or {}
@@ -158,6 +147,7 @@ def _refuse_ways_round(client: object) -> None:
         "an aiohttp_client of its own": aiohttp and _attribute(options, "aiohttp_client") is not None,
         "settings for aiohttp alone": aiohttp and not _takes(_attribute(google, "_async_httpx_client"), settings),
         "a client certificate": _asks(google, "_use_google_auth_sync") or _asks(google, "_use_google_auth_async"),
+        "aiohttp for its async calls, as google-genai before 1.24 cannot do without": _keeps_to_aiohttp(google),
     }
     if found := " and ".join(reason for reason, holds in reasons.items() if holds):
         raise UnsupportedClientError(
@@ -165,6 +155,12 @@ def _refuse_ways_round(client: object) -> None:
             "http_options={'httpx_client': trace_recorder.http_client(...), 'httpx_async_client': "
             "trace_recorder.async_http_client(...)}, and give these what they need to reach the server."
         )
+
+
+def _keeps_to_aiohttp(google: object) -> bool:
+    """Whether a version of google-genai that asks nothing but this of its own module has found aiohttp."""
+    module = sys.modules.get(type(google).__module__)
+    return not hasattr(google, "_use_aiohttp") and bool(_attribute(module, "has_aiohttp"))
 
 
 def _asks(google: object, name: str) -> bool:
@@ -181,8 +177,12 @@ def _takes(http_client: object, settings: dict[str, Any]) -> bool:
 def _leave_aiohttp(client: object) -> None:
     """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
     google = _google_client(client)
-    if hasattr(google, "_use_aiohttp"):
-        vars(google)["_use_aiohttp"] = lambda: False
+    if _asks(google, "_use_aiohttp"):
+        vars(google)["_use_aiohttp"] = _never
+
+
+def _never() -> bool:
+    return False
 
 
 def _attribute(owner: object, name: str) -> Any:
@@ -194,43 +194,3 @@ def _name(client: object) -> str:
     if isinstance(client, ModuleType | type):
         return repr(client)
     return f"this {type(client).__module__}.{type(client).__qualname__}"
-
-
-def _places(http_client: Any) -> Iterator[Place]:
-    """Everywhere that an HTTP client keeps a transport: its own, its proxies', and those of its inner clients."""
-    library = library_of(http_client)
-    if library is None or not hasattr(http_client, "_transport") or not isinstance(http_client._mounts, dict):
-        raise UnsupportedClientError(
-            f"this {type(http_client).__qualname__} keeps its transport where this version of trace_recorder does not "
-            "look for it. Build the client with http_client=trace_recorder.http_client() instead."
-        )
-    asynchronous = hasattr(http_client, "aclose")
-    yield Place(library, asynchronous, *_attribute_access(http_client, "_transport"))
-    for pattern, transport in http_client._mounts.items():
-        if transport is not None:
-            yield Place(library, asynchronous, *_item_access(http_client._mounts, pattern))
-    for inner in list(getattr(http_client, "_loop_clients", {}).values()):
-        yield from _places(inner)
-
-
-def _attribute_access(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
-
-
-def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    return lambda: owner[key], lambda value: owner.__setitem__(key, value)
-
-
-def _follow_loops(http_client: Any, binding: Binding) -> None:
-    """Wrap the inner clients that google-genai makes later, one for each event loop."""
-    make = getattr(type(http_client), "_inner_client_cls", None)
-    if make is None:
-        return
-
-    def recording_client(**arguments: Any) -> Any:
-        inner = make(**arguments)
-        for place in _places(inner):
-            _put(place, binding)
-        return inner
-
-    http_client._inner_client_cls = recording_client

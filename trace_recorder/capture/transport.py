@@ -54,7 +54,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     """Write a request before it is sent; None for other traffic, and where nothing is to be recorded."""
     endpoint: Endpoint | None = None
     with guard("find out whether a request is an LLM call"):
-        endpoint = endpoint_of(request.method, request.url.host, request.url.path)
+        endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
     run = binding.target.open_run() if endpoint else None
     if run is None or endpoint is None or _under_way.get() == (run, request):
         return None

@@ -29,10 +29,11 @@ PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (provider, re.compile(rf"(?:^|\.)(?:{pattern})$"))
     for provider, pattern in (
         ("openai", r"api\.openai\.com"),
-        ("azure", r"openai\.azure\.com|services\.ai\.azure\.com|cognitiveservices\.azure\.com|models\.ai\.azure\.com"),
+        ("azure", r"(?:openai|cognitiveservices)\.azure\.(?:com|us|cn)|(?:services|models)\.ai\.azure\.com"),
+        ("bedrock", r"bedrock-[a-z-]+\.[a-z0-9-]+\.(?:amazonaws\.com(?:\.cn)?|api\.aws)"),
         ("doubao", r"volces\.com|volcengineapi\.com|bytepluses\.com"),
         ("openrouter", r"openrouter\.ai"),
-        ("anthropic", r"anthropic\.com"),
+        ("anthropic", r"anthropic\.com|aws-external-anthropic\.[a-z0-9-]+\.api\.aws"),
         ("google", r"googleapis\.com"),
         ("ollama", r"ollama\.com"),
         ("groq", r"groq\.com"),
@@ -44,9 +45,15 @@ PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("perplexity", r"perplexity\.ai"),
         ("cerebras", r"cerebras\.ai"),
         ("moonshot", r"moonshot\.(?:cn|ai)"),
-        ("qwen", r"dashscope(?:-intl)?\.aliyuncs\.com"),
+        ("qwen", r"dashscope(?:-[a-z]+)?\.aliyuncs\.com"),
         ("zhipu", r"bigmodel\.cn|z\.ai"),
         ("siliconflow", r"siliconflow\.(?:cn|com)"),
+        ("minimax", r"minimaxi?\.(?:com|io|chat)"),
+        ("hunyuan", r"hunyuan\.cloud\.tencent\.com"),
+        ("deepinfra", r"deepinfra\.com"),
+        ("sambanova", r"sambanova\.ai"),
+        ("vercel", r"ai-gateway\.vercel\.sh"),
+        ("cloudflare", r"gateway\.ai\.cloudflare\.com"),
         ("nvidia", r"integrate\.api\.nvidia\.com"),
         ("cohere", r"cohere\.(?:com|ai)"),
         ("voyage", r"voyageai\.com"),
@@ -58,6 +65,7 @@ PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)")
+_OLLAMA_PORT = 11434
 _STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
 
 
@@ -75,7 +83,7 @@ class Endpoint:
 
 
 @lru_cache(maxsize=256)
-def endpoint_of(method: str, host: str, path: str) -> Endpoint | None:
+def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> Endpoint | None:
     """Recognise an LLM call, or return None for other traffic."""
     if method != "POST":
         return None
@@ -83,17 +91,19 @@ def endpoint_of(method: str, host: str, path: str) -> Endpoint | None:
         if pattern.search(path):
             model = _MODEL_IN_PATH.search(path)
             streams = _STREAMING_PATH.search(path) is not None
-            return Endpoint(api, provider_of(host, path, api), model[1] if model else None, streams)
+            return Endpoint(api, provider_of(host, path, api, port), model[1] if model else None, streams)
     return None
 
 
-def provider_of(host: str, path: str, api: str) -> str:
-    """Who serves a host: by its name; where that is not known, by the dialect, whose first speaker gives the name."""
+def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
+    """Who serves a host: by its name; else by path or port; else by the dialect, whose first speaker gives the name."""
     for provider, pattern in PROVIDER_OF_HOST:
         if pattern.search(host):
             return provider
     if "/openai/deployments/" in path:
         return "azure"
+    if port == _OLLAMA_PORT:
+        return "ollama"
     return "openai" if api == "embeddings" and not path.startswith("/api/") else _FIRST_SPEAKER[api.partition("-")[0]]
 
 

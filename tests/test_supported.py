@@ -1,0 +1,78 @@
+"""What is said of supported versions is said once: pyproject, noxfile, README and docs/versions.md agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from itertools import product
+
+from tests.recording import ROOT
+
+EXTRAS = ("openai", "anthropic", "google", "ollama")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def matrix() -> dict[str, object]:
+    """The tables of noxfile.py, read without nox."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text())
+    return {
+        name.id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for name in node.targets
+        if isinstance(name, ast.Name) and name.id in {"PYTHONS", "OLDEST", "BETWEEN", "NEWEST"}
+    }
+
+
+def rows(name: str, heading: str) -> list[list[str]]:
+    """The rows of the table under a heading of a document."""
+    section = (ROOT / name).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def supported() -> dict[str, str]:
+    """The oldest supported version of each SDK, by the extras."""
+    extras = PROJECT["optional-dependencies"]
+    return dict(extras[name][0].split(">=") for name in EXTRAS)
+
+
+def test_the_oldest_version_is_the_oldest_that_is_run() -> None:
+    """The lower bounds of the extras are the first rows of the matrix."""
+    run = {requirements[0] for requirements in matrix()["OLDEST"].values()}
+
+    assert run == {f"{name}=={version}" for name, version in supported().items()}
+
+
+def test_every_supported_python_is_run() -> None:
+    """The Pythons of the classifiers and of requires-python are those of the matrix."""
+    found = (re.fullmatch(r".*:: (3\.\d+)", classifier) for classifier in PROJECT["classifiers"])
+    named = tuple(match[1] for match in found if match)
+
+    assert (named, f">={named[0]}") == (matrix()["PYTHONS"], PROJECT["requires-python"])
+
+
+def test_the_results_are_those_of_the_matrix() -> None:
+    """docs/versions.md has one row for each session, and in none of them did a test fail."""
+    tables = matrix()
+    names = [name for table in ("OLDEST", "BETWEEN", "NEWEST") for name in tables[table]]
+    said = [(row, python, failed) for row, python, _, _, failed, _ in rows("docs/versions.md", "Results")]
+
+    assert said == [(name, python, "0") for name, python in product(names, tables["PYTHONS"])]
+
+
+def test_the_readme_says_what_was_run() -> None:
+    """The README's range goes from the lower bounds to the newest versions among the results."""
+    installed = ", ".join(row[2] for row in rows("docs/versions.md", "Results"))
+    newest = {
+        name: max(
+            re.findall(rf"(?<![\w-]){name} ([\d.]+\d)", installed),
+            key=lambda version: tuple(map(int, version.split("."))),
+        )
+        for name in supported()
+    }
+
+    assert rows("README.md", "Supported versions") == [
+        [name, oldest, newest[name]] for name, oldest in supported().items()
+    ]

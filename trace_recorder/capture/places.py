@@ -1,0 +1,109 @@
+"""Where an HTTP client of httpx or httpx2 keeps its transports, and how a recording one takes the place of each.
+
+A transport of the library's or of the user's own stays inside the recording one, untouched, and comes back with
+`take_out`. Which HTTP clients an SDK's client speaks through is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from trace_recorder.capture.transport import Binding, Recording, recording_class
+from trace_recorder.errors import UnsupportedClientError
+
+_LIBRARIES = ("httpx", "httpx2")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place that holds a transport: how to read it, how to put another there, and for which library."""
+
+    library: str
+    asynchronous: bool
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+
+    def binding(self) -> Binding | None:
+        """What the transport here is bound to; None where it does not record."""
+        transport = self.get()
+        return transport.binding if isinstance(transport, Recording) else None
+
+    def bind(self, binding: Binding) -> None:
+        """Have what passes here recorded, by a transport around the one that is here, or by the one that does so."""
+        transport = self.get()
+        if isinstance(transport, Recording):
+            transport.binding = binding
+        else:
+            self.put(recording_class(self.library, asynchronous=self.asynchronous)(transport, binding))
+
+    def restore(self) -> None:
+        """Put back the transport that was here."""
+        transport = self.get()
+        if isinstance(transport, Recording):
+            self.put(transport.inner)
+
+
+def library_of(http_client: object) -> str | None:
+    """Of which HTTP library an object is a client: "httpx", "httpx2", or None."""
+    for kind in type(http_client).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if library in _LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):
+            return library
+    return None
+
+
+def places_of(http_client: Any) -> Iterator[Place]:
+    """Everywhere that an HTTP client keeps a transport: its own, its proxies', and those of its inner clients.
+
+    Raises UnsupportedClientError for a client that keeps them elsewhere.
+    """
+    library = library_of(http_client)
+    mounts = getattr(http_client, "_mounts", None)
+    if library is None or not hasattr(http_client, "_transport") or not isinstance(mounts, dict):
+        raise UnsupportedClientError(
+            f"this {type(http_client).__qualname__} keeps its transport where this version of trace_recorder does not "
+            "look for it. Build the client with http_client=trace_recorder.http_client() instead."
+        )
+    asynchronous = hasattr(http_client, "aclose")
+    yield Place(library, asynchronous, *_attribute_access(http_client, "_transport"))
+    for pattern, transport in mounts.items():
+        if transport is not None:
+            yield Place(library, asynchronous, *_item_access(mounts, pattern))
+    for inner in list(getattr(http_client, "_loop_clients", {}).values()):
+        yield from places_of(inner)
+
+
+def _attribute_access(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
+
+
+def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: owner[key], lambda value: owner.__setitem__(key, value)
+
+
+def follow_loops(http_client: Any, binding: Binding) -> None:
+    """Have the inner clients recorded that google-genai makes later, one for each event loop."""
+    make = getattr(type(http_client), "_inner_client_cls", None)
+    if make is not None:
+        http_client._inner_client_cls = partial(_recorded, make, binding)
+
+
+def _recorded(make: Callable[..., Any], binding: Binding, **arguments: Any) -> Any:
+    inner = make(**arguments)
+    for place in places_of(inner):
+        place.bind(binding)
+    return inner
+
+
+def take_out(http_client: Any) -> None:
+    """Give an HTTP client back what it had; one that does not record stays as it is, whatever its shape."""
+    with suppress(UnsupportedClientError):
+        for place in places_of(http_client):
+            place.restore()
+    make = vars(http_client).get("_inner_client_cls")
+    if isinstance(make, partial) and make.func is _recorded:
+        del http_client._inner_client_cls
