@@ -41,12 +41,17 @@ _OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "
 
 def to_json(value: object) -> str:
     """Write any value as JSON text on one line."""
-    return attempt(lambda: _dump(value if _is_plain(value) else plain(value)), lambda _: _dump(marked(value)))
+    return attempt(lambda: _dump(plain(value)), lambda _: _dump(marked(value)))
 
 
 def members(value: Mapping[str, object]) -> str:
     """Write a mapping's members as JSON text, without the braces around them."""
     return to_json(value)[1:-1]
+
+
+def facts(value: Mapping[str, Payload]) -> str:
+    """Write the members of a mapping that is plain already, such as what the recorder itself says of a record."""
+    return _dump(value)[1:-1]
 
 
 def plain(value: object) -> Payload:
@@ -95,26 +100,6 @@ def marked(value: object) -> dict[str, str]:
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return {"__type__": _safe(name)[:_LONGEST], "repr": _safe(_repr(value))[:_LONGEST]}
-
-
-def _is_plain(value: object) -> bool:
-    """Whether a value is surely plain already: a mapping of a few, such as the recorder's own facts."""
-    return type(value) is dict and all(map(_is_ascii, value)) and all(map(_is_simple, value.values()))
-
-
-def _is_ascii(name: object) -> bool:
-    return type(name) is str and name.isascii()
-
-
-def _is_simple(value: object) -> bool:
-    kind = type(value)
-    if kind is str:
-        return _is_ascii(value)
-    if kind is int:
-        return -(2**63) <= value < 2**64  # type: ignore[operator]
-    if kind is float:
-        return math.isfinite(value)  # type: ignore[arg-type]
-    return value is None or kind is bool or _is_plain(value)
 
 
 class _Copier:

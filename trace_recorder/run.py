@@ -32,7 +32,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Journal, now
-from trace_recorder.plain import members, plain, to_json
+from trace_recorder.plain import facts, members, plain, to_json
 from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
 
@@ -119,7 +119,7 @@ class Run:
         about, redacted = _counted(about)
         with self._lock:
             self._be_open()
-            self._append(kind, members(about), said, redacted)
+            self._append(kind, facts(about), said, redacted)
         self._settle()
         self._recorded(kind)
 
@@ -132,7 +132,7 @@ class Run:
             self._be_open()
             encoded = self._items.encode(body)
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            stands = f'{members(about)},"items":{encoded.items},"check":{encoded.check}'
+            stands = f'{facts(about)},"items":{encoded.items},"check":{encoded.check}'
             seq, _ = self._append(kind, stands, said, redacted)
             encoded.written(seq)
         self._settle()
@@ -194,7 +194,7 @@ class Run:
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
     def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> tuple[int, int]:
-        masked, count = self._redaction.mask(said)
+        masked, count = self._redaction.mask(said) if said else ("", 0)
         return self._write(kind, about, masked, count + redacted)
 
     def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
@@ -326,7 +326,7 @@ class Run:
             self._put_back_again = math.inf if unasked else 0.0
             self._be_open()
             timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
-            self._append_surely("finalize", members(timed), members(said), 0, _NOTHING_ENDED)
+            self._append_surely("finalize", facts(timed), members(said), 0, _NOTHING_ENDED)
             self._write_gaps()
 
     def abandon(self) -> None:

@@ -33,7 +33,7 @@ INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
 PATIENCE = 50
 """What can wait is written when this many times the cost of the last writing has passed."""
-GIFTS = 3
+GIFTS = 2
 """So many times in a run a small document is written for a captured call though it costs more than that."""
 ROOM = 500
 """How many frames of the stack are kept free for writing."""

@@ -24,6 +24,8 @@ from trace_recorder.validation import validate
 EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}
 STREAM_DELAY = 1.5
 """What came of a stream earlier than this many seconds before a kill has to be on file; the contract says one."""
+DOCUMENT_DELAY = 1.5
+"""The document of a hot loop shows a call a twentieth of a second late; a busy machine takes longer."""
 
 Interactions = dict[str, LLMInteraction]
 """Those on file, by what was asked."""
@@ -116,13 +118,14 @@ def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:
 
 
 def _lost_in(document: Any, death: Death) -> list[str]:
-    """What is missing in a document that is small: all that was reported has to be there."""
+    """What is missing in a document that is small: what was reported a moment before has to be there."""
     if document is None:
         return ["the document"] if death.reports else []
     there = {
         one["input_messages"][-1]["content"] for one in document["llm_interactions"] if one["response"].get("content")
     }
-    return [f"the call {one} in the document" for one in death.said("answered") if one not in there]
+    reported = death.said_before("answered", death.killed_at - DOCUMENT_DELAY)
+    return [f"the call {one} in the document" for one in reported if one not in there]
 
 
 def _wrong(on_file: Interactions, length: int) -> list[str]:

@@ -26,7 +26,7 @@ from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import error_of, members, message_of, to_json
+from trace_recorder.plain import error_of, facts, members, message_of, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url, url_secrets
@@ -117,7 +117,7 @@ class Exchange:
             inferred=self._inferred or None,
             **context,
         )
-        said = members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
+        said = facts({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
@@ -235,7 +235,7 @@ class Exchange:
             "bytes": len(data),
             "zlib": packed,
         } | known(redacted=redacted or None)
-        self.run.append("llm_stream", self._about() | about, members({"headers": self._headers}))
+        self.run.append("llm_stream", self._about() | about, facts({"headers": self._headers}))
         self._written.append(masked)
 
     def ended(self) -> None:
@@ -275,12 +275,12 @@ class Exchange:
             error=error_of(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
-        self.run.append("llm_response", about, f"{members(more)},{said}")
+        self.run.append("llm_response", about, f"{facts(more)},{said}")
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Say at least that it has ended, where what came cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
-        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **ended}
+        about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
         attempt(lambda: self.run.append("llm_response", about), lambda _: None)
         raise failure
 
