@@ -64,6 +64,11 @@ def message_of(error: BaseException) -> str:
     return attempt(lambda: _safe(str(error)), lambda _: _safe(_repr(error)))
 
 
+def named_error(error: BaseException) -> dict[str, Payload]:
+    """An exception as records state it: `type` and `message`."""
+    return {"type": type(error).__name__, "message": message_of(error)}
+
+
 def stated(value: object, *kinds: type) -> Payload:
     """Copy a value that is to be None or of one of these classes; what is of another is described."""
     copied = plain(value)

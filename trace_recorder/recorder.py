@@ -26,7 +26,17 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Failure, Guard, attempt
 from trace_recorder.journal import Journal, now
-from trace_recorder.plain import handed_over, is_error, members, message_of, name_of, plain, stated, to_json
+from trace_recorder.plain import (
+    handed_over,
+    is_error,
+    members,
+    message_of,
+    name_of,
+    named_error,
+    plain,
+    stated,
+    to_json,
+)
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -148,7 +158,7 @@ class TrajectoryRecorder:
             if error is None:
                 self._close("completed")
             else:
-                self._close("failed", success=False, error=_said(error))
+                self._close("failed", success=False, error=named_error(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -228,7 +238,7 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an LLM interaction"):
-            error = _said(response) if is_error(response) else None
+            error = named_error(response) if is_error(response) else None
             names = run.named(provider=stated(provider, str), model=stated(model, str))
             about = {"interaction_id": run.next_id(), **names, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
@@ -282,8 +292,8 @@ class TrajectoryRecorder:
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        name = attempt(lambda: name_of(str(key)), lambda _: name_of(key))
-        self._append("annotation", "annotate()", {"key": name}, {"value": plain(value)})
+        about = {"key": attempt(lambda: name_of(str(key)), lambda _: name_of(key))}
+        self._append("annotation", "annotate()", about, {"value": plain(value)})
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
@@ -386,10 +396,6 @@ def _about_run(task: object, provider: object, model: object, max_steps: object)
 def _listed(value: object) -> list[Payload]:
     copied = handed_over(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
-
-
-def _said(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def _said_in_words(error: object) -> Payload:

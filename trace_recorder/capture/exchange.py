@@ -20,7 +20,7 @@ from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import Payload, known
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import members, message_of, to_json
+from trace_recorder.plain import members, message_of, named_error, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url, url_secrets
@@ -132,7 +132,7 @@ class Exchange:
             if self._finish():
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", about, members(_error_of(error)))
+                self.run.append("llm_error", about, members(named_error(error)))
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire."""
@@ -213,7 +213,7 @@ class Exchange:
                 about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
                 more = known(
                     headers=self._headers,
-                    error=_error_of(error) if error and broken else None,
+                    error=named_error(error) if error and broken else None,
                     ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
                 )
                 self.run.append("llm_response", about, f"{members(more)},{said}")
@@ -247,10 +247,6 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
-
-
-def _error_of(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def _in_words(error: BaseException) -> str:
