@@ -36,10 +36,10 @@ def _number(text: str) -> float:
 
 _decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_number)
 _SPACE = re.compile(r"[ \t\n\r]*")
-STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_TOKEN = re.compile(STRING.pattern + r"|[\[{]|[\]}]", re.DOTALL)
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]+")
+_CLOSED = re.compile(r"\[\]|\{\}")
 COLON = re.compile(r"[ \t\n\r]*:")
-_LINE_BREAK = re.compile(r"[\r\n]")
 _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
@@ -57,7 +57,7 @@ def parse(text: str, deepest: int = DEEPEST) -> Payload:
 
 
 def _refuse_lone_surrogates(text: str) -> None:
-    if "\\u" in text and any(found[1] for found in _SURROGATE.finditer(text)):
+    if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair stands alone")
 
 
@@ -65,16 +65,17 @@ def _refuse_depth(text: str, at: int, end: int, deepest: int) -> None:
     """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
     if text.count("[", at, end) + text.count("{", at, end) <= deepest:
         return
-    depth = 0
-    for token in _TOKEN.finditer(text, at, end):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
-        if depth > deepest:
-            raise NotJsonError(f"nested more than {deepest} levels deep")
+    left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
+    for _ in range(deepest):
+        left = _CLOSED.sub("", left)  # one level less, from the inside
+        if not left:
+            return
+    raise NotJsonError(f"nested more than {deepest} levels deep")
 
 
 def one_line(text: str) -> str:
     """JSON text without line breaks, which stand only between its tokens."""
-    return _LINE_BREAK.sub(" ", text) if _LINE_BREAK.search(text) else text
+    return text.replace("\r", " ").replace("\n", " ")
 
 
 @dataclass(slots=True)

@@ -69,6 +69,11 @@ def message_of(error: BaseException) -> str:
     return attempt(lambda: _safe(str(error)), lambda _: _safe(_repr(error)))
 
 
+def named_error(error: BaseException) -> dict[str, Payload]:
+    """An exception as records state it: `type` and `message`."""
+    return {"type": type(error).__name__, "message": message_of(error)}
+
+
 def stated(value: object, *kinds: type) -> Payload:
     """Copy a value that is to be None or of one of these classes; what is of another is described."""
     copied = plain(value)
@@ -88,11 +93,6 @@ def listed(value: object) -> list[Payload]:
     """Copy a list of such values; one alone is a list of one, None an empty list."""
     copied = handed_over(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
-
-
-def error_of(error: BaseException) -> dict[str, str]:
-    """An exception as records state it."""
-    return {"type": type(error).__name__, "message": message_of(error)}
 
 
 def marked(value: object) -> dict[str, str]:

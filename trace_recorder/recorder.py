@@ -27,13 +27,13 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.journal import Journal
 from trace_recorder.plain import (
-    error_of,
     handed_over,
     is_error,
     listed,
     members,
     message_of,
     name_of,
+    named_error,
     plain,
     stated,
     to_json,
@@ -160,7 +160,7 @@ class TrajectoryRecorder:
             if error is None:
                 self._close("completed")
             else:
-                self._close("failed", success=False, error=error_of(error))
+                self._close("failed", success=False, error=named_error(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -245,7 +245,7 @@ class TrajectoryRecorder:
         if run is None:
             return
         with self._guard("record an LLM interaction"):
-            error = error_of(response) if is_error(response) else None
+            error = named_error(response) if is_error(response) else None
             names = run.named(provider=stated(provider, str), model=stated(model, str))
             about = {"interaction_id": run.next_id(), **names, **self.context()}
             said = {"response": None if error else handed_over(response), **known(error=error)}
@@ -299,8 +299,8 @@ class TrajectoryRecorder:
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        name = attempt(lambda: name_of(str(key)), lambda _: name_of(key))
-        self._append("annotation", "annotate()", {"key": name}, {"value": plain(value)})
+        about = {"key": attempt(lambda: name_of(str(key)), lambda _: name_of(key))}
+        self._append("annotation", "annotate()", about, {"value": plain(value)})
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""

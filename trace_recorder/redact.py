@@ -94,6 +94,13 @@ class Redaction:
             text = self._mask_known(text)
         return mask_shapes(text) if default_redactor in self._redactors else text
 
+    def _apart(self, name: str, names: dict[str, str]) -> str:
+        """Mask a member's name; names that differ stay apart, so that no member is lost."""
+        masked = self.mask_name(name)
+        if masked == name:
+            return name
+        return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
+
     def _mask_known(self, text: str) -> str:
         if any(secret in text for secret in self._secrets):
             return self._pattern.sub(lambda found: found[0] if found[0].startswith("[REDACTED:") else _MASK, text)
@@ -107,13 +114,14 @@ class Redaction:
         if not self.sees(text):
             return text, 0
         name, count = "", 0
+        names: dict[str, str] = {}
 
         def literal(found: re.Match[str]) -> str:
             nonlocal name, count
             value: str = json.loads(found[0])
             if COLON.match(text, found.end()):
                 name = value
-                masked = self.mask_name(value)
+                masked = self._apart(value, names)
             elif SECRET_MEMBER.fullmatch(name) and _may_be_key(value) and _is_value(text, found.start()):
                 masked = "[REDACTED:secret-member]"
             else:
@@ -224,7 +232,7 @@ def _is_no_word(secret: str) -> bool:
 
 
 def _may_be_key(value: str) -> bool:
-    return _is_secret(value) and SECRET_VALUE.fullmatch(value) is not None
+    return _is_secret(value) and _BEGIN not in value and SECRET_VALUE.fullmatch(value) is not None
 
 
 def _is_value(text: str, start: int) -> bool:

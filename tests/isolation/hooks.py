@@ -154,7 +154,7 @@ HOOKS: dict[str, Hook] = {
     "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append")), streamed(END, whole=END)),
-    "describe an error": Hook(failing(exchange, "error_of"), {"cut": frozenset({END})}),
+    "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
     "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
     "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
 }

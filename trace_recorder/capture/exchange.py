@@ -26,7 +26,7 @@ from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import error_of, facts, members, message_of, to_json
+from trace_recorder.plain import facts, members, message_of, named_error, to_json
 from trace_recorder.providers import join_stream
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url, url_secrets
@@ -157,7 +157,7 @@ class Exchange:
             if self._finish():
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", about, members(error_of(error)))
+                self.run.append("llm_error", about, members(named_error(error)))
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire."""
@@ -272,7 +272,7 @@ class Exchange:
         about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
         more = known(
             headers=self._headers,
-            error=error_of(error) if error and broken else None,
+            error=named_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
         self.run.append("llm_response", about, f"{facts(more)},{said}")
