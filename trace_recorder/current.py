@@ -87,7 +87,7 @@ def http_client(
     """Make an HTTP client that records, for an SDK or a framework that takes one: `OpenAI(http_client=…)`.
 
     Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
-    anthropic ≥ 2 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
+    anthropic ≥ 1 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
     """
     made = import_module(library or _library()).Client(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, recorder or following, provider)

@@ -29,6 +29,7 @@ of_the_sdks = [
         "Inheritance class AiohttpClientSession from ClientSession is discouraged:DeprecationWarning",
         "Interactions usage is experimental:UserWarning",
         "Async interactions client cannot use aiohttp:UserWarning",
+        "invalid escape sequence",
     )
 ]
 """The warnings that SDKs give of themselves, wrapped or not."""
