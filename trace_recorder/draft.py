@@ -13,6 +13,7 @@ import math
 import os
 import tempfile
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -36,9 +37,9 @@ WAITING = 256
 """So many may wait for their end, another attempt, or their tools; the oldest beyond are settled as they are."""
 DOUBLES = 4096
 """Of so many captured responses the ids are known, lest one is recorded by hand too."""
-BLOCK = 1024 * 1024
+BLOCK = 128 * 1024
 """The journal is read in parts of so many bytes."""
-IN_MEMORY = 4 * BLOCK
+IN_MEMORY = 16 * BLOCK
 """Of so many bytes settled texts that were not written yet are kept in memory; more go into a file without a name."""
 
 
@@ -82,6 +83,8 @@ class Draft:
         self, path: Path, history: History, told: Told, limit: float = math.inf, status: Status = "running"
     ) -> None:
         self._path = path
+        self._spool: IO[bytes] | None = None
+        self._fd = -1
         self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
         self._read = 0
         self._long = 0
@@ -100,7 +103,6 @@ class Draft:
         self._first: LLMInteraction | None = None
         self._gaps: list[Gap] = []
         self._of_calls, self._of_steps = Tally(), Tally()
-        self._spool: IO[bytes] | None = None
 
     def is_in_place(self) -> bool:
         """Whether the file that is read still has the journal's name: a removed one is made again."""
@@ -108,24 +110,34 @@ class Draft:
 
     def close(self) -> None:
         """Give back the descriptor of the journal."""
+        self._close_spool()
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
     __del__ = close
 
+    def _close_spool(self) -> None:
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_on(self) -> None:
-        """Take the whole records that have been written since. Raises StaleDraftError and TooLongError."""
+    def read_on(self, breathe: Callable[[], None]) -> None:
+        """Take the whole records that have been written since, with a breath between any two of them.
+
+        Raises StaleDraftError and TooLongError.
+        """
         size = BLOCK
         while data := os.pread(self._fd, size, self._read):
             whole = data.rfind(b"\n") + 1
             for record in journal.read(data[:whole], base=self._read):
                 self._take(record)
+                breathe()
             self._read += whole
             self._long = len(self._interactions)
-            self._bring_up()
+            self._bring_up(breathe)
             if len(data) < size:
                 break
             size = BLOCK if whole else size * 2
@@ -160,10 +172,10 @@ class Draft:
 
     # ── interactions, and the steps that are derived from them ───────────────────────────────────────────────────
 
-    def _bring_up(self) -> None:
+    def _bring_up(self, breathe: Callable[[], None]) -> None:
         """Show what has changed, and settle what will not change any more."""
         fold = self._fold
-        fold.bring_up()
+        fold.bring_up(breathe)
         changed, fold.changed = fold.changed, {}
         for identity in changed:
             call = fold.calls[identity]
@@ -172,6 +184,7 @@ class Draft:
                 self._hide(identity)
             else:
                 self._show(identity, one, call)
+            breathe()
         self._settle()
         while len(fold.captured) > DOUBLES:
             del fold.captured[next(iter(fold.captured))]
@@ -291,7 +304,7 @@ class Draft:
         """Hear that every piece has its span in the file that was written."""
         self._interactions.merge()
         self._steps.merge()
-        self._spool = None
+        self._close_spool()
 
     def _spill(self) -> None:
         """Put settled texts aside where they are too many: reading a long journal anew, none is written yet."""

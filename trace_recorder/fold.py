@@ -114,14 +114,15 @@ class Fold:
     def _end(self, record: Record) -> None:
         self.end = record
 
-    def bring_up(self) -> None:
-        """Have every request and every response that has come read, in the order in which they came."""
+    def bring_up(self, breathe: Callable[[], None] = lambda: None) -> None:
+        """Have every request and every response that has come read, in order, with a breath between any two."""
         heard, self._heard = self._heard, []
         for call, record in heard:
             if "items" in record.data:
                 attempt(partial(self._read_request, call), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
                 self._read_response(call)
+            breathe()
 
     def _read_request(self, call: Call) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""

@@ -12,7 +12,6 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
 from trace_recorder.items import ItemTable
@@ -25,6 +24,9 @@ LANE_BYTES = 8 * 1024 * 1024
 """Of how many bytes their messages are together, at most."""
 _BEFORE = -1
 """The number of what stands before the growing list, such as a system prompt."""
+
+_TRIES = 16
+"""At how many places the end of a list is looked for, where its first element is repeated."""
 
 Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
@@ -167,12 +169,24 @@ class _Lane:
         return Known(self._offer, self._texts, len(self._texts), since, self._kept, new, results, made_up)
 
     def positions(self, numbers: array[int]) -> list[int]:
-        """Where the first elements of a list stand here, if that goes up to the end, and stands by itself."""
+        """Where the first elements of a list stand here: its beginning, and behind a hole all of the end.
+
+        None do where what has been read depends on what stood before it, or where there is no such end.
+        """
         if self._numbering.made_up:
             return []
-        at = {number: position for position, number in enumerate(self.numbers)}
-        found = list(takewhile(lambda position: position >= 0, (at.get(number, -1) for number in numbers)))
-        return found if found and found[-1] == len(self.numbers) - 1 else []
+        pairs = zip(self.numbers, numbers, strict=False)
+        same = next((at for at, (one, other) in enumerate(pairs) if one != other), len(numbers))
+        end = same
+        for _ in range(_TRIES if same < len(numbers) else 0):
+            try:
+                end = self.numbers.index(numbers[same], end)
+            except ValueError:
+                break
+            if self.numbers[end:] == numbers[same : same + len(self.numbers) - end]:
+                return [*range(same), *range(end, len(self.numbers))]
+            end += 1
+        return []
 
     def window(self, positions: list[int]) -> _Lane:
         """A lane that begins with the elements at these positions."""

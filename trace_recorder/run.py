@@ -18,7 +18,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -342,6 +342,7 @@ def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
     return said, redacted if isinstance(redacted, int) else 0
 
 
+@cache
 def _version() -> str:
     """The version of this package: readers are mended, and old files say by which they were written."""
     metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -33,8 +34,12 @@ INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
 PATIENCE = 50
 """What can wait is written when this many times the cost of the last writing has passed."""
-GIFTS = 2
+GIFTS = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
+CLOSE = 8
+"""A recording call writes the document of so many records; where there are more to show, a thread does."""
+BREATH = 0.0001
+"""For how many seconds that thread stands aside between two records: the interpreter runs one thread at a time."""
 ROOM = 500
 """How many frames of the stack are kept free for writing."""
 SOON = 0.05
@@ -71,23 +76,26 @@ class Snapshot:
         self._told = Told()
         self._last = _Last()
 
-    def write(self) -> None:
-        """Bring the document up to date with the journal. Raises OSError where it cannot be written."""
+    def write(self, breathe: Callable[[], None] = lambda: None) -> None:
+        """Bring the document up to date with the journal. Raises OSError where it cannot be written.
+
+        `breathe` is called again and again: a thread that nobody waits for lets the others work meanwhile.
+        """
         self._again = True
         if self._lock._is_owned():  # type: ignore[attr-defined]  # the garbage collector ended a stream in the middle
             return  # of this; a flag of our own could be left set by Ctrl-C
         with self._lock:
             while self._again:
                 self._again = False
-                self._write()
+                self._write(breathe)
 
-    def _write(self) -> None:
+    def _write(self, breathe: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
         if draft is None or self._last.changed() or not draft.is_in_place():
             draft = self._new_draft()
-        draft, layout = self._up_to_date(draft)
+        draft, layout = self._up_to_date(draft, breathe)
         try:
             fd = replace_file(self.path, layout, sync=self._sync)
         except OSError:
@@ -103,16 +111,20 @@ class Snapshot:
         limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
         return Draft(self._journal_path, self._history, self._told, limit, self._status)
 
-    def _up_to_date(self, draft: Draft) -> tuple[Draft, Layout]:
+    def _up_to_date(self, draft: Draft, breathe: Callable[[], None]) -> tuple[Draft, Layout]:
         while True:
             try:
-                draft.read_on()
+                draft.read_on(breathe)
                 return draft, draft.layout()
             except StaleDraftError:
                 pass
             except TooLongError:
                 self._history = "delta"
             draft = self._new_draft()
+
+
+def _breathe() -> None:
+    time.sleep(BREATH)
 
 
 def _has_room() -> bool:
@@ -166,19 +178,23 @@ class Writer:
         self._idle = True
         self._gifts = GIFTS
         self._may = 0.0
+        self._behind = 0
 
     def recorded(self, when: When) -> None:
         """Hear that a record was written, and when the document is to show it."""
+        self._behind += 1
         if self._snapshot.size <= SMALL and (when == "at once" or (when == "in passing" and self._is_affordable())):
             self._due = False
             self.save()
             return
         self._due = True
         if self._idle:
-            self._guarded(self._wake_up)
+            self._wake_up()
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
+        if self._behind > CLOSE:
+            return False
         if time.perf_counter() >= self._may:
             return True
         self._gifts -= 1
@@ -194,15 +210,18 @@ class Writer:
 
     def save(self) -> None:
         """Write the document now."""
-        began = time.perf_counter()
         if _has_room():
-            self._guarded(self._snapshot.write)
+            self._write(lambda: None)
         else:  # an agent deep in a recursion has no stack left for it
-            thread = threading.Thread(target=self._guarded, args=(self._snapshot.write,))
+            thread = threading.Thread(target=self._write, args=(lambda: None,))
             thread.start()
             thread.join()
-        now = time.perf_counter()
-        self._may = now + PATIENCE * (now - began)
+
+    def _write(self, breathe: Callable[[], None]) -> None:
+        began = time.thread_time()
+        self._behind = 0
+        self._guarded(partial(self._snapshot.write, breathe))
+        self._may = time.perf_counter() + PATIENCE * (time.thread_time() - began)
 
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
@@ -225,5 +244,5 @@ class Writer:
             pause = SOON
             if self._due:  # it may have been written meanwhile
                 self._due = False
-                self.save()
+                self._write(_breathe)
                 pause = max(SOON, self._may - time.perf_counter())
