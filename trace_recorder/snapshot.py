@@ -89,6 +89,13 @@ class Snapshot:
                 self._again = False
                 self._write(breathe)
 
+    def is_being_written(self) -> bool:
+        """Whether a thread is writing it at this moment."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            return False
+        return True
+
     def _write(self, breathe: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
@@ -121,10 +128,6 @@ class Snapshot:
             except TooLongError:
                 self._history = "delta"
             draft = self._new_draft()
-
-
-def _breathe() -> None:
-    time.sleep(BREATH)
 
 
 def _has_room() -> bool:
@@ -178,6 +181,7 @@ class Writer:
         self._idle = True
         self._gifts = GIFTS
         self._may = 0.0
+        self._hurry = False
         self._behind = 0
 
     def recorded(self, when: When) -> None:
@@ -193,7 +197,7 @@ class Writer:
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
-        if self._behind > CLOSE:
+        if self._behind > CLOSE or self._snapshot.is_being_written():
             return False
         if time.perf_counter() >= self._may:
             return True
@@ -210,6 +214,7 @@ class Writer:
 
     def save(self) -> None:
         """Write the document now."""
+        self._hurry = True  # whoever is writing now is waited for
         if _has_room():
             self._write(lambda: None)
         else:  # an agent deep in a recursion has no stack left for it
@@ -223,9 +228,13 @@ class Writer:
         self._guarded(partial(self._snapshot.write, breathe))
         self._may = time.perf_counter() + PATIENCE * (time.thread_time() - began)
 
+    def _breathe(self) -> None:
+        if not self._hurry:
+            time.sleep(BREATH)
+
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
-        self._closed = True
+        self._closed = self._hurry = True
         while self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
             with self._wake:  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
                 self._wake.notify_all()
@@ -243,6 +252,6 @@ class Writer:
                     return
             pause = SOON
             if self._due:  # it may have been written meanwhile
-                self._due = False
-                self._write(_breathe)
+                self._due = self._hurry = False
+                self._write(self._breathe)
                 pause = max(SOON, self._may - time.perf_counter())
