@@ -32,7 +32,7 @@ SMALL = 256 * 1024
 """A document of up to this many bytes is written with every record."""
 INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
-PATIENCE = 50
+PATIENCE = 100
 """What can wait is written when this many times the cost of the last writing has passed."""
 GIFTS = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
