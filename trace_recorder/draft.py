@@ -178,6 +178,8 @@ class Draft:
         fold.bring_up(breathe)
         changed, fold.changed = fold.changed, {}
         for identity in changed:
+            if identity not in fold.calls:
+                self._start_without(identity)
             call = fold.calls[identity]
             one = None if identity in self._told.hidden else fold.interaction(call)
             if one is None or fold.is_double(one):
@@ -186,15 +188,19 @@ class Draft:
                 self._show(identity, one, call)
             breathe()
         self._settle()
-        while len(fold.captured) > DOUBLES:
-            del fold.captured[next(iter(fold.captured))]
+        for ids in (fold.captured, fold.handed_over):
+            while len(ids) > DOUBLES:
+                ids.pop(next(iter(ids)))
         self._spill()
 
     def _hide(self, identity: str) -> None:
         if identity in self._shown:
-            self._told.hidden.add(identity)
-            raise StaleDraftError(identity)
+            self._start_without(identity)
         self._fold.forget(identity, None)
+
+    def _start_without(self, identity: str) -> None:
+        self._told.hidden.add(identity)
+        raise StaleDraftError(identity)
 
     def _show(self, identity: str, one: LLMInteraction, call: Call) -> None:
         shown = self._shown.get(identity)

@@ -29,7 +29,8 @@ class Fold:
     """Takes records one after another; `trajectory()` gives what they say so far.
 
     `calls` are the interactions' records, `answers` the results of the tool calls that each made, `changed` the ids
-    of those of which there is more than when it was emptied last, `captured` the ids of captured responses.
+    of those of which there is more than when it was emptied last, `captured` the ids of captured responses,
+    `handed_over` those of responses that were recorded by hand, each with its interaction's.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -48,6 +49,7 @@ class Fold:
     records: int = 0
     senseless: set[str] = field(default_factory=set)
     captured: dict[str, None] = field(default_factory=dict)
+    handed_over: dict[str, str] = field(default_factory=dict)
     readings: Readings = field(init=False)
     open_calls: OpenCalls = field(default_factory=OpenCalls)
     _heard: list[tuple[Call, Record]] = field(default_factory=list)
@@ -137,8 +139,12 @@ class Fold:
         one = self.interaction(call)
         if one is None or one.response is None or self.is_double(one):
             return
-        if one.api and one.response.id:
+        if one.api is None and one.response.id:
+            self.handed_over[one.response.id] = one.interaction_id
+        elif one.response.id:
             self.captured[one.response.id] = None
+            if one.response.id in self.handed_over:
+                self.changed[self.handed_over[one.response.id]] = None
         self.open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls)
 
     def is_double(self, one: LLMInteraction) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import CO_VARARGS
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TypeVar
 
 from trace_recorder.journal import now
@@ -145,21 +145,23 @@ class Guard:
         self.failures.clear()
 
 
-class _Depth(threading.local):
-    """How many guarded blocks this thread is in."""
-
-    blocks = 0
-
-
-_depth = _Depth()
+_RECORDING = frozenset(f"trace_recorder.{room}" for room in ("capture.exchange", "capture.pulse", "recorder", "run"))
 
 
 def is_recording() -> bool:
-    """Whether this thread is in the middle of recording something, and may hold locks for it.
+    """Whether whoever calls this was called in the middle of recording something, in a thread that may hold locks.
 
-    What the garbage collector ends at such a moment must wait for nobody.
+    What the garbage collector ends at such a moment must wait for nobody. The stack is asked, and no counter, which
+    Ctrl-C could leave wrong for good.
     """
-    return _depth.blocks > 0
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name == "broken":  # of the exchange that asks
+        frame = frame.f_back
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _RECORDING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Guarded:
@@ -171,10 +173,9 @@ class _Guarded:
         self._costs_record = costs_record
 
     def __enter__(self) -> None:
-        _depth.blocks += 1
+        return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        _depth.blocks -= 1
         if error is None:
             if not self._costs_record:
                 self._guard.settle(self._what)

@@ -89,13 +89,6 @@ class Snapshot:
                 self._again = False
                 self._write(breathe)
 
-    def is_being_written(self) -> bool:
-        """Whether a thread is writing it at this moment."""
-        if self._lock.acquire(blocking=False):
-            self._lock.release()
-            return False
-        return True
-
     def _write(self, breathe: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
@@ -182,6 +175,7 @@ class Writer:
         self._gifts = GIFTS
         self._may = 0.0
         self._hurry = False
+        self._at_work = False
         self._behind = 0
 
     def recorded(self, when: When) -> None:
@@ -197,7 +191,7 @@ class Writer:
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
-        if self._behind > CLOSE or self._snapshot.is_being_written():
+        if self._behind > CLOSE or self._at_work:
             return False
         if time.perf_counter() >= self._may:
             return True
@@ -253,5 +247,9 @@ class Writer:
             pause = SOON
             if self._due:  # it may have been written meanwhile
                 self._due = self._hurry = False
-                self._write(self._breathe)
+                self._at_work = True
+                try:
+                    self._write(self._breathe)
+                finally:
+                    self._at_work = False
                 pause = max(SOON, self._may - time.perf_counter())

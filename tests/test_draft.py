@@ -1,0 +1,177 @@
+"""The draft: whatever a run does, in whichever order, the live document is what the whole journal folds to."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tests.recording import Answer, Payload, asked, call, said
+from trace_recorder import TrajectoryRecorder, draft, load, reading, snapshot
+from trace_recorder.document import expanded
+
+TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])
+REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
+
+
+class Agent:
+    """Several conversations on one recorder: each goes on, is cut, slides or is asked again."""
+
+    def __init__(self, recorder: TrajectoryRecorder) -> None:
+        self.recorder = recorder
+        self.talks: list[list[Payload]] = [[{"role": "system", "content": f"talk {at}"}] for at in range(3)]
+        self.open: list[tuple[int, str]] = []
+        self.answers = 0
+
+    def go_on(self, at: int, text: str, tool: bool, api: bool) -> None:
+        talk = self.talks[at]
+        talk.append({"role": "user", "content": text})
+        self.answers += 1
+        calls = [(f"c{self.answers}", "bash", '{"a": 1}')] if tool else []
+        parameters: Payload = {"temperature": 0.5} if api else {}
+        call(self.recorder, asked(*talk, **parameters), said(text, identity=f"r{self.answers}", calls=calls))
+        if tool:
+            self.open.append((at, calls[0][0]))
+            asking = {"id": calls[0][0], "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+            talk.append({"role": "assistant", "tool_calls": [asking]})
+        else:
+            talk.append({"role": "assistant", "content": text})
+
+    def answer(self, which: int, text: str) -> None:
+        if self.open:
+            at, identity = self.open.pop(which % len(self.open))
+            self.talks[at].append({"role": "tool", "tool_call_id": identity, "content": text})
+
+    def slide(self, at: int, count: int) -> None:
+        del self.talks[at][1 : 1 + count]
+
+    def rewrite(self, at: int, text: str) -> None:
+        self.talks[at][-1] = {"role": "user", "content": text}
+
+    def fail(self, at: int, again: bool) -> None:
+        call(self.recorder, asked(*self.talks[at], "more"), REFUSAL)
+        if again:
+            call(self.recorder, asked(*self.talks[at], "more"), said("at last", identity=f"f{self.answers}"))
+
+    def break_down(self, at: int, _: bool) -> None:
+        with pytest.raises(httpx.ConnectError):
+            call(self.recorder, asked(*self.talks[at]), httpx.ConnectError("nobody"))
+
+    def by_hand(self, number: int, text: str) -> None:
+        response = {"content": text, "id": f"r{number}"}
+        self.recorder.record_llm_interaction(asked(text)["messages"], response, "p", "m")
+
+    def step(self, number: int, text: str) -> None:
+        self.recorder.record_agent_step(number, "thinking", asked(text)["messages"])
+
+    def summarise(self, number: int, text: str) -> None:
+        self.recorder.update_lakeview(number, text)
+
+    def annotate(self, number: int, text: str) -> None:
+        self.recorder.annotate(str(number), text)
+
+
+TALK = st.integers(0, 2)
+SMALL = st.integers(1, 4)
+ACTIONS = st.one_of(
+    st.tuples(st.just("go_on"), TALK, TEXTS, st.booleans(), st.booleans()),
+    st.tuples(st.just("go_on"), TALK, TEXTS, st.booleans(), st.just(False)),
+    st.tuples(st.just("answer"), SMALL, TEXTS),
+    st.tuples(st.just("slide"), TALK, SMALL),
+    st.tuples(st.just("rewrite"), TALK, TEXTS),
+    st.tuples(st.just("fail"), TALK, st.booleans()),
+    st.tuples(st.just("break_down"), TALK, st.booleans()),
+    st.tuples(st.just("by_hand"), SMALL, TEXTS),
+    st.tuples(st.just("step"), SMALL, TEXTS),
+    st.tuples(st.just("summarise"), SMALL, TEXTS),
+    st.tuples(st.just("annotate"), SMALL, TEXTS),
+)
+
+
+def agrees(recorder: TrajectoryRecorder) -> bool:
+    """Whether the document that is there says what the whole journal says."""
+    written = json.loads(recorder.trajectory_path.read_bytes())
+    whole = load(recorder.trajectory_path).to_document("inline")
+    return expanded(written) == {**whole, "history": written["history"]}
+
+
+@pytest.fixture(params=["as they are", "small"])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits as they are, or so small that everything is settled, read again and put aside at once."""
+    if request.param == "small":
+        for owner, name, value in (
+            (draft, "NEWEST", 1),
+            (draft, "WAITING", 2),
+            (draft, "BLOCK", 700),
+            (draft, "IN_MEMORY", 0),
+            (reading, "LANES", 2),
+            (snapshot, "INLINE_LIMIT", 6_000),
+        ):
+            monkeypatch.setattr(owner, name, value)
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("history", ["auto", "delta"])
+def test_the_live_document_is_what_the_journal_folds_to(history: str) -> None:
+    """After every few things that an agent may do, the document agrees with the journal, and so it does at the end."""
+
+    @hypothesis_settings(max_examples=25, deadline=None)
+    @given(st.lists(ACTIONS, max_size=25), st.integers(1, 6))
+    def holds(actions: list[tuple[Payload, ...]], often: int) -> None:
+        with TemporaryDirectory() as place:
+            recorder = TrajectoryRecorder(Path(place, "run.json"), history=history, strict=True)  # type: ignore[arg-type]
+            recorder.start(task="t")
+            agent = Agent(recorder)
+            for number, (name, *arguments) in enumerate(actions):
+                getattr(agent, name)(*arguments)
+                if number % often == 0:
+                    recorder.save_trajectory()
+                    assert agrees(recorder), (number, name)
+            recorder.finalize()
+            assert agrees(recorder)
+
+    holds()
+
+
+def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
+    """Ten times as many calls over a sliding history leave about as much in memory, and a document of deltas."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
+    recorder.start()
+    talk: list[Payload] = [{"role": "system", "content": "s"}]
+    kept = []
+    tracemalloc.start()
+    for number in range(660):
+        talk.append({"role": "user", "content": f"{number} " + "x" * 1000})
+        talk[1:] = talk[-10:]
+        call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
+        if number in (59, 659):
+            recorder.save_trajectory()
+            gc.collect()
+            kept.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    recorder.finalize()
+
+    assert kept[1] - kept[0] < 600 * 1000
+    assert recorder.trajectory_path.stat().st_size < 660 * 3000
+    assert agrees(recorder)
+
+
+def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:
+    """What is copied from the last document is not what somebody has written into it meanwhile."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    for number in range(20):
+        recorder.record_agent_step(number, "thinking")
+    with recorder.trajectory_path.open("r+b") as file:
+        file.write(b"x" * 2000)
+
+    recorder.record_agent_step(20, "thinking")
+
+    assert agrees(recorder)
