@@ -40,6 +40,8 @@ CLOSE = 8
 """A recording call writes the document of so many records; where there are more to show, a thread does."""
 BREATH = 0.0001
 """For how many seconds that thread stands aside between two records: the interpreter runs one thread at a time."""
+TRIES = 100
+"""So many tenths of a second the thread is waited for; one that is still writing then is waited for by the writing."""
 ROOM = 500
 """How many frames of the stack are kept free for writing."""
 SOON = 0.05
@@ -187,7 +189,7 @@ class Writer:
             return
         self._due = True
         if self._idle:
-            self._wake_up()
+            self._guarded(self._wake_up)
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
@@ -229,8 +231,10 @@ class Writer:
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
         self._closed = self._hurry = True
-        while self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
-            with self._wake:  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
+        for _ in range(TRIES):  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
+            if self._thread is None or self._thread is threading.current_thread() or not self._thread.is_alive():
+                break
+            with self._wake:
                 self._wake.notify_all()
             self._thread.join(0.1)
         self.save()
