@@ -180,7 +180,7 @@ class Draft:
         fold.bring_up()
         changed, fold.changed = fold.changed, {}
         for identity in changed:
-            fold.changed_marks |= dict.fromkeys(filter(None, [fold.mark_of.get(identity)]))
+            fold.changed_marks |= dict.fromkeys(fold.marks_of(identity))
             call = fold.calls.get(identity)
             if call is None:
                 self._leave_open(identity)
@@ -232,7 +232,7 @@ class Draft:
         """Settle what is finished, but for the newest, and the oldest of those that wait where these are too many."""
         open_ones = len(self._shown)
         for identity, shown in list(self._shown.items())[:-NEWEST]:
-            if self._fold.mark_of.get(identity) in self._marks:
+            if not self._marks.keys().isdisjoint(self._fold.marks_of(identity)):
                 continue
             if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.number):
                 shown.piece.settled = True
@@ -300,9 +300,7 @@ class Draft:
             return False
         if self._fold.changed_marks or given.mark.waits():
             return True
-        return any(
-            identity in self._shown and self._waits(self._shown[identity]) for identity in given.mark.interactions
-        )
+        return any(identity in self._shown and self._waits(self._shown[identity]) for identity in given.mark.needs())
 
     def _summarise(self, number: Payload) -> None:
         """Show the summary that was added to the steps of a number."""

@@ -177,14 +177,14 @@ class Fold:
             self.captured[one.response.id] = None
         self.open_calls.ask(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
         if is_step(one):
-            self.asking.ask(one, self.mark_of.get(one.interaction_id))
+            self.asking.ask(one, call.first.seq, self.mark_of.get(one.interaction_id))
 
     def _read_use(self, record: Record) -> None:
         """Read one record of a tool's execution, and find out for which call it was run."""
         identity = record.data["execution_id"]
         use = self._running.get(identity)
         if use is None:
-            use = self._running[identity] = ToolUse(identity, record.data)
+            use = self._running[identity] = ToolUse(identity, record.seq, record.data)
             mark = self._mark(record)
             if mark is not None:
                 mark.uses.append(use)
@@ -204,6 +204,7 @@ class Fold:
         before, use.after = use.after, use.asker or use.after or self._last_before(use)
         if before != use.after and before in self.uses:
             self.uses[before].remove(use)
+            self.changed[before] = None
         if before != use.after and use.after is not None:
             self.uses.setdefault(use.after, []).append(use)
 
@@ -255,6 +256,11 @@ class Fold:
             agent_steps=[self.summarised(step) for step in steps],
             gaps=(*self.gaps, *unreadable(interactions)),
         )
+
+    def marks_of(self, identity: str) -> set[str]:
+        """The ids of the steps that show something of an interaction: its own, and those in which its tools ran."""
+        ran = {use.begun.get("step_id") for use in self.uses.get(identity, ()) if use.asker}
+        return {step for step in (self.mark_of.get(identity), *ran) if step is not None}
 
     def derived(self, number: int, one: LLMInteraction) -> AgentStep:
         """The step that derives from an interaction."""

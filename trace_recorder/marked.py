@@ -30,10 +30,11 @@ def agent_key(data: Mapping[str, Payload]) -> Hashable:
 class ToolUse:
     """One execution of a tool. `asker` is the interaction whose response asked for it by `asked`, where one did.
 
-    `after` is the interaction with which it stands: the one that asked, or else the agent's last one before it.
+    `since` is the number of its first record, `after` the interaction with which it stands: the one that asked, or else the agent's last one before it.
     """
 
     identity: str
+    since: int
     begun: Mapping[str, Payload]
     ended: Mapping[str, Payload] | None = None
     asker: str | None = None
@@ -79,6 +80,7 @@ class _Asked:
     """The calls of one response that are not answered yet."""
 
     interaction_id: str
+    since: int
     step: str | None
     calls: dict[str, ToolCall]
 
@@ -90,14 +92,14 @@ class Asking:
         self._open: dict[Hashable, dict[str, _Asked]] = {}
         self._newest: dict[Hashable, str] = {}
 
-    def ask(self, one: LLMInteraction, step: str | None) -> None:
-        """Take the calls of an interaction's response."""
+    def ask(self, one: LLMInteraction, since: int, step: str | None) -> None:
+        """Take the calls of an interaction's response; `since` is the number of the interaction's first record."""
         calls = one.response.tool_calls if one.response else ()
         by_id = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
         key = one.agent_id or one.agent
         self._newest[key] = one.interaction_id
         if by_id:
-            self._open.setdefault(key, {})[one.interaction_id] = _Asked(one.interaction_id, step, by_id)
+            self._open.setdefault(key, {})[one.interaction_id] = _Asked(one.interaction_id, since, step, by_id)
 
     def answered(self, interaction_id: str, call_id: str | None = None) -> None:
         """Hear that the model was told of a call's result; or of all results, where no call is named."""
@@ -144,7 +146,8 @@ class Asking:
         return named[0] if len(named) == 1 else None
 
     def _asked(self, use: ToolUse) -> Iterator[_Asked]:
-        newest_first = [*reversed(self._open.get(agent_key(use.begun), {}).values())]
+        of_agent = reversed(self._open.get(agent_key(use.begun), {}).values())
+        newest_first = [asked for asked in of_agent if asked.since < use.since]
         step = use.begun.get("step_id")
         return iter(sorted(newest_first, key=lambda asked: asked.step != step))
 
@@ -197,6 +200,10 @@ class MarkedStep:
     def waits(self) -> bool:
         """Whether its block is open, or a tool runs that was called in it."""
         return not self.closed or any(use.ended is None for use in self.uses)
+
+    def needs(self) -> set[str]:
+        """The ids of the interactions of which it shows something."""
+        return {*self.interactions, *(use.asker for use in self.uses if use.asker)}
 
     def step(
         self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], uses: Iterable[ToolUse]

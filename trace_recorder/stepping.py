@@ -63,7 +63,7 @@ def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[T
     return AgentStep(
         step_number=number,
         timestamp=one.timestamp,
-        state=_state(one),
+        state=_state(one, asks=bool(calls)),
         llm_response=one.response,
         tool_calls=calls,
         tool_results=results,
@@ -76,9 +76,9 @@ def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[T
     )
 
 
-def _state(one: LLMInteraction) -> str:
+def _state(one: LLMInteraction, *, asks: bool) -> str:
     if one.error:
         return "error"
     if one.response is None or not one.complete:
         return "thinking"
-    return "calling_tool" if one.response.tool_calls else "completed"
+    return "calling_tool" if asks else "completed"
