@@ -8,7 +8,6 @@ import enum
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -32,6 +31,7 @@ def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
 
 def agrees(recorder: TrajectoryRecorder) -> bool:
     """Whether the document says what the journal says."""
+    recorder.save_trajectory()
     written = json.loads(recorder.trajectory_path.read_bytes())
     told = load(recorder.trajectory_path).to_document("inline")
     return expanded(written) == {**told, "history": written["history"]}
@@ -287,7 +287,7 @@ def test_a_step_is_entered_once(recorder: TrajectoryRecorder) -> None:
     with step:
         pass
 
-    with pytest.raises(RecorderStateError, match="step 1.* was entered before"):
+    with pytest.raises(RecorderStateError, match=r"step 1.* was entered before"):
         step.__enter__()
 
 
@@ -358,7 +358,7 @@ def test_a_forked_child_is_in_no_step_of_its_parent(recorder: TrajectoryRecorder
 
 
 class Loop:
-    """An agent that does anything, in any order: blocks that overlap, tools that outlive them, answers that come late."""
+    """An agent that does anything in any order: blocks overlap, tools outlive them, answers come late."""
 
     def __init__(self, recorder: TrajectoryRecorder, seed: int, *, marks: bool) -> None:
         self.recorder = recorder
@@ -446,7 +446,6 @@ def test_after_every_record_the_document_says_what_the_journal_says(
     disagreeing = []
     for number in range(60):
         loop.act()
-        recorder.save_trajectory()
         if not agrees(recorder):
             disagreeing.append(number)
     recorder.finalize()

@@ -39,6 +39,7 @@ def facts(recorder: TrajectoryRecorder, *names: str) -> list[Payload]:
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
     """The steps, of which the document says what the journal says."""
+    recorder.save_trajectory()
     trajectory = load(recorder.trajectory_path)
     assert json.loads(recorder.trajectory_path.read_bytes())["agent_steps"] == [
         step.to_document() for step in trajectory.agent_steps
@@ -166,18 +167,18 @@ def test_a_generator_is_recorded_by_what_it_yields(recorder: TrajectoryRecorder)
 
     @recorder.tool
     def count(end: int) -> Generator[int, str, str]:
-        got = []
+        got = ""
         for number in range(end):
-            got.append((yield number))
-        return ",".join(map(str, got))
+            got += yield number
+        return got
 
     counting = count(2)
     before = facts(recorder)
     with pytest.raises(StopIteration) as stopped:
         (next(counting), counting.send("a"), counting.send("b"))
 
-    assert (before, stopped.value.value) == ([], "a,b")
-    result = ("tool_result", True, [0, 1], "a,b", 2)
+    assert (before, stopped.value.value) == ([], "ab")
+    result = ("tool_result", True, [0, 1], "ab", 2)
     assert facts(recorder, "success", "result", "returned", "yielded")[1] == result
 
 
@@ -339,7 +340,7 @@ def test_methods_are_tools_without_their_object(recorder: TrajectoryRecorder) ->
     assert calls == [("tool_call", name, {"a": number}) for number, name in enumerate(names, start=1)]
 
 
-class Callable_:
+class Fetcher:
     async def __call__(self, a: int) -> int:
         return a
 
@@ -347,12 +348,12 @@ class Callable_:
 def test_partials_and_objects_that_can_be_called_are_tools(recorder: TrajectoryRecorder) -> None:
     """Whatever can be called can be marked."""
     partly = recorder.tool(functools.partial(plain, 1), name="partly")
-    called = recorder.tool(Callable_())
+    called = recorder.tool(Fetcher())
 
     assert (partly(b="y"), asyncio.run(called(3))) == ("1y", 3)
     assert [one for one in facts(recorder, "name", "arguments") if one[0] == "tool_call"] == [
         ("tool_call", "partly", {"b": "y"}),
-        ("tool_call", "Callable_", {"a": 3}),
+        ("tool_call", "Fetcher", {"a": 3}),
     ]
 
 

@@ -28,9 +28,10 @@ def agent_key(data: Mapping[str, Payload]) -> Hashable:
 
 @dataclass(slots=True, eq=False)
 class ToolUse:
-    """One execution of a tool. `asker` is the interaction whose response asked for it by `asked`, where one did.
+    """One execution of a tool; `since` is the number of its first record.
 
-    `since` is the number of its first record, `after` the interaction with which it stands: the one that asked, or else the agent's last one before it.
+    `asker` is the interaction whose response asked for it by `asked`, where one did; `after` the interaction with
+    which it stands: the one that asked, or else the agent's last one before it.
     """
 
     identity: str
