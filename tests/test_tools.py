@@ -22,6 +22,8 @@ from tests.recording import TOOL, Payload, asked, call, records_of, said
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.conversation import ToolResult
 from trace_recorder.trajectory import AgentStep
+from trace_recorder.views.atif import to_atif
+from trace_recorder.views.toolbrain import to_turns
 
 
 @pytest.fixture
@@ -445,6 +447,53 @@ def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
     [step] = load(path).agent_steps
     assert (ended.returncode, step.state, step.tool_results) == (-signal.SIGKILL, "thinking", ())
     assert [(one.name, one.arguments) for one in step.tool_calls] == [("die", {"how": "hard"})]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_generator_that_is_collected_while_something_is_recorded(recorder: TrajectoryRecorder, marked: bool) -> None:
+    """Its end is on file behind what is being recorded, and nothing is torn."""
+
+    @(recorder.tool if marked else lambda function: function)
+    def endless() -> Iterator[int]:
+        with recorder.step():
+            while True:
+                yield 1
+
+    running = [endless()]
+    next(running[0])
+
+    class Value:
+        def __repr__(self) -> str:
+            running.clear()
+            return "value"
+
+    recorder.record_llm_interaction([Value()], {"content": "x"}, "p", "m")
+
+    kinds = [one.kind for one in records_of(recorder.trajectory_path)]
+    ends = ["llm_interaction", "agent_step", *(["tool_result"] if marked else [])]
+    assert kinds[-len(ends) :] == ends
+
+
+def test_a_name_in_the_place_of_a_function_is_misuse(recorder: TrajectoryRecorder) -> None:
+    """It says how a name is given."""
+    with pytest.raises(TypeError, match=r"given 'bash', and takes a function.*tool\(name="):
+        recorder.tool("bash")  # type: ignore[type-var]
+
+
+# ── in other formats ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
+    """ToolBrain's action_output and ATIF's extra have the object, and the model's text stands where text stands."""
+    ask(recorder, ("c1", "bash", '{"command": "ls"}'))
+    recorder.tool(lambda command: {"out": [command]}, name="bash")("ls")
+    ask(recorder, c1="out: ls")
+
+    trajectory = load(recorder.trajectory_path)
+    [turn, _] = to_turns(trajectory)
+    [result] = next(step for step in to_atif(trajectory)["steps"] if "tool_calls" in step)["observation"]["results"]
+    assert (turn["action_output"], turn["tool_output"]) == ({"out": ["ls"]}, "out: ls")
+    assert (result["content"], result["extra"]["result"]) == ("out: ls", {"out": ["ls"]})
 
 
 # ── which call it was ────────────────────────────────────────────────────────────────────────────────────────────────

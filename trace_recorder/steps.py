@@ -8,16 +8,19 @@ record, so that a process killed in the middle of a step loses nothing; the fold
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import RecorderStateError
+from trace_recorder.guard import is_recording
 from trace_recorder.plain import is_error, members, message_of, plain, stated, to_json
 from trace_recorder.run import Run
 
@@ -60,6 +63,17 @@ def joined(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str
     """Both, with the secrets that were masked in either."""
     redacted = one.get("redacted", 0) + other.get("redacted", 0)
     return {**one, **other, **known(redacted=redacted or None)}
+
+
+def once_free(closing: Run | None, record: Callable[[], None]) -> None:
+    """Record now; or, of a generator that is `closing` in the middle of recording, behind the next record.
+
+    There the garbage collector closes it, in a thread that may hold locks.
+    """
+    if closing is not None and is_recording():
+        closing.later(record)
+    elif not sys.is_finalizing():
+        record()
 
 
 class _Block:
@@ -131,18 +145,20 @@ class Step(_Block):
 
     def _end(self, error: BaseException | None) -> None:
         about, self._open = self._open, None
-        if self._run is None or about is None:
-            return
-        with self._run.guard("record the end of a step"):
+        if self._run is not None and about is not None:
             self._run.let_go(self)
-            if error is not None and not isinstance(error, GeneratorExit) and self.error is None:
+            closed = isinstance(error, GeneratorExit)
+            if error is not None and not closed and self.error is None:
                 self.error = error
-            seconds = round(time.perf_counter() - self._began, 6)
-            stands = self._run.named(state=stated(self.state, str))
+            about = {**about, "duration_seconds": round(time.perf_counter() - self._began, 6)}
+            once_free(self._run if closed else None, partial(self._ended, self._run, about))
+
+    def _ended(self, run: Run, about: dict[str, Payload]) -> None:
+        with run.guard("record the end of a step"):
+            stands = joined(about, run.named(state=stated(self.state, str)))
             nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
             said = {**nothing, "reflection": stated(self.reflection, str), "error": in_words(self.error)}
-            stands = joined(about, stands) | {"duration_seconds": seconds}
-            self._run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
+            run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
 
     def beat(self) -> None:
         """Write nothing: what is inside is on file."""

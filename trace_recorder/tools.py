@@ -21,7 +21,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.guard import attempt
 from trace_recorder.plain import error_of, members, name_of, plain, stated
 from trace_recorder.run import Run
-from trace_recorder.steps import context_of, joined
+from trace_recorder.steps import context_of, joined, once_free
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
@@ -56,8 +56,8 @@ class Execution:
         seconds = round(time.perf_counter() - self._began, 6)
         about, self._about = self._about, None
         if self._run is not None and about is not None and not self._run.closed:
-            with self._run.guard("record a tool result"):
-                self._ended(self._run, {**about, "duration_seconds": seconds}, error)
+            closing = self._run if isinstance(error, GeneratorExit) else None
+            once_free(closing, partial(self._ended, self._run, {**about, "duration_seconds": seconds}, error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -77,12 +77,13 @@ class Execution:
 
     def _ended(self, run: Run, about: dict[str, Payload], error: BaseException | None) -> None:
         closed = isinstance(error, GeneratorExit)
-        about |= {"success": None if closed else error is None}
-        about |= known(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
-        returned = plain(self.result)
-        said = {"result": returned} if self._items is None else {"result": self._items, **known(returned=returned)}
-        failed = None if error is None or closed else error_of(error)
-        run.append("tool_result", about, members({**said, **known(error=failed)}))
+        with run.guard("record a tool result"):
+            about |= {"success": None if closed else error is None}
+            about |= known(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
+            returned = plain(self.result)
+            said = {"result": returned} if self._items is None else {"result": self._items, **known(returned=returned)}
+            failed = None if error is None or closed else error_of(error)
+            run.append("tool_result", about, members({**said, **known(error=failed)}))
 
     def listen(self) -> None:
         """Hear that it is a generator: its result is what it yields."""
@@ -147,12 +148,14 @@ class _Taken(Execution):
 _announced: ContextVar[AnnouncedExecution | None] = ContextVar("trace_recorder_announced_tool", default=None)
 
 
-def mark(open_run: OpenRun, function: Tool | None, name: str | None) -> Any:
+def mark(open_run: OpenRun, function: object, name: str | None) -> Any:
     """Make a tool of a function of any kind; without one, give what makes one."""
     if function is None:
         return partial(mark, open_run, name=name)
     if isinstance(function, staticmethod | classmethod):
         return type(function)(mark(open_run, function.__func__, name))
+    if not callable(function):
+        raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
     return _marked(_Marked(open_run, function, name or _name_of(function)), function)
 
 
