@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.data.recorded import by_hand, captured, in_deltas, in_flight, poisoned
+from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
 from trace_recorder import fold, schema
 from trace_recorder.conversation import Payload
 from trace_recorder.schemas.document import Document
 from trace_recorder.schemas.journal import DATA, Record
 
-RUNS = [captured, in_deltas, by_hand, poisoned, in_flight]
+RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight]
 
 
 def shipped(name: str) -> Draft202012Validator:

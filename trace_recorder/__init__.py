@@ -5,7 +5,7 @@ with TrajectoryRecorder(task="fix the failing test") as recorder:
     run_my_agent(client)
 """
 
-from trace_recorder.current import async_http_client, current_recorder, http_client, unwrap, wrap
+from trace_recorder.current import async_http_client, current_recorder, http_client, tool, unwrap, wrap
 from trace_recorder.errors import (
     AlreadyFinalizedError,
     BoundClientError,
@@ -37,6 +37,7 @@ __all__ = [
     "default_redactor",
     "http_client",
     "load",
+    "tool",
     "unwrap",
     "wrap",
 ]

@@ -45,7 +45,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came back from a tool: `result` as the Python object's JSON, or `error` as text."""
+    """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
+
+    `sent` is what the agent passed on to the model, where that is known and not the same as `result`.
+    """
 
     call_id: str
     name: str | None = None
@@ -54,13 +57,16 @@ class ToolResult:
     error: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
     given: dict[str, Payload] | None = None
+    sent: Payload = None
+    duration_seconds: float | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
-        return document | known(name=self.name, extra=self.extra or None)
+        more = known(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
+        return document | more | known(extra=self.extra or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ the call is made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
+from trace_recorder import tools
 from trace_recorder.capture import clients
 from trace_recorder.capture.transport import guard
 from trace_recorder.conversation import Payload
@@ -29,14 +30,21 @@ class FollowingTarget:
         """The current recorder's run; in a thread that carries no context, that of the only one running."""
         recorder: TrajectoryRecorder | None = None
         with guard("find the run of a call"):
-            recorder = current.get() or _only_one()
+            recorder = current.get() or _only_one("an LLM call")
         return recorder.open_run() if recorder else None
+
+    def run_of_tool(self) -> Run | None:
+        """The same, of the call of a tool."""
+        recorder: TrajectoryRecorder | None = None
+        with guard("find the run of a tool"):
+            recorder = current.get() or _only_one("a tool call")
+        return recorder.open_run("a tool") if recorder else None
 
     def is_running(self) -> bool:
         """Never bound to one run."""
         return False
 
-    def context(self) -> dict[str, Payload]:
+    def context(self) -> Mapping[str, Payload]:
         """Of which agent and step a call made now is."""
         recorder = current.get()
         return recorder.context() if recorder else {}
@@ -53,23 +61,39 @@ def wrap(client: Client, provider: str | None = None) -> Client:
     return clients.wrap(client, following, provider)
 
 
+@overload
+def tool(function: tools.Tool, /) -> tools.Tool: ...
+
+
+@overload
+def tool(*, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
+
+
+def tool(function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
+    """Have a function's calls recorded as a tool's, by the recorder that is active where it is called.
+
+    A decorator, with or without a name; see `TrajectoryRecorder.tool`.
+    """
+    return tools.mark(following.run_of_tool, function, name)
+
+
 def current_recorder() -> TrajectoryRecorder | None:
     """The recorder that is active in this context, None where there is none."""
     return current.get()
 
 
-def _only_one() -> TrajectoryRecorder | None:
+def _only_one(what: str) -> TrajectoryRecorder | None:
     candidates = [one for ref in running.valuerefs() if (one := ref()) is not None and one.is_running()]
     if len(candidates) > 1:
-        _leave_marks(candidates)
+        _leave_marks(candidates, what)
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _leave_marks(recorders: Sequence[TrajectoryRecorder]) -> None:
+def _leave_marks(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
     why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
-    logger.warning("an LLM call goes unrecorded: %s. Copy the context into the thread, or bind the client", why)
+    logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:
-        recorder.note_gap("record an LLM call", why)
+        recorder.note_gap(f"record {what}", why)
 
 
 def unwrap(client: Client) -> Client:

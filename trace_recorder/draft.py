@@ -12,7 +12,6 @@ import json
 import math
 import os
 import tempfile
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,12 +23,13 @@ from trace_recorder.filed import FiledItems
 from trace_recorder.fold import Fold, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
+from trace_recorder.marked import MarkedStep
 from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
 from trace_recorder.pieces import Layout, Piece, Pieces
 from trace_recorder.plain import to_json
 from trace_recorder.reading import Known
-from trace_recorder.stepping import is_step, step_of
-from trace_recorder.trajectory import AgentStep, Gap, History, LLMInteraction, Status
+from trace_recorder.stepping import is_step
+from trace_recorder.trajectory import Gap, History, LLMInteraction, Status
 
 NEWEST = 8
 """So many interactions, and as many steps, are not settled yet, whatever their state."""
@@ -73,6 +73,16 @@ class _Shown:
     gaps: list[Gap] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Given:
+    """A step that the agent recorded and that is not settled: its piece, its name, and what it adds."""
+
+    mark: MarkedStep
+    piece: Piece
+    name: str
+    figures: Figures = field(default_factory=dict)
+
+
 class Draft:
     """The document of one journal, as far as `read_on` has read it, of at most `limit` bytes.
 
@@ -96,7 +106,9 @@ class Draft:
         self._interactions = Pieces()
         self._steps = Pieces()
         self._shown: dict[str, _Shown] = {}
-        self._given: deque[tuple[AgentStep, Piece]] = deque()
+        self._given: list[_Given] = []
+        self._marks: dict[str, _Given] = {}
+        self._marks_settled: set[str] = set()
         self._given_settled: set[str] = set()
         self._derives = True
         self._numbered = 0
@@ -157,11 +169,13 @@ class Draft:
             identity = record.data.get("interaction_id")
             if identity is not None and identity not in self._fold.calls and _goes_on(record):
                 self._leave_open(identity)
+            if record.data.get("step_id") in self._marks_settled:
+                self._leave_open(record.data["step_id"])
         self._fold.add(record)
         if isinstance(record, Record) and "lakeview_step" in record.data:
             self._summarise(record.data["lakeview_step"])
-        for step in self._fold.steps:
-            self._give(step)
+        for mark in self._fold.steps:
+            self._give(mark)
         self._fold.steps.clear()
 
     def _leave_open(self, what: str) -> None:
@@ -178,15 +192,21 @@ class Draft:
         fold.bring_up(breathe)
         changed, fold.changed = fold.changed, {}
         for identity in changed:
-            if identity not in fold.calls:
-                self._start_without(identity)
-            call = fold.calls[identity]
+            fold.changed_marks |= dict.fromkeys(fold.marks_of(identity))
+            call = fold.calls.get(identity)
+            if call is None:
+                self._change_settled(identity)
+                continue
             one = None if identity in self._told.hidden else fold.interaction(call)
             if one is None or fold.is_double(one):
                 self._hide(identity)
             else:
                 self._show(identity, one, call)
             breathe()
+        marks, fold.changed_marks = fold.changed_marks, {}
+        for identity in marks:
+            self._show_mark(identity)
+        self._settle_steps()
         self._settle()
         for ids in (fold.captured, fold.handed_over):
             while len(ids) > DOUBLES:
@@ -197,6 +217,13 @@ class Draft:
         if identity in self._shown:
             self._start_without(identity)
         self._fold.forget(identity, None)
+
+    def _change_settled(self, identity: str) -> None:
+        """Start over for an interaction that was settled; one that turns out to be there twice is left out."""
+        fold = self._fold
+        if any(one == identity and response in fold.captured for response, one in fold.handed_over.items()):
+            self._start_without(identity)
+        self._leave_open(identity)
 
     def _start_without(self, identity: str) -> None:
         self._told.hidden.add(identity)
@@ -221,7 +248,7 @@ class Draft:
 
     def _show_step(self, shown: _Shown) -> None:
         if shown.step is not None and shown.one is not None:
-            step = step_of(shown.number, shown.one, self._fold.answers.get(shown.one.interaction_id, {}))
+            step = self._fold.derived(shown.number, shown.one)
             shown.step.set(_dump(self._fold.summarised(step).to_document()))
             shown.step_figures = self._of_steps.exchange(shown.step_figures, figures_of_step(step))
 
@@ -229,6 +256,8 @@ class Draft:
         """Settle what is finished, but for the newest, and the oldest of those that wait where these are too many."""
         open_ones = len(self._shown)
         for identity, shown in list(self._shown.items())[:-NEWEST]:
+            if not self._marks.keys().isdisjoint(self._fold.marks_of(identity)):
+                continue
             if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.number):
                 shown.piece.settled = True
                 if shown.step is not None:
@@ -244,7 +273,8 @@ class Draft:
             return True
         calls = one.response.tool_calls if one.response else ()
         answers = self._fold.answers.get(one.interaction_id, {})
-        return any(call.call_id not in answers for call in calls)
+        uses = self._fold.uses.get(one.interaction_id, ())
+        return any(call.call_id not in answers for call in calls) or any(use.ended is None for use in uses)
 
     def _is_told(self, identity: str, number: Payload) -> bool:
         told = self._told.unsettled
@@ -252,32 +282,56 @@ class Draft:
 
     # ── steps that the agent recorded ────────────────────────────────────────────────────────────────────────────
 
-    def _give(self, step: AgentStep) -> None:
+    def _give(self, mark: MarkedStep) -> None:
         if self._derives:  # the first step that the agent recorded takes the place of all that were derived
             self._derives, self._steps, self._of_steps = False, Pieces(), Tally()
             for shown in self._shown.values():
                 shown.step = None
-        piece = self._steps.add()
-        piece.set(_dump(self._fold.summarised(step).to_document()))
-        self._of_steps.add(figures_of_step(step))
-        self._given.append((step, piece))
-        while len(self._given) > NEWEST:
-            self._settle_step(*self._given.popleft())
-
-    def _settle_step(self, step: AgentStep, piece: Piece) -> None:
-        name = _step_name(step.step_number)
-        if name in self._told.unsettled:
-            self._given.append((step, piece))
+        given = _Given(mark, self._steps.add(), _step_name(mark.told.step_number))
+        self._given.append(given)
+        if mark.identity is None:
+            self._show_given(given)
+            self._settle_steps()
         else:
-            piece.settled = True
-            self._given_settled.add(name)
+            self._marks[mark.identity] = given
+
+    def _show_given(self, given: _Given) -> None:
+        step = self._fold.summarised(self._fold.step(given.mark))
+        given.piece.set(_dump(step.to_document()))
+        given.figures = self._of_steps.exchange(given.figures, figures_of_step(step))
+
+    def _show_mark(self, identity: str) -> None:
+        if identity in self._marks:
+            self._show_given(self._marks[identity])
+        else:
+            self._leave_open(identity)
+
+    def _settle_steps(self) -> None:
+        """Settle the steps that are finished, but for the newest."""
+        for given in self._given[:-NEWEST]:
+            names = {given.name, given.mark.identity}
+            if (len(self._given) > WAITING or not self._step_waits(given)) and not names & self._told.unsettled:
+                given.piece.settled = True
+                self._given_settled.add(given.name)
+                self._given.remove(given)
+                if given.mark.identity is not None:
+                    self._marks_settled.add(given.mark.identity)
+                    del self._marks[given.mark.identity], self._fold.marked[given.mark.identity]
+
+    def _step_waits(self, given: _Given) -> bool:
+        """Whether more may come of it; while records are taken, nobody knows of what is inside a block."""
+        if given.mark.identity is None:
+            return False
+        if self._fold.changed_marks or given.mark.waits():
+            return True
+        return any(identity in self._shown and self._waits(self._shown[identity]) for identity in given.mark.needs())
 
     def _summarise(self, number: Payload) -> None:
         """Show the summary that was added to the steps of a number."""
         name = _step_name(number)
-        for step, piece in self._given:
-            if _step_name(step.step_number) == name:
-                piece.set(_dump(self._fold.summarised(step).to_document()))
+        for given in self._given:
+            if given.name == name:
+                self._show_given(given)
         for shown in self._shown.values():
             if _step_name(shown.number) == name:
                 self._show_step(shown)

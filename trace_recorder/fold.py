@@ -16,6 +16,7 @@ from trace_recorder.guard import attempt
 from trace_recorder.interaction import ENDINGS, Call, stated_error
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
+from trace_recorder.marked import Asking, MarkedStep, ToolUse, agent_key
 from trace_recorder.metrics import metrics_of
 from trace_recorder.plain import to_json
 from trace_recorder.providers.by_hand import read_step
@@ -28,9 +29,11 @@ from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, St
 class Fold:
     """Takes records one after another; `trajectory()` gives what they say so far.
 
-    `calls` are the interactions' records, `answers` the results of the tool calls that each made, `changed` the ids
-    of those of which there is more than when it was emptied last, `captured` the ids of captured responses,
-    `handed_over` those of responses that were recorded by hand, each with its interaction's.
+    `calls` are the interactions' records, `answers` the results of the tool calls that each made, `uses` the
+    executions of tools after each, `changed` the ids of those of which there is more than when it was emptied last,
+    `captured` the ids of captured responses, `handed_over` those of responses that were recorded by hand, each with
+    its interaction's. `marked` are the steps with a block by their ids, `mark_of` the step of
+    an interaction, `changed_marks` the ids of the steps of which there is more.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -40,7 +43,11 @@ class Fold:
     changed: dict[str, None] = field(default_factory=dict)
     start: Record | None = None
     end: Record | None = None
-    steps: list[AgentStep] = field(default_factory=list)
+    steps: list[MarkedStep] = field(default_factory=list)
+    marked: dict[str, MarkedStep] = field(default_factory=dict)
+    mark_of: dict[str, str] = field(default_factory=dict)
+    changed_marks: dict[str, None] = field(default_factory=dict)
+    uses: dict[str, list[ToolUse]] = field(default_factory=dict)
     summaries: dict[str, Payload] = field(default_factory=dict)
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
@@ -52,7 +59,9 @@ class Fold:
     handed_over: dict[str, str] = field(default_factory=dict)
     readings: Readings = field(init=False)
     open_calls: OpenCalls = field(default_factory=OpenCalls)
-    _heard: list[tuple[Call, Record]] = field(default_factory=list)
+    asking: Asking = field(default_factory=Asking)
+    _running: dict[str, ToolUse] = field(default_factory=dict)
+    _heard: list[tuple[Call | None, Record]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.readings = Readings(self.items, self.render)
@@ -87,15 +96,39 @@ class Fold:
         call = self.calls.get(identity)
         if call is None:
             call = self.calls[identity] = Call(identity, self.items)
+            mark = self._mark(record)
+            if mark is not None and mark.identity is not None:
+                mark.interactions.append(identity)
+                self.mark_of[identity] = mark.identity
         call.add(record)
         self.changed[identity] = None
         self._heard.append((call, record))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
 
+    def _mark(self, record: Record) -> MarkedStep | None:
+        """The step with a block that a record names, which begins with the first record that does."""
+        identity = record.data.get("step_id")
+        if identity is None:
+            return None
+        if identity not in self.marked:
+            self.marked[identity] = MarkedStep.begun(record)
+            self.steps.append(self.marked[identity])
+        self.changed_marks[identity] = None
+        return self.marked[identity]
+
     def _step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        self.steps.append(read_step(self.items.expand(record.data), record.data, record.time))
+        told = read_step(self.items.expand(record.data), record.data, record.time)
+        mark = self._mark(record)
+        if mark is None:
+            self.steps.append(MarkedStep(told))
+        else:
+            mark.tell(told)
+
+    def _tool(self, record: Record) -> None:
+        self._mark(record)
+        self._heard.append((None, record))
 
     def _annotation(self, record: Record) -> None:
         if "lakeview_step" in record.data:
@@ -120,6 +153,9 @@ class Fold:
         """Have every request and every response that has come read, in order, with a breath between any two."""
         heard, self._heard = self._heard, []
         for call, record in heard:
+            if call is None:
+                attempt(partial(self._read_use, record), partial(self._gap, record))
+                continue
             if "items" in record.data:
                 attempt(partial(self._read_request, call), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
@@ -129,10 +165,11 @@ class Fold:
     def _read_request(self, call: Call) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
-        for asker, result in self.open_calls.answer(call.begin.get("agent"), call.new_results):
+        for asker, result in self.open_calls.answer(agent_key(call.begin), call.new_results):
             answers = self.answers.setdefault(asker, {})
             if result.call_id not in answers:
                 answers[result.call_id] = result
+                self.asking.answered(asker, result.call_id)
                 self.changed[asker] = None
 
     def _read_response(self, call: Call) -> None:
@@ -145,7 +182,41 @@ class Fold:
             self.captured[one.response.id] = None
             if one.response.id in self.handed_over:
                 self.changed[self.handed_over[one.response.id]] = None
-        self.open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls)
+        self.open_calls.ask(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
+        if is_step(one):
+            self.asking.ask(one, call.first.seq, self.mark_of.get(one.interaction_id))
+
+    def _read_use(self, record: Record) -> None:
+        """Read one record of a tool's execution, and find out for which call it was run."""
+        identity = record.data["execution_id"]
+        use = self._running.get(identity)
+        if use is None:
+            use = self._running[identity] = ToolUse(identity, record.seq, record.data)
+            mark = self._mark(record)
+            if mark is not None:
+                mark.uses.append(use)
+        if use.asker is None:
+            self.asking.find(use)
+            self._attach(use)
+        if record.kind == "tool_result":
+            use.ended = record.data
+            del self._running[identity]
+            if use.failed:
+                self.asking.reopen(use)
+        for asker in filter(None, (use.asker, use.after)):
+            self.changed[asker] = None
+
+    def _attach(self, use: ToolUse) -> None:
+        """Have it stand with the interaction that asked, or else the last one of its agent."""
+        before, use.after = use.after, use.asker or use.after or self._last_before(use)
+        if before != use.after and before in self.uses:
+            self.uses[before].remove(use)
+            self.changed[before] = None
+        if before != use.after and use.after is not None:
+            self.uses.setdefault(use.after, []).append(use)
+
+    def _last_before(self, use: ToolUse) -> str | None:
+        return None if "step_id" in use.begun else self.asking.newest(use)
 
     def is_double(self, one: LLMInteraction) -> bool:
         """Whether an interaction was recorded by hand that was captured too."""
@@ -155,8 +226,11 @@ class Fold:
         """Let go of an interaction's records: nothing more is to come of it."""
         del self.calls[identity]
         self.answers.pop(identity, None)
+        self.uses.pop(identity, None)
+        self.mark_of.pop(identity, None)
+        self.asking.answered(identity)
         if one is not None and one.response is not None:
-            self.open_calls.forget(identity, one.agent, one.response.tool_calls)
+            self.open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls)
 
     def interactions(self) -> list[LLMInteraction]:
         """The interactions, in the order in which they began; one recorded by hand that was captured too, once."""
@@ -179,9 +253,8 @@ class Fold:
         """What the records say; `status` is that of a journal without an end."""
         self.bring_up()
         interactions = self.interactions()
-        steps = self.steps or [
-            step_of(number, one, self.answers.get(one.interaction_id, {}))
-            for number, one in enumerate(filter(is_step, interactions), start=1)
+        steps = [self.step(mark) for mark in self.steps] or [
+            self.derived(number, one) for number, one in enumerate(filter(is_step, interactions), start=1)
         ]
         return replace(
             self.outline(status, interactions[0] if interactions else None),
@@ -190,6 +263,22 @@ class Fold:
             agent_steps=[self.summarised(step) for step in steps],
             gaps=(*self.gaps, *unreadable(interactions)),
         )
+
+    def marks_of(self, identity: str) -> set[str]:
+        """The ids of the steps that show something of an interaction: its own, and those in which its tools ran."""
+        ran = {use.begun.get("step_id") for use in self.uses.get(identity, ()) if use.asker}
+        return {step for step in (self.mark_of.get(identity), *ran) if step is not None}
+
+    def derived(self, number: int, one: LLMInteraction) -> AgentStep:
+        """The step that derives from an interaction."""
+        return step_of(number, one, self.answers.get(one.interaction_id, {}), self.uses.get(one.interaction_id, ()))
+
+    def step(self, mark: MarkedStep) -> AgentStep:
+        """A step that the agent recorded, with what was inside its block."""
+        calls = [self.calls[identity] for identity in mark.interactions if identity in self.calls]
+        made = [one for call in calls if (one := self.interaction(call)) is not None and not self.is_double(one)]
+        asked = [use for one in made for use in self.uses.get(one.interaction_id, ()) if use.asker]
+        return mark.step(made, self.answers, asked)
 
     def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
         """What the records say of the run itself, without its interactions and steps, of which `first` is the first."""
@@ -229,7 +318,7 @@ def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:
     ]
 
 
-_TAKE: Mapping[str, Callable[[Fold, Record], None]] = {
+_TAKE: Mapping[str, Callable[[Fold, Record], object]] = {
     "start": Fold._start,
     "item": Fold._item,
     "llm_request": Fold._call,
@@ -237,7 +326,10 @@ _TAKE: Mapping[str, Callable[[Fold, Record], None]] = {
     "llm_response": Fold._call,
     "llm_error": Fold._call,
     "llm_interaction": Fold._call,
+    "step_start": Fold._mark,
     "agent_step": Fold._step,
+    "tool_call": Fold._tool,
+    "tool_result": Fold._tool,
     "annotation": Fold._annotation,
     "reward": Fold._reward,
     "gap": Fold._recorded_gap,

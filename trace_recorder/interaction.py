@@ -203,6 +203,8 @@ def interaction_of(call: Call) -> LLMInteraction:
         api=begin.get("api"),
         step_number=begin.get("step_number"),
         agent=begin.get("agent"),
+        agent_id=begin.get("agent_id"),
+        parent_agent_id=begin.get("parent_agent_id"),
         response=call.read_response(),
         error=_error(call, end),
         attempts=call.attempts(),

@@ -12,15 +12,16 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar, Token
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar, overload
 
-from trace_recorder import paths, process
+from trace_recorder import paths, process, steps, tools
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
@@ -31,7 +32,6 @@ from trace_recorder.plain import (
     is_error,
     listed,
     members,
-    message_of,
     name_of,
     named_error,
     plain,
@@ -104,6 +104,7 @@ class TrajectoryRecorder:
         self._is_child = False
         self._token: Token[TrajectoryRecorder | None] | None = None
         self._warned = False
+        self._last_step = 0
         process.members.add(self)
 
     # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
@@ -178,6 +179,7 @@ class TrajectoryRecorder:
 
     def _open(self) -> None:
         self._ended = False
+        self._last_step = 0
         if self._disabled:
             return
         document, journal = self._reserve()
@@ -247,7 +249,7 @@ class TrajectoryRecorder:
         with self._guard("record an LLM interaction"):
             error = named_error(response) if is_error(response) else None
             names = run.named(provider=stated(provider, str), model=stated(model, str))
-            about = {"interaction_id": run.next_id(), **names, **self.context()}
+            about = {"interaction_id": run.next_id(), **steps.joined(names, self.context())}
             said = {"response": None if error else handed_over(response), **known(error=error)}
             body = {"messages": listed(messages), "tools": listed(tools)}
             run.append_body("llm_interaction", about, members(said), to_json(body).encode())
@@ -266,20 +268,23 @@ class TrajectoryRecorder:
         """Record one step of the agent, under the number that it has there.
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
-        may be of any of the forms that `record_llm_interaction` takes.
+        may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
+        number, it is told of that step: what is given here stands in the place of what was gathered there.
         """
         run = self._run_for("record_agent_step()")
         if run is None:
             return
         with self._guard("record an agent step"):
-            names = run.named(step_number=stated(step_number, int), state=stated(state, str))
-            about = {**names, **self.context()}
+            number = stated(step_number, int)
+            self._number_step(number)
+            names = run.named(step_number=number, state=stated(state, str))
+            about = steps.joined(names, steps.agent_of(run)) | steps.step_of(run, number)
             said = {
                 "llm_response": handed_over(llm_response),
                 "tool_calls": None if tool_calls is None else listed(tool_calls),
                 "tool_results": None if tool_results is None else listed(tool_results),
                 "reflection": stated(reflection, str),
-                "error": _said_in_words(error),
+                "error": steps.in_words(error),
             }
             body = {"llm_messages": None if llm_messages is None else listed(llm_messages)}
             run.append_body("agent_step", about, members(said), to_json(body).encode())
@@ -322,6 +327,48 @@ class TrajectoryRecorder:
         if self._run is not None and not self._run.closed:
             self._run.save()
 
+    # ── the agent's loop ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def step(self, step_number: int | None = None) -> steps.Step:
+        """Begin a step, as a context manager, sync or async: the LLM calls and tools in its block are of it.
+
+        It is numbered from the last number in this run, whichever agent's that was, or as `step_number` says.
+        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on.
+        """
+        run = self._run_for("step()")
+        return steps.Step(run, self._number_step(step_number))
+
+    def agent(self, name: str) -> steps.Agent:
+        """Mark a sub-agent, as a context manager, sync or async: what is recorded in its block is of it.
+
+        It follows the context: through tasks, and threads that are started with a copied context. Blocks may nest.
+        """
+        return steps.Agent(self._run_for("agent()"), name)
+
+    @overload
+    def tool(self, function: tools.Tool, /) -> tools.Tool: ...
+
+    @overload
+    def tool(self, /, *, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
+
+    def tool(self, function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
+        """Have a function's calls recorded as a tool's: its arguments, its result or exception, how long it took.
+
+        A decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, of functions, coroutines, generators, async
+        generators and methods; it may stand above @staticmethod and @classmethod, or below. The function behaves as
+        before, and has its own type.
+        """
+        return tools.mark(partial(self.open_run, "a tool"), function, name)
+
+    def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
+        """Tell of a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""
+        return tools.AnnouncedExecution(self._run_for("tool_call()"), name, arguments, call_id)
+
+    def _number_step(self, number: object) -> int:
+        with self._lock:
+            self._last_step = number if isinstance(number, int) else self._last_step + 1
+            return self._last_step
+
     # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wrap(self, client: Client, provider: str | None = None) -> Client:
@@ -331,11 +378,11 @@ class TrajectoryRecorder:
         """
         return clients.wrap(client, self, provider)
 
-    def open_run(self) -> Run | None:
+    def open_run(self, who: str = "a wrapped client") -> Run | None:
         """The run that a captured call made now belongs to; None, with one warning, when it has ended."""
         if self._ended and not self._warned:
             self._warned = True
-            logger.warning("a wrapped client goes on unrecorded: its recorder has ended (%s)", self._path)
+            logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
         with self._guard("begin the run"):
             return None if self._ended else self._run_for("a captured call")
         return None
@@ -344,9 +391,9 @@ class TrajectoryRecorder:
         """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
         return not self._run.closed if self._run else self._parent is not None and not self._ended
 
-    def context(self) -> dict[str, Payload]:
+    def context(self) -> Mapping[str, Payload]:
         """Of which agent and step a call made now is."""
-        return {}
+        return steps.context_of(self._run)
 
     def note_gap(self, what: str, why: str) -> None:
         """Have it on file that something was not recorded."""
@@ -413,10 +460,6 @@ def _interrupt(run: Run) -> None:
 def _about_run(task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
     texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
     return {**texts, "max_steps": stated(max_steps, int)}
-
-
-def _said_in_words(error: object) -> Payload:
-    return f"{type(error).__name__}: {message_of(error)}" if is_error(error) else plain(error)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -22,7 +22,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Literal, Protocol
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -77,7 +77,7 @@ class Run:
         self._redaction = redaction
         self._lock = threading.RLock()
         self._items = ItemEncoder(self._append)
-        self._numbers = itertools.count(1)
+        self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
         self._put_back_again = 0.0
@@ -249,9 +249,9 @@ class Run:
         count = sum(masks_in(text, masked[name]) for name, text in texts.items())
         return copied | masked | known(redacted=count or None)
 
-    def next_id(self) -> str:
-        """A new interaction id, unique in this run."""
-        return f"llm_{next(self._numbers)}"
+    def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
+        """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
+        return f"{kind}_{next(self._numbers[kind])}"
 
     def hold(self, unfinished: Unfinished) -> None:
         """Know of something that is being recorded, for as long as it is held by somebody else too."""

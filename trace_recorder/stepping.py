@@ -7,35 +7,33 @@ that was answered. Steps are numbered from 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trace_recorder.conversation import ToolCall, ToolResult
+from trace_recorder.marked import Answers, ToolUse, tools_in
 from trace_recorder.trajectory import AgentStep, LLMInteraction
-
-Answers = Mapping[str, ToolResult]
-"""The results of one interaction's tool calls, by call id."""
 
 
 class OpenCalls:
     """The tool calls of a run that may still be answered. It is told of requests and responses in their order."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str | None, str], tuple[str, ToolCall]] = {}
+        self._asked: dict[tuple[Hashable, str], tuple[str, ToolCall]] = {}
 
-    def answer(self, agent: str | None, results: Iterable[ToolResult]) -> Iterator[tuple[str, ToolResult]]:
+    def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str, ToolResult]]:
         """Of results that an agent's request brings back: the interactions that asked for them."""
         for result in results:
             found = self._asked.get((agent, result.call_id)) or self._asked.get((None, result.call_id))
             if found is not None:
                 yield found[0], replace(result, name=found[1].name)
 
-    def ask(self, interaction_id: str, agent: str | None, calls: Iterable[ToolCall]) -> None:
+    def ask(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
         """Take the calls of an interaction's response."""
         for call in calls:
             self._asked[agent, call.call_id] = self._asked[None, call.call_id] = interaction_id, call
 
-    def forget(self, interaction_id: str, agent: str | None, calls: Iterable[ToolCall]) -> None:
+    def forget(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
         """Take an interaction's calls for answered."""
         for key in [(asker, call.call_id) for call in calls for asker in (agent, None)]:
             if self._asked.get(key, ("",))[0] == interaction_id:
@@ -59,26 +57,28 @@ def is_step(one: LLMInteraction) -> bool:
     return one.api != "embeddings"
 
 
-def step_of(number: int, one: LLMInteraction, answers: Answers) -> AgentStep:
-    """Make the step of one interaction."""
-    calls = one.response.tool_calls if one.response else ()
+def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[ToolUse] = ()) -> AgentStep:
+    """Make the step of one interaction; `uses` are the executions of tools after it."""
+    calls, results = tools_in([one], {one.interaction_id: answers}, uses)
     return AgentStep(
         step_number=number,
         timestamp=one.timestamp,
-        state=_state(one),
+        state=_state(one, asks=bool(calls)),
         llm_response=one.response,
         tool_calls=calls,
-        tool_results=tuple(answers[call.call_id] for call in calls if call.call_id in answers),
+        tool_results=results,
         error=f"{one.error.type}: {one.error.message}" if one.error else None,
         agent=one.agent,
+        agent_id=one.agent_id,
+        parent_agent_id=one.parent_agent_id,
         interaction=one,
         derived=True,
     )
 
 
-def _state(one: LLMInteraction) -> str:
+def _state(one: LLMInteraction, *, asks: bool) -> str:
     if one.error:
         return "error"
     if one.response is None or not one.complete:
         return "thinking"
-    return "calling_tool" if one.response.tool_calls else "completed"
+    return "calling_tool" if asks else "completed"

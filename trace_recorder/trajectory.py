@@ -115,6 +115,8 @@ class LLMInteraction:
     api: str | None = None
     step_number: int | None = None
     agent: str | None = None
+    agent_id: str | None = None
+    parent_agent_id: str | None = None
     response: LLMResponse | None = None
     error: ErrorInfo | None = None
     attempts: tuple[Attempt, ...] = ()
@@ -171,6 +173,7 @@ class LLMInteraction:
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,
             "agent": self.agent,
+            **known(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
             "api": self.api,
             "request": known(parameters=reading.parameters or None, tools=[tool.raw for tool in reading.tools] or None),
             "attempts": [attempt.to_document() for attempt in self.attempts],
@@ -185,7 +188,11 @@ class LLMInteraction:
 
 @dataclass(frozen=True, slots=True)
 class AgentStep:
-    """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none."""
+    """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
+
+    `interaction` is the one that it derives from; of a step with a block, the agent's last one inside, and
+    `interaction_ids` are all of them. `parent_agent_id` is the agent that its sub-agent was marked in.
+    """
 
     step_number: int
     timestamp: str
@@ -197,6 +204,10 @@ class AgentStep:
     reflection: str | None = None
     error: str | None = None
     agent: str | None = None
+    agent_id: str | None = None
+    parent_agent_id: str | None = None
+    duration_seconds: float | None = None
+    interaction_ids: tuple[str, ...] = ()
     interaction: LLMInteraction | None = field(default=None, repr=False, compare=False)
     derived: bool = False
     extra: dict[str, Payload] = field(default_factory=dict)
@@ -222,8 +233,13 @@ class AgentStep:
             "error": self.error,
             **self.extra,
             "agent": self.agent,
+            **known(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
             "derived": self.derived,
-            **known(interaction_id=self.interaction and self.interaction.interaction_id),
+            **known(
+                interaction_id=self.interaction and self.interaction.interaction_id,
+                interaction_ids=[*self.interaction_ids] or None,
+                duration_seconds=self.duration_seconds,
+            ),
         }
 
 

@@ -103,6 +103,31 @@ def by_hand(directory: Path) -> Path:
     return path
 
 
+def marked(directory: Path) -> Path:
+    """A loop that marks its steps, its tools and a sub-agent."""
+    path = directory / "marked.json"
+    with TrajectoryRecorder(path, task="marked") as recorder:
+        call = called("call_1", "read_file", path="a.py")
+        client = client_of(recorder, lambda _: httpx.Response(200, json=said("I read.", call)))
+        read_file = recorder.tool(lambda path: {"lines": [path]}, name="read_file")
+        with recorder.step(), recorder.agent("reader"):
+            client.post(URL, json=asked(ASK))
+            read_file("a.py")
+        with recorder.step(7) as step:
+            step.reflection = "good"
+            list(recorder.tool(lambda: (yield math.nan), name="\ud800")())
+            recorder.record_llm_interaction([ASK], {"content": "Done."}, "anthropic", "m")
+        with suppress(ValueError), recorder.agent("\ud800"), recorder.step():
+            with recorder.tool_call("fail", call_id="x"):
+                raise ValueError("\ud800")
+        with recorder.step():
+            running = recorder.tool(lambda: (yield 1), name="endless")()
+            next(running)
+            running.close()
+            recorder.finalize(success=True)
+    return path
+
+
 def poisoned(directory: Path) -> Path:
     """A run that is told what JSON has no word for."""
     path = directory / "poisoned.json"

@@ -62,6 +62,24 @@ def test_wrap_a_client(tmp_path: Path) -> None:
     assert (second.state, trajectory.final_result) == ("completed", "hi")
 
 
+def test_steps_and_tools(tmp_path: Path) -> None:
+    """The marked loop is on file: two steps of one agent, the tool's object and what the model was told of it."""
+    with serving(plain(CALL), plain(CHAT)) as server:
+        url = f"{server.url}/v1"
+        printed = run(tmp_path, "steps_and_tools.py", "What is 17 * 23?", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
+
+    trajectory = load(printed.strip())
+    first, second = trajectory.agent_steps
+    assert [(step.step_number, step.state, step.agent) for step in (first, second)] == [
+        (1, "calling_tool", "calculator"),
+        (2, "completed", "calculator"),
+    ]
+    assert [(one.call_id, one.result, one.sent) for one in first.tool_results] == [
+        ("call_1", {"product": 391}, "It is 391.")
+    ]
+    assert (second.reflection, trajectory.final_result) == ("nothing is left to compute", "hi")
+
+
 def test_attach_and_read_back(tmp_path: Path) -> None:
     """What a loop hands over itself is in the document, and reads back."""
     path = run(tmp_path, "attach_to_a_loop.py").strip()

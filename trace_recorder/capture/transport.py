@@ -6,7 +6,7 @@ stay those of the transport inside. Neither library is imported before a client 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
@@ -37,7 +37,7 @@ class Target(Protocol):
     def is_running(self) -> bool:
         """Whether a run is open."""
 
-    def context(self) -> dict[str, Payload]:
+    def context(self) -> Mapping[str, Payload]:
         """Of which agent and step a call made now is."""
 
 

@@ -105,6 +105,8 @@ def read_tool_result(given: Payload) -> ToolResult:
         success if isinstance(success, bool) else None,
         result,
         error if isinstance(error, str | None) else str(error),
+        sent=given.get("sent"),
+        duration_seconds=members.number("duration_seconds"),
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 
@@ -167,6 +169,7 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
     """Read an `agent_step` record; `body` is its expanded `llm_messages`."""
     messages = as_dict(body).get("llm_messages")
     response = data.get("llm_response")
+    of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
     return AgentStep(
         step_number=data["step_number"],
         timestamp=time,
@@ -177,7 +180,8 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
         reflection=_words(data.get("reflection")),
         error=_words(data.get("error")),
-        agent=data.get("agent"),
+        **of_agent,
+        duration_seconds=data.get("duration_seconds"),
     )
 
 

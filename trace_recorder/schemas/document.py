@@ -50,6 +50,8 @@ class ToolResult(Shape):
     success: Payload
     result: Payload
     error: Payload
+    sent: Payload = ABSENT
+    duration_seconds: Seconds = ABSENT
 
 
 class Message(Shape):
@@ -136,6 +138,8 @@ class Interaction(Shape):
     interaction_id: str
     step_number: Whole | None
     agent: Text | None
+    agent_id: str = ABSENT
+    parent_agent_id: str = ABSENT
     request: Request
     attempts: list[Attempt]
     duration_seconds: Seconds | None
@@ -187,8 +191,12 @@ class Step(Shape):
     reflection: str | None
     error: str | None
     agent: Text | None
+    agent_id: str = ABSENT
+    parent_agent_id: str = ABSENT
     derived: bool
     interaction_id: str = ABSENT
+    interaction_ids: list[str] = ABSENT
+    duration_seconds: Seconds = ABSENT
 
 
 class Reward(Shape):

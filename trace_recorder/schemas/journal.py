@@ -81,6 +81,16 @@ class Itemized(Data):
     check: dict[str, Crc] = ABSENT
 
 
+class Placed(Data):
+    """Of which agent and step it is, where the agent has marked them."""
+
+    agent: Text = ABSENT
+    agent_id: str = ABSENT
+    parent_agent_id: str = ABSENT
+    step_id: str = ABSENT
+    step_number: Whole = ABSENT
+
+
 class LLMExchange(Data):
     """A part of one HTTP exchange of an interaction."""
 
@@ -88,7 +98,7 @@ class LLMExchange(Data):
     attempt: Count
 
 
-class LLMRequest(LLMExchange, Itemized):
+class LLMRequest(LLMExchange, Itemized, Placed):
     """A request, before it is sent; what is no JSON object stands as text or bytes."""
 
     either = ("body", "text", "base64")
@@ -100,8 +110,6 @@ class LLMRequest(LLMExchange, Itemized):
     headers: dict[str, str]
     stream: bool = ABSENT
     inferred: bool = ABSENT
-    agent: Text = ABSENT
-    step_number: Whole = ABSENT
     body: Payload = ABSENT
     text: str = ABSENT
     base64: str = ABSENT
@@ -146,7 +154,7 @@ class LLMError(LLMExchange):
     duration_seconds: Seconds
 
 
-class LLMInteraction(Itemized):
+class LLMInteraction(Itemized, Placed):
     """An interaction that the agent recorded itself; `body` has its messages and tools."""
 
     interaction_id: str
@@ -154,21 +162,50 @@ class LLMInteraction(Itemized):
     model: Text | None
     response: Payload
     error: Error = ABSENT
-    agent: Text = ABSENT
-    step_number: Whole = ABSENT
 
 
-class AgentStep(Itemized):
-    """One step of the agent; `body` has its `llm_messages`."""
+class StepStart(Placed):
+    """A step with a block, when that is entered: what names its `step_id` from then on is inside."""
+
+    step_id: str
+    step_number: Whole
+
+
+class AgentStep(Itemized, Placed):
+    """One step of the agent; `body` has its `llm_messages`. Of one with a block it is written when that is left."""
 
     step_number: Whole
-    state: Text
+    state: Text | None
     llm_response: Payload
     tool_calls: list[Payload] | None
     tool_results: list[Payload] | None
     reflection: Text | None
     error: Payload
-    agent: Text = ABSENT
+    duration_seconds: Seconds = ABSENT
+
+
+class ToolCall(Placed):
+    """A tool, before it runs; `call_id` is there where the agent said for which call."""
+
+    execution_id: str
+    name: Text
+    call_id: Text = ABSENT
+    arguments: Payload
+
+
+class ToolResult(Placed):
+    """What a tool gave; of a generator, the first of what it yielded, how many that were, and what it returned."""
+
+    execution_id: str
+    name: Text
+    call_id: Text = ABSENT
+    success: bool | None
+    result: Payload
+    error: Error = ABSENT
+    duration_seconds: Seconds
+    yielded: Count = ABSENT
+    returned: Payload = ABSENT
+    ended_by: str = ABSENT
 
 
 class Annotation(Data):
@@ -216,7 +253,10 @@ DATA: Mapping[str, type[Shape]] = {
     "llm_response": LLMResponse,
     "llm_error": LLMError,
     "llm_interaction": LLMInteraction,
+    "step_start": StepStart,
     "agent_step": AgentStep,
+    "tool_call": ToolCall,
+    "tool_result": ToolResult,
     "annotation": Annotation,
     "reward": GivenReward,
     "gap": RecordedGap,

@@ -91,7 +91,7 @@ def message_of(result: ToolResult) -> Message:
 
 def text_of_result(result: ToolResult) -> str:
     """Write a result as text: the error where it failed, a text as it is, anything else as JSON."""
-    value = result.error if result.result is None else result.result
+    value = result.sent or (result.error if result.result is None else result.result)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -157,9 +157,9 @@ def _says(message: Message, answer: Message) -> bool:
 
 def _results(step: AgentStep | None, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
     """The results that an agent recorded for these calls; without ids they are in the order of the calls."""
-    if step is None or step.derived:
+    if step is None:
         return ()
-    results = step.tool_results
+    results = tuple(one for one in step.tool_results if not step.derived or one.duration_seconds is not None)
     if not calls:
         return results
     asked = {call.call_id for call in calls}

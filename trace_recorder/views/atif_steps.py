@@ -142,7 +142,11 @@ class Steps:
         """Add what the steps tell of the results of a turn's calls."""
         step = self.at[turn]
         called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
-        told = [(result, one.derived) for one in self.told.get(turn, ()) for result in one.tool_results]
+        told = [
+            (result, one.derived and result.duration_seconds is None)
+            for one in self.told.get(turn, ())
+            for result in one.tool_results
+        ]
         for result, derived in told:
             found = [one for one in _known_results(step) if one.get("source_call_id") == result.call_id]
             if not found:

@@ -39,5 +39,5 @@ def arguments_text(call: ToolCall) -> str:
 
 def result_text(result: ToolResult) -> str:
     """Give what a tool gave as text: what it returned, a value as JSON, or else its error."""
-    said = result.error if result.result is None else result.result
+    said = result.sent or (result.error if result.result is None else result.result)
     return said if isinstance(said, str) else "" if said is None else json.dumps(said, ensure_ascii=False)

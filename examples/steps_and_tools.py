@@ -1,0 +1,40 @@
+"""Mark an existing loop: its steps, its tools, a sub-agent. What calls the model is recorded by itself.
+
+python examples/steps_and_tools.py "What is 17 * 23?"
+"""
+
+import json
+import sys
+
+from openai import OpenAI
+
+import trace_recorder
+from trace_recorder import TrajectoryRecorder
+
+PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+TOOL = {"type": "function", "function": {"name": "multiply", "parameters": PARAMETERS}}
+
+
+@trace_recorder.tool
+def multiply(a: int, b: int) -> dict[str, int]:
+    return {"product": a * b}
+
+
+def agent(client: OpenAI, recorder: TrajectoryRecorder, task: str) -> str | None:
+    messages: list = [{"role": "user", "content": task}]
+    while True:
+        with recorder.step() as step:
+            said = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=[TOOL])
+            answer = said.choices[0].message
+            if not answer.tool_calls:
+                step.reflection = "nothing is left to compute"
+                return answer.content
+            messages.append(answer)
+            for call in answer.tool_calls:
+                result = multiply(**json.loads(call.function.arguments))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": f"It is {result['product']}."})
+
+
+with TrajectoryRecorder(task=sys.argv[1]) as recorder, recorder.agent("calculator"):
+    recorder.finalize(success=True, final_result=agent(recorder.wrap(OpenAI()), recorder, sys.argv[1]))
+    print(recorder.trajectory_path)
