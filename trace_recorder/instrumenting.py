@@ -6,6 +6,8 @@ caught is known to `capture/everywhere.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trace_recorder.capture.everywhere import everywhere
 from trace_recorder.capture.transport import guard
 from trace_recorder.conversation import Payload
@@ -17,11 +19,11 @@ from trace_recorder.run import Run
 class DefaultTarget:
     """Tells whichever recorder is active where a call is made, and one recorder where none is."""
 
-    def __init__(self, recorder: TrajectoryRecorder) -> None:
+    def __init__(self, recorder: Callable[[], TrajectoryRecorder]) -> None:
         self._recorder = recorder
 
     def open_run(self) -> Run | None:
-        """The run of the current recorder; else of the one that was given, in which it begins by itself."""
+        """The run of the current recorder; else of the given one, in which it begins by itself."""
         recorder: TrajectoryRecorder | None = None
         with guard("find the run of a call"):
             recorder = self._chosen()
@@ -37,7 +39,7 @@ class DefaultTarget:
 
     def _chosen(self) -> TrajectoryRecorder:
         named = current.get()
-        return named if named is not None and named.is_running() else self._recorder
+        return named if named is not None and named.is_running() else self._recorder()
 
 
 def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
@@ -48,7 +50,7 @@ def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
     Calling this again changes the recorder, and no more. Raises UnsupportedClientError where the library's inside is
     unfamiliar; then nothing is changed.
     """
-    everywhere.follow(DefaultTarget(recorder) if recorder is not None else following)
+    everywhere.follow(DefaultTarget(lambda: recorder) if recorder is not None else following)
 
 
 def uninstrument() -> None:
