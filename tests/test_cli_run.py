@@ -271,6 +271,36 @@ def test_forked_children_have_files_of_their_own(place: Place) -> None:
     assert child == load(place.path / "trajectories/run.json").trajectory_id
 
 
+WORKERS = """
+    import multiprocessing
+
+    def work(number):
+        call()
+        if number == 1:
+            raise ValueError("no")
+        sys.exit(number)
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context(sys.argv[1])
+        workers = [context.Process(target=work, args=[number]) for number in range(3)]
+        [worker.start() for worker in workers]
+        [worker.join() for worker in workers]
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_end_as_they_ended(method: str, place: Place) -> None:
+    """A worker of multiprocessing, of either kind, is completed, or failed with what ended it."""
+    place.run(*place.agent(WORKERS), method)
+
+    ended = [ending(path) for path in place.files()]
+    assert sorted((one["status"], str(one["error"]), one["calls"]) for one in ended) == [
+        ("completed", "None", 1),
+        ("failed", "SystemExit", 1),
+        ("failed", "ValueError", 1),
+    ]
+
+
 def test_a_process_without_calls_leaves_nothing(place: Place) -> None:
     """An agent that calls no model leaves no file and no directory."""
     done = place.run(*place.agent("sys.exit(4)"))

@@ -23,7 +23,6 @@ import trace_recorder
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.validation import validate
 
-
 ABSENT = "(absent)"
 
 

@@ -25,6 +25,7 @@ def begin() -> None:
             recording = _Recording(order)
             everywhere.follow(DefaultTarget(recording.recorder))
             atexit.register(recording.end)
+            _end_with_workers(recording)
 
 
 class _Recording:
@@ -60,6 +61,31 @@ class _Recording:
 
 
 def _uncaught() -> BaseException | None:
-    """The exception that ends this process. The interpreter notes it before it prints it; others may, for debuggers."""
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    """The exception that ends this process: on its way in a worker, else noted by the interpreter when it prints it.
+
+    Debuggers note theirs there too, in a process that goes on.
+    """
+    error = sys.exception() or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit) and error.code in {None, 0}:
+        return None
     return error if isinstance(error, BaseException) else None
+
+
+def _end_with_workers(recording: _Recording) -> None:
+    """Have the recording end with a worker of multiprocessing, which ends without asking `atexit`."""
+    listening: list[object] = []
+
+    def finish(one: _Recording) -> None:
+        sys.modules["multiprocessing.util"].Finalize(one, one.end, exitpriority=-100)
+
+    def listen() -> None:
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and not listening:
+            listening.append(util)
+            util.register_after_fork(recording, finish)
+            if sys.modules["multiprocessing.process"].parent_process() is not None:
+                finish(recording)  # this is a worker already, which was spawned
+
+    listen()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=listen)
