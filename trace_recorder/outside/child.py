@@ -83,8 +83,7 @@ def _end_with_workers(recording: _Recording) -> None:
         if util is not None and not listening:
             listening.append(util)
             util.register_after_fork(recording, finish)
-            if sys.modules["multiprocessing.process"].parent_process() is not None:
-                finish(recording)  # this is a worker already, which was spawned
+            finish(recording)  # a worker that was spawned is one already; elsewhere, it is as good as `atexit`
 
     listen()
     if hasattr(os, "register_at_fork"):
