@@ -2,11 +2,12 @@
 
 This directory stands first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run behind it, and the
 process's path is left as it would be without it. A process that imports no HTTP library pays for this file and no
-more. It may run in an environment that does not have the package, and in any Python: it imports nothing at the top
-but what the interpreter has imported already, and the package from where this file is.
+more: what is slow to import is imported where it is needed. It may run in an environment that does not have the
+package, which is then imported from where this file is, and in a Python that is too old for that.
 """
 
-import importlib.util
+# ruff: noqa: PLC0415 - see above
+
 import os
 import sys
 from importlib.machinery import PathFinder
@@ -26,15 +27,19 @@ class Waiting:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
             begin()
+        import importlib.util
+
         return importlib.util.find_spec(name)
 
 
 def begin() -> None:
     """Have this process recorded; say so where it cannot be."""
+    import importlib.util
+
     try:
         if importlib.util.find_spec("trace_recorder") is None:
             borrow()
-        from trace_recorder.outside.child import begin as begin_recording  # noqa: PLC0415 - it may not be there
+        from trace_recorder.outside.child import begin as begin_recording
     except (ImportError, SyntaxError) as error:
         version = ".".join(map(str, sys.version_info[:2]))
         sys.stderr.write("trace-recorder: Python " + version + " cannot record this process: " + str(error) + "\n")
@@ -44,6 +49,8 @@ def begin() -> None:
 
 def borrow() -> None:
     """Import the package from where it is installed, and nothing else from there."""
+    import importlib.util
+
     origin = os.path.join(PACKAGE, "__init__.py")  # noqa: PTH118 - as above
     spec = importlib.util.spec_from_file_location("trace_recorder", origin, submodule_search_locations=[PACKAGE])
     if spec is not None and spec.loader is not None:
@@ -57,6 +64,8 @@ def step_aside() -> None:
     sys.path[:] = [path for path in sys.path if os.path.realpath(path) != HERE]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
+        import importlib.util
+
         module = importlib.util.module_from_spec(spec)
         sys.modules["sitecustomize"] = module
         spec.loader.exec_module(module)
