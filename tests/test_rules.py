@@ -35,6 +35,8 @@ ROOMS = (
     "capture",
     "recorder",
     "current",
+    "instrumenting",
+    "outside",
     "views clients cli viewer",
 )
 """The order of the rooms, from the first to the last."""

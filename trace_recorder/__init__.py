@@ -15,6 +15,7 @@ from trace_recorder.errors import (
     TrajectoryPathError,
     UnsupportedClientError,
 )
+from trace_recorder.instrumenting import instrument, uninstrument
 from trace_recorder.load import load
 from trace_recorder.recorder import TrajectoryRecorder
 from trace_recorder.redact import default_redactor
@@ -36,8 +37,10 @@ __all__ = [
     "current_recorder",
     "default_redactor",
     "http_client",
+    "instrument",
     "load",
     "tool",
+    "uninstrument",
     "unwrap",
     "wrap",
 ]

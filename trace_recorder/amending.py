@@ -1,4 +1,4 @@
-"""Amending: what is said of a run after its end, such as a reward, is appended to its journal.
+"""Amending: what is said of a run after its end, such as a reward or how its process ended, is appended to its journal.
 
 Nothing that was recorded is touched: records are added behind the last one, under the writer's lock, with the numbers
 that follow. A run whose writer lives, or may live, is refused. The document is then written from the whole journal.
@@ -10,10 +10,11 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder import journal
-from trace_recorder.conversation import Payload
+from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.journal import BINARY, Journal, Record, fcntl, now
 from trace_recorder.load import fold_journal
@@ -33,15 +34,43 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
     `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError where the
     run goes on, may go on elsewhere, or has no journal; what `load` raises; OSError where a file cannot be written.
     """
+    with _amended(path) as writer:
+        for reward in rewards:
+            writer.append("reward", _data(reward), now())
+
+
+def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
+    """Append how the process of a run ended: its exit code, as an annotation; with `status`, also another end.
+
+    A run that failed had no success; of any other nothing is known. Otherwise as `append_rewards`.
+    """
+    with _amended(path) as writer:
+        writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
+        if status is not None:
+            end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
+            seconds = {"execution_time": _seconds(writer.path)}
+            writer.append("finalize", to_json({**end, **known(error=error), **seconds}), now())
+
+
+def _seconds(path: Path) -> Payload:
+    """How long a run took, as its journal says; where it says nothing, until now."""
+    _, fold = fold_journal(path)
+    if fold.end is not None or fold.start is None:
+        return fold.end.data["execution_time"] if fold.end else 0.0
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.start.time)).total_seconds())
+
+
+@contextlib.contextmanager
+def _amended(path: Path) -> Iterator[Journal]:
+    """Open the journal of a run that has ended, by either of its files; then write its document anew."""
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
         raise RecorderStateError(
-            f"{path} has no journal beside it ({journal_path.name}): rewards are appended to the journal of a run, "
-            "and a document alone cannot be amended."
+            f"{path} has no journal beside it ({journal_path.name}): what is said later is appended to the journal of "
+            "a run, and a document alone cannot be amended."
         )
     with _reopened(journal_path) as (writer, status):
-        for reward in rewards:
-            writer.append("reward", _data(reward), now())
+        yield writer
         Snapshot(journal_path, document, _history_of(document), status=status).write()
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar, cast
 
 from trace_recorder.conversation import Payload, known
 from trace_recorder.guard import attempt
-from trace_recorder.plain import error_of, members, name_of, plain, stated
+from trace_recorder.plain import named_error, members, name_of, plain, stated
 from trace_recorder.run import Run
 from trace_recorder.steps import context_of, joined, once_free
 
@@ -82,7 +82,7 @@ class Execution:
             about |= known(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
             returned = plain(self.result)
             said = {"result": returned} if self._items is None else {"result": self._items, **known(returned=returned)}
-            failed = None if error is None or closed else error_of(error)
+            failed = None if error is None or closed else named_error(error)
             run.append("tool_result", about, members({**said, **known(error=failed)}))
 
     def listen(self) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 from trace_recorder.capture.transport import Binding, Recording, recording_class
 from trace_recorder.errors import UnsupportedClientError
 
-_LIBRARIES = ("httpx", "httpx2")
+LIBRARIES = ("httpx", "httpx2")
+"""The HTTP libraries whose clients are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def library_of(http_client: object) -> str | None:
     """Of which HTTP library an object is a client: "httpx", "httpx2", or None."""
     for kind in type(http_client).__mro__:
         library = kind.__module__.partition(".")[0]
-        if library in _LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):
+        if library in LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):
             return library
     return None
 

@@ -1,4 +1,4 @@
-"""The command line, for people: `trace-recorder list`, `show`, `validate`, `export`, `stats` and `score`.
+"""The command line, for people: `trace-recorder list`, `show`, `validate`, `export`, `stats`, `score`, `run`.
 
 What was recorded is never changed: `export` writes files of its own, `score` appends to journals. Whatever a run
 recorded is printed literally, in any terminal, any locale, and into any pipe. What files mean is known to `load`,

@@ -2,7 +2,7 @@
 
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
 is printed is made elsewhere: `listing.py`, `head.py` and `show.py`, `checking.py`. Commands over many runs, which write
-files, have files of their own: `export.py`, `stats.py`, `score.py`.
+files, have files of their own: `export.py`, `stats.py`, `score.py`; so has `run.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from trace_recorder.cli.head import head
 from trace_recorder.cli.listing import listing, table
 from trace_recorder.cli.printing import console, fail, print_json, print_lines
 from trace_recorder.cli.reading import UnreadableError, read, reason
+from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
@@ -148,3 +149,4 @@ def validate_(files: Files, as_json: AsJson = False) -> None:
 app.command("export")(export)
 app.command("stats")(stats)
 app.command("score")(score)
+app.command("run", context_settings=SETTINGS)(run)

@@ -1,0 +1,121 @@
+"""The page docs/attach.md: every block of code on it is run as it stands, and leaves the files that it speaks of."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.capture.server import CHAT, plain, serving
+from tests.recording import ROOT, records_of
+from trace_recorder import load
+
+PAGE = (ROOT / "docs" / "attach.md").read_text(encoding="utf-8")
+AGENT = "def run_my_agent(client):\n    client.chat.completions.create(model='m', messages=[])\n"
+CALLING = f"import openai\n{AGENT}run_my_agent(openai.OpenAI())\n"
+BEFORE = {
+    "Trae Agent": "from tests.test_trae import Agent\nagent = Agent()\n",
+    "Trae Agent (2)": "import sys, types\n"
+    "name = 'trae_agent'\n"
+    "sys.modules[name] = outer = types.ModuleType(name)\n"
+    "for part in ('utils', 'trajectory_recorder'):\n"
+    "    name = f'{name}.{part}'\n"
+    "    sys.modules[name] = types.ModuleType(name)\n"
+    "    setattr(outer, part, sys.modules[name])\n"
+    "    outer = sys.modules[name]\n",
+}
+"""What a block takes for granted, beside an agent."""
+CALLS = {
+    "Wrap a client": {"fix the failing test": 1},
+    "Follow the context": {"first": 1, "second": 1},
+    "Give a framework an HTTP client": {None: 1},
+    "Instrument the process": {"fix the failing test": 1},
+    "Threads and executors": {"another run, at the same time": 0, "three calls at once": 3},
+    "Processes": {"the parent": 0, "another": 0, "the child": 0},
+    "Trae Agent": {"fix the failing test": 3},
+    "Trae Agent (2)": {},
+}
+"""The tasks of the runs that a block leaves, and the calls in each."""
+
+
+def blocks(language: str) -> dict[str, str]:
+    """The blocks of code of the page, by the heading that they stand under."""
+    found: dict[str, str] = {}
+    for section in PAGE.split("\n## ")[1:]:
+        heading = section.partition("\n")[0]
+        for number, block in enumerate(re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL), start=1):
+            found[heading if number == 1 else f"{heading} ({number})"] = block
+    return found
+
+
+def environment(url: str, place: Path) -> dict[str, str]:
+    """That of a program whose provider is local, and for which the command line is installed."""
+    command = place / "bin" / "trace-recorder"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trace_recorder.cli "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    keys = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "k"}
+    return {**os.environ, **keys, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": ""}
+
+
+def test_every_block_is_run() -> None:
+    """The page has no block of Python that the next test does not know, and one of commands."""
+    assert (blocks("python").keys(), list(blocks("sh"))) == (CALLS.keys(), ["Run it from outside"])
+
+
+@pytest.mark.parametrize("heading", CALLS)
+def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
+    """A block runs without a word on stderr, and what it has recorded is on file."""
+    code = BEFORE.get(heading, AGENT) + blocks("python")[heading]
+    with serving(plain(CHAT)) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=environment(server.url, tmp_path),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    runs = [load(path) for path in tmp_path.glob("trajectories/*.json")]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {one.task: len(one.llm_interactions) for one in runs} == CALLS[heading]
+
+
+def test_the_child_is_linked(tmp_path: Path) -> None:
+    """The child of the page's example has the parent that the page says."""
+    subprocess.run(
+        [sys.executable, "-c", blocks("python")["Processes"]],
+        cwd=tmp_path,
+        env=environment("", tmp_path),
+        check=True,
+    )
+
+    runs = {load(path).task: path for path in tmp_path.glob("trajectories/*.json")}
+    child = records_of(runs["the child"])[0].data["parent"]
+    assert child == load(runs["the parent"]).trajectory_id
+
+
+def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
+    """Each command of the page records an agent, where it says."""
+    (tmp_path / "agent.py").write_text(CALLING)
+    with serving(plain(CHAT)) as server:
+        done = subprocess.run(
+            ["sh", "-e", "-c", blocks("sh")["Run it from outside"]],
+            cwd=tmp_path,
+            env=environment(server.url, tmp_path),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    files = [path for directory in ("trajectories", "runs") for path in sorted((tmp_path / directory).glob("*.json"))]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [load(path).task for path in files] == [None, "fix the failing test", None]
+    assert files[1].name == "one.json"

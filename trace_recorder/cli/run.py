@@ -1,0 +1,62 @@
+"""The command `run`: an agent that knows nothing of this package, recorded from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_recorder.cli.printing import warn
+from trace_recorder.outside import parent
+from trace_recorder.recorder import DIRECTORY
+
+Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
+Task = Annotated[str | None, typer.Option("--task", help="What the agent is to do, for the file.")]
+TrajectoryFile = Annotated[
+    Path | None, typer.Option("--trajectory-file", metavar="FILE", help="The file. Default: named by its time.")
+]
+InDirectory = Annotated[
+    Path | None,
+    typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DIRECTORY}."),
+]
+SETTINGS = {"allow_interspersed_args": False}
+
+
+def run(
+    command: Command = None,
+    task: Task = None,
+    trajectory_file: TrajectoryFile = None,
+    directory: InDirectory = None,
+) -> None:
+    """Run a command, and record the LLM calls of its Python processes.
+
+    Each process that makes a call has a file of its own. Streams, signals and the exit code pass through. Not reached
+    are Pythons that are started with -I, -E or -S, and calls that go through neither httpx nor httpx2.
+    """
+    if not command:
+        warn("run: there is no command. Give it behind two dashes: trace-recorder run -- python agent.py")
+        raise typer.Exit(2)
+    directory = directory or Path(os.environ.get("TRACE_RECORDER_DIR") or DIRECTORY)
+    try:
+        code = parent.run(command, directory, trajectory_file, task)
+    except parent.CommandError as error:
+        warn(f"run: {error}")
+        raise typer.Exit(error.exit_code) from None
+    if code < 0:
+        _end_by(-code)
+    raise typer.Exit(code)
+
+
+def _end_by(number: int) -> None:
+    """End by the signal that ended the agent, so that whoever waits for us learns the same; without a second core."""
+    if os.name == "posix":
+        import resource  # noqa: PLC0415 - it is not there on Windows
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number not in {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    raise typer.Exit(128 + number)

@@ -1,0 +1,73 @@
+"""What the process that runs an agent asks of the agent's processes: one environment variable, written and read here.
+
+A process that was started without it is asked nothing. The same order reaches every child, however deep; which of
+them has the file that the user named is settled among them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+VARIABLE = "TRACE_RECORDER_RUN"
+"""The environment variable that holds the order, as JSON."""
+_FIRST = "first"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """To record: where to, what the task is, and where to say which file it became."""
+
+    directory: str
+    told: str
+    """A directory, there while the agent is waited for: in it, files named by process ids hold paths of documents."""
+    file: str | None = None
+    task: str | None = None
+
+    def written(self) -> dict[str, str]:
+        """The order as it stands in an environment."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Self | None:
+        """The order in an environment; None where there is none. Raises ValueError and TypeError for anything else."""
+        text = environment.get(VARIABLE)
+        return cls(**json.loads(text)) if text else None
+
+    def document(self) -> Path | None:
+        """The path for this process: the user's for the first that asks, with the process id for all others.
+
+        None where the user named no file.
+        """
+        if self.file is None:
+            return None
+        path = Path(self.file)
+        return path if self._is_first() else path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
+
+    def _is_first(self) -> bool:
+        first = Path(self.told, _FIRST)
+        with suppress(OSError):  # it is there, or nobody waits any more
+            first.symlink_to(str(os.getpid()))
+        with suppress(OSError):
+            return str(first.readlink()) == str(os.getpid())
+        return False
+
+    def tell(self, document: Path) -> None:
+        """Say which file this process writes."""
+        with suppress(OSError):  # nobody waits any more
+            self._of(os.getpid()).write_text(str(document), encoding="utf-8")
+
+    def heard(self, pid: int) -> Path | None:
+        """Which file a process has written; None where it has said nothing."""
+        try:
+            return Path(self._of(pid).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    def _of(self, pid: int) -> Path:
+        return Path(self.told, str(pid))

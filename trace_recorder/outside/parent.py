@@ -1,0 +1,145 @@
+"""The process that runs an agent: starts it, passes signals on, waits, and has on file how it ended.
+
+Standard streams, other open files, the working directory and the process group are the agent's as they were ours.
+What is recorded is recorded in the agent's own processes (`child.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from trace_recorder.amending import append_end
+from trace_recorder.guard import Guard
+from trace_recorder.load import load
+from trace_recorder.outside.order import Order
+from trace_recorder.trajectory import Status
+
+SITE = Path(__file__).parent / "site"
+PASSED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+BY_KEY = ("SIGINT", "SIGQUIT")
+"""Those that a terminal sends to all processes before it."""
+_guard = Guard()
+
+
+class CommandError(Exception):
+    """A command cannot be started; `exit_code` is what a shell would exit with."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> int:
+    """Run a command and have its Python processes recorded; return its exit code, or -n where signal n ended it.
+
+    Raises CommandError where it cannot be started.
+    """
+    told = tempfile.mkdtemp(prefix="trace-recorder-")
+    order = Order(str(directory.absolute()), told, str(file.absolute()) if file else None, task)
+    try:
+        pid, code = _run(command, {**os.environ, **order.written(), "PYTHONPATH": _python_path()})
+        with _guard("record how the agent ended"):
+            document = order.heard(pid)
+            if document is not None:
+                _conclude(document, code)
+        return code
+    finally:
+        shutil.rmtree(told, ignore_errors=True)
+
+
+def _python_path() -> str:
+    """PYTHONPATH with our directory before what is there."""
+    return os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
+    """Run a command to its end; give its process id, and how it ended."""
+    with _passing() as passing:
+        try:
+            process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - it is the user's own
+        except FileNotFoundError:
+            raise CommandError(f"command not found: {command[0]}", 127) from None
+        except OSError as error:
+            raise CommandError(f"{command[0]} cannot be run: {error.strerror}", 126) from None
+        passing.to(process)
+        return process.pid, process.wait()
+
+
+class _Passing:
+    """Passes signals on to a process; those that came before it was there, as soon as it is."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+
+    def to(self, process: subprocess.Popen[bytes]) -> None:
+        """Pass them on to this process."""
+        self._process = process
+        while self._waiting:
+            process.send_signal(self._waiting.pop(0))
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        if signal.Signals(number).name in BY_KEY and _is_before_terminal():
+            return  # the agent has it from there
+        if self._process is None:
+            self._waiting.append(number)
+        else:
+            self._process.send_signal(number)
+
+
+@contextmanager
+def _passing() -> Iterator[_Passing]:
+    """Handle signals by passing them on; those that are ignored stay so, here and in the agent."""
+    numbers = [signal.Signals[name] for name in PASSED if name in signal.Signals.__members__]
+    found = {number: signal.getsignal(number) for number in numbers}
+    passing = _Passing()
+    try:
+        for number, handler in found.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, passing)
+        yield passing
+    finally:
+        for number, handler in found.items():
+            signal.signal(number, handler)
+
+
+def _is_before_terminal() -> bool:
+    """Whether our process group, which is the agent's too, is the one that a terminal's keys reach."""
+    if os.name == "nt":  # there, Ctrl-C reaches every process of a console
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _conclude(document: Path, code: int) -> None:
+    """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
+    own = load(document).status
+    ended: Status = _status(code)
+    stays = own == ("completed" if ended == "completed" else "failed")
+    exit_code = code if code >= 0 else 128 - code
+    error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None
+    append_end(document, exit_code, None if stays else ended, None if stays else error)
+
+
+def _status(code: int) -> Status:
+    """What an exit code says of a run; shells, and programs with handlers, exit with 128 + n for signal n."""
+    if code == 0:
+        return "completed"
+    ended_by = -code if code < 0 else code - 128
+    return "interrupted" if code < 0 or ended_by in {1, 2, 15} else "failed"
