@@ -37,6 +37,8 @@ WAITING = 256
 """So many may wait for their end, another attempt, or their tools; the oldest beyond are settled as they are."""
 DOUBLES = 4096
 """Of so many captured responses the ids are known, lest one is recorded by hand too."""
+DRAFTS = 32
+"""After so many drafts of one journal nothing is settled any more: this run is not like others."""
 BLOCK = 128 * 1024
 """The journal is read in parts of so many bytes."""
 IN_MEMORY = 16 * BLOCK
@@ -49,6 +51,7 @@ class Told:
 
     unsettled: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    drafts: int = 0
 
 
 class StaleDraftError(Exception):
@@ -100,6 +103,7 @@ class Draft:
         self._long = 0
         self._history = history
         self._told = told
+        told.drafts += 1
         self._limit = limit
         self._status = status
         self._fold = Fold(FiledItems(self._record_at), _message)
@@ -221,6 +225,8 @@ class Draft:
     def _change_settled(self, identity: str) -> None:
         """Start over for an interaction that was settled; one that turns out to be there twice is left out."""
         fold = self._fold
+        if identity in self._told.hidden:
+            return
         if any(one == identity and response in fold.captured for response, one in fold.handed_over.items()):
             self._start_without(identity)
         self._leave_open(identity)
@@ -255,7 +261,7 @@ class Draft:
     def _settle(self) -> None:
         """Settle what is finished, but for the newest, and the oldest of those that wait where these are too many."""
         open_ones = len(self._shown)
-        for identity, shown in list(self._shown.items())[:-NEWEST]:
+        for identity, shown in list(self._shown.items())[:-NEWEST] if self._settles() else ():
             if not self._marks.keys().isdisjoint(self._fold.marks_of(identity)):
                 continue
             if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.number):
@@ -279,6 +285,9 @@ class Draft:
     def _is_told(self, identity: str, number: Payload) -> bool:
         told = self._told.unsettled
         return bool(told) and (identity in told or _step_name(number) in told)
+
+    def _settles(self) -> bool:
+        return self._told.drafts <= DRAFTS
 
     # ── steps that the agent recorded ────────────────────────────────────────────────────────────────────────────
 
@@ -308,7 +317,7 @@ class Draft:
 
     def _settle_steps(self) -> None:
         """Settle the steps that are finished, but for the newest."""
-        for given in self._given[:-NEWEST]:
+        for given in self._given[:-NEWEST] if self._settles() else ():
             names = {given.name, given.mark.identity}
             if (len(self._given) > WAITING or not self._step_waits(given)) and not names & self._told.unsettled:
                 given.piece.settled = True

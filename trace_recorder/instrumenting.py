@@ -6,7 +6,7 @@ caught is known to `capture/everywhere.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from trace_recorder.capture.everywhere import everywhere
 from trace_recorder.capture.transport import guard
@@ -33,7 +33,7 @@ class DefaultTarget:
         """Never bound to one run."""
         return False
 
-    def context(self) -> dict[str, Payload]:
+    def context(self) -> Mapping[str, Payload]:
         """Of which agent and step a call made now is."""
         return self._chosen().context()
 

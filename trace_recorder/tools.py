@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar, cast
 
 from trace_recorder.conversation import Payload, known
 from trace_recorder.guard import attempt
-from trace_recorder.plain import named_error, members, name_of, plain, stated
+from trace_recorder.plain import members, name_of, named_error, plain, stated
 from trace_recorder.run import Run
 from trace_recorder.steps import context_of, joined, once_free
 
