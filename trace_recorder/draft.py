@@ -92,6 +92,7 @@ class Draft:
         self, path: Path, history: History, told: Told, limit: float = math.inf, status: Status = "running"
     ) -> None:
         self._path = path
+        self._spool: IO[bytes] | None = None
         self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
         self._read = 0
         self._long = 0
@@ -112,7 +113,6 @@ class Draft:
         self._first: LLMInteraction | None = None
         self._gaps: list[Gap] = []
         self._of_calls, self._of_steps = Tally(), Tally()
-        self._spool: IO[bytes] | None = None
 
     def is_in_place(self) -> bool:
         """Whether the file that is read still has the journal's name: a removed one is made again."""
@@ -123,6 +123,7 @@ class Draft:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+            self._close_spool()
 
     __del__ = close
 
@@ -340,7 +341,12 @@ class Draft:
         """Hear that every piece has its span in the file that was written."""
         self._interactions.merge()
         self._steps.merge()
-        self._spool = None
+        self._close_spool()
+
+    def _close_spool(self) -> None:
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
 
     def _spill(self) -> None:
         """Put settled texts aside where they are too many: reading a long journal anew, none is written yet."""
