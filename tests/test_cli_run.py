@@ -421,3 +421,10 @@ def test_recording_that_fails_changes_nothing(place: Place) -> None:
 
     assert (done.returncode, done.stdout, "Traceback" in done.stdout) == (0, "done\n", False)
     assert "could not begin the run" in done.stderr or "could not find the run of a call" in done.stderr
+
+
+def test_recording_that_is_turned_off_leaves_nothing(place: Place) -> None:
+    """With TRACE_RECORDER_DISABLED the agent runs, and that is all."""
+    done = place.run(*place.agent("call(); print('done')"), TRACE_RECORDER_DISABLED="1")
+
+    assert (done, list(place.path.iterdir())) == (Done(0, "done\n", ""), [place.path / "agent.py"])
