@@ -12,7 +12,7 @@ import pytest
 from tests.data.written import Writing, change
 from tests.recording import ROOT, rich_run
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.amending import append_rewards
+from trace_recorder.amending import append_end, append_rewards
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
 from trace_recorder.journal import Record, read
 from trace_recorder.validation import validate
@@ -139,3 +139,20 @@ def test_a_document_of_another_name_is_found_by_its_journal(tmp_path: Path) -> N
     append_rewards(tmp_path / "run.journal.jsonl", [GOOD])
 
     assert [one["name"] for one in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
+
+
+def test_how_the_process_ended_is_appended(tmp_path: Path) -> None:
+    """An exit code is one more annotation; another end takes the place of the run's own, and its time stays."""
+    document = rich_run(tmp_path / "run.json")
+    before = load(document)
+
+    append_end(document, 0)
+    same = load(document)
+    append_end(document, 3, "failed", {"type": "SystemExit", "message": "3"})
+    after = load(document)
+
+    assert (same.status, same.success, same.final_result) == (before.status, before.success, before.final_result)
+    assert (same.annotations["exit_code"], after.annotations["exit_code"]) == (0, 3)
+    assert (after.status, after.success, after.error and after.error.type) == ("failed", False, "SystemExit")
+    assert after.execution_time == before.execution_time
+    assert validate(document).ok

@@ -330,6 +330,7 @@ def test_help_names_the_commands() -> None:
         ["export", "Write runs in another format."],
         ["stats", "Count over runs."],
         ["score", "Score runs, and append the rewards to their journals."],
+        ["run", "Run a command, and record the LLM calls of its Python processes."],
     ]
 
 

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import signal
 import subprocess
 import sys
 import sysconfig
-import textwrap
 import venv
 from collections.abc import Iterator
-from contextlib import chdir
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.agents import Done, Place, ending
 from tests.capture.server import CHAT, Server, plain, serving
 from tests.recording import ROOT, records_of
 from trace_recorder import load
-from trace_recorder.cli.commands import app
-from trace_recorder.validation import validate
-
-CALL = """
-    import httpx, os, sys
-
-    def call():
-        httpx.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json={"model": "m", "messages": []})
-"""
 
 
 @pytest.fixture
@@ -40,82 +26,9 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@dataclass
-class Done:
-    """How a command ended, and what was written to the two streams."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-class Place:
-    """A directory with agents in it, and the command that runs them."""
-
-    def __init__(self, path: Path, server: Server, capture: pytest.CaptureFixture[str]) -> None:
-        self.path = path
-        self._capture = capture
-        self.environment = {
-            **os.environ,
-            "OPENAI_BASE_URL": f"{server.url}/v1",
-            "OPENAI_API_KEY": "k",
-            "PYTHONPATH": str(ROOT),
-        }
-
-    def program(self, *arguments: object, python: str = sys.executable) -> list[str]:
-        """The command line that runs something."""
-        code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from trace_recorder.cli import main; main()"
-        return [python, "-c", code, "run", *map(str, arguments)]
-
-    def agent(self, code: str, name: str = "agent.py") -> list[object]:
-        """Write an agent that can `call()`; return the command that starts it."""
-        (self.path / name).write_text(textwrap.dedent(CALL) + textwrap.dedent(code))
-        return ["--", sys.executable, name]
-
-    def run(self, *arguments: object, **environment: str) -> Done:
-        """Run a command to its end, the command line in this process; the agent has one of its own."""
-        command = ["run", *map(str, arguments)]
-        with chdir(self.path):
-            result = CliRunner().invoke(
-                app, command, prog_name="trace-recorder", env={**self.environment, **environment}
-            )
-        out, errors = self._capture.readouterr()
-        return Done(result.exit_code, out, errors + result.stderr)
-
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
-        """Start a command far from any terminal; wait for the line that says that it is ready."""
-        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        program = self.program(*arguments)
-        started = subprocess.Popen(
-            program, cwd=self.path, env=self.environment, text=True, start_new_session=True, **streams
-        )
-        assert started.stdout is not None
-        assert started.stdout.readline() == "ready\n"
-        return started
-
-    def files(self) -> list[Path]:
-        """The documents that there are; each is valid."""
-        found = sorted((self.path / "trajectories").glob("*.json"))
-        assert [path for path in found if not validate(path).ok] == []
-        return found
-
-
 @pytest.fixture
 def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
     return Place(tmp_path, server, capfd)
-
-
-def ending(path: Path) -> dict[str, Any]:
-    """How a document says that a run ended."""
-    document = json.loads(path.read_bytes())
-    assert load(path).status == document["status"]
-    return {
-        "status": document["status"],
-        "success": document["success"],
-        "error": (document["error"] or {}).get("type"),
-        "exit_code": document["annotations"].get("exit_code"),
-        "calls": len(document["llm_interactions"]),
-    }
 
 
 def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
@@ -421,3 +334,10 @@ def test_recording_that_fails_changes_nothing(place: Place) -> None:
 
     assert (done.returncode, done.stdout, "Traceback" in done.stdout) == (0, "done\n", False)
     assert "could not begin the run" in done.stderr or "could not find the run of a call" in done.stderr
+
+
+def test_recording_that_is_turned_off_leaves_nothing(place: Place) -> None:
+    """With TRACE_RECORDER_DISABLED the agent runs, and that is all."""
+    done = place.run(*place.agent("call(); print('done')"), TRACE_RECORDER_DISABLED="1")
+
+    assert (done, list(place.path.iterdir())) == (Done(0, "done\n", ""), [place.path / "agent.py"])

@@ -20,6 +20,7 @@ from trace_recorder.amending import append_end
 from trace_recorder.guard import Guard
 from trace_recorder.load import load
 from trace_recorder.outside.order import Order
+from trace_recorder.paths import journal_of
 from trace_recorder.trajectory import Status
 
 SITE = Path(__file__).parent / "site"
@@ -48,7 +49,7 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
         pid, code = _run(command, {**os.environ, **order.written(), "PYTHONPATH": _python_path()})
         with _guard("record how the agent ended"):
             document = order.heard(pid)
-            if document is not None:
+            if document is not None and journal_of(document).is_file():  # there is none where recording is turned off
                 _conclude(document, code)
         return code
     finally:

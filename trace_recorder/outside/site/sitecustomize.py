@@ -15,6 +15,7 @@ from importlib.machinery import PathFinder
 HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib is slow to import, in every process
 PACKAGE = os.path.dirname(os.path.dirname(HERE))  # noqa: PTH120 - as above
 LIBRARIES = ("httpx", "httpx2")
+OLDEST = (3, 11)
 
 
 class Waiting:
@@ -36,15 +37,23 @@ def begin() -> None:
     """Have this process recorded; say so where it cannot be."""
     import importlib.util
 
+    if sys.version_info < OLDEST:
+        refuse("it has to be 3.11 or newer")
+        return
     try:
         if importlib.util.find_spec("trace_recorder") is None:
             borrow()
         from trace_recorder.outside.child import begin as begin_recording
-    except (ImportError, SyntaxError) as error:
-        version = ".".join(map(str, sys.version_info[:2]))
-        sys.stderr.write("trace-recorder: Python " + version + " cannot record this process: " + str(error) + "\n")
+    except ImportError as error:
+        refuse(str(error))
     else:
         begin_recording()
+
+
+def refuse(why: str) -> None:
+    """Say that this process goes unrecorded."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    sys.stderr.write("trace-recorder: Python " + version + " cannot record this process: " + why + "\n")
 
 
 def borrow() -> None:

@@ -1,0 +1,102 @@
+"""Agents that know nothing of us, as programs in a directory: started by `trace-recorder run`, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.capture.server import Server
+from tests.recording import ROOT
+from trace_recorder import load
+from trace_recorder.cli.commands import app
+from trace_recorder.validation import validate
+
+CALL = """
+    import httpx, os, sys
+
+    def call():
+        httpx.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json={"model": "m", "messages": []})
+"""
+
+
+@dataclass
+class Done:
+    """How a command ended, and what was written to the two streams."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Place:
+    """A directory with agents in it, and the command that runs them."""
+
+    def __init__(self, path: Path, server: Server, capture: pytest.CaptureFixture[str]) -> None:
+        self.path = path
+        self._capture = capture
+        self.environment = {
+            **os.environ,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "OPENAI_API_KEY": "k",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def program(self, *arguments: object, python: str = sys.executable) -> list[str]:
+        """The command line that runs something."""
+        code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from trace_recorder.cli import main; main()"
+        return [python, "-c", code, "run", *map(str, arguments)]
+
+    def agent(self, code: str, name: str = "agent.py") -> list[object]:
+        """Write an agent that can `call()`; return the command that starts it."""
+        (self.path / name).write_text(textwrap.dedent(CALL) + textwrap.dedent(code))
+        return ["--", sys.executable, name]
+
+    def run(self, *arguments: object, **environment: str) -> Done:
+        """Run a command to its end, the command line in this process; the agent has one of its own."""
+        command = ["run", *map(str, arguments)]
+        with chdir(self.path):
+            result = CliRunner().invoke(
+                app, command, prog_name="trace-recorder", env={**self.environment, **environment}
+            )
+        out, errors = self._capture.readouterr()
+        return Done(result.exit_code, out, errors + result.stderr)
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start a command far from any terminal; wait for the line that says that it is ready."""
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        program = self.program(*arguments)
+        started = subprocess.Popen(
+            program, cwd=self.path, env=self.environment, text=True, start_new_session=True, **streams
+        )
+        assert started.stdout is not None
+        assert started.stdout.readline() == "ready\n"
+        return started
+
+    def files(self) -> list[Path]:
+        """The documents that there are; each is valid."""
+        found = sorted((self.path / "trajectories").glob("*.json"))
+        assert [path for path in found if not validate(path).ok] == []
+        return found
+
+
+def ending(path: Path) -> dict[str, Any]:
+    """How a document says that a run ended."""
+    document = json.loads(path.read_bytes())
+    assert load(path).status == document["status"]
+    return {
+        "status": document["status"],
+        "success": document["success"],
+        "error": (document["error"] or {}).get("type"),
+        "exit_code": document["annotations"].get("exit_code"),
+        "calls": len(document["llm_interactions"]),
+    }
