@@ -298,7 +298,9 @@ def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_pa
     assert [gap.what for gap in trajectory.gaps if "damaged" in gap.what] == []
 
 
-@pytest.mark.parametrize("number", [float("nan"), [1], {"a": 1}, object(), "one", None, 2**70, True], ids=repr)
+@pytest.mark.parametrize(
+    "number", [float("nan"), [1], {"a": 1}, object(), "one", None, 2**70, True], ids=lambda one: type(one).__name__
+)
 def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> None:
     """Whatever an agent numbers its steps with, the run is written and read to its end."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")

@@ -299,7 +299,6 @@ def surrogates(text: str) -> str:
 @pytest.mark.parametrize(
     "redact",
     [raising, rubbish, lambda _: None, surrogates, (default_redactor, rubbish), (surrogates, str.upper)],
-    ids=repr,
 )
 def test_a_redactor_that_misbehaves_harms_nobody(tmp_path: Path, redact: Payload) -> None:
     """One that raises, returns what is no text, or half a character, costs what it was given, and says so."""
