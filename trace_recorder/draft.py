@@ -130,7 +130,6 @@ class Draft:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
-            self._close_spool()
 
     __del__ = close
 

@@ -29,7 +29,7 @@ from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History, Status
 
 SMALL = 256 * 1024
-"""A document of up to this many bytes is written with every record."""
+"""A document of up to this many bytes may be written before a recording call returns; a larger one is not."""
 INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
 PATIENCE = 100

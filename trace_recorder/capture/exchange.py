@@ -38,6 +38,7 @@ REDIRECTS = (307, 308)
 FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
 PATIENCE = 1.0
+"""For how many seconds an ending run waits for a stream that is being recorded at that moment."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
