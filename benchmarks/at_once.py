@@ -71,7 +71,7 @@ class Agents(Conversation):
             messages.append({"role": "user", "content": text(number * 1000 + turn, self.size)})
             answer = await ask(client, messages)
             contender.record(messages, answer)
-            messages.append(said(answer))
+            messages.append(said(answer.choices[0].message.content, messages))
 
 
 async def _tick(late: list[float]) -> None:

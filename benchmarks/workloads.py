@@ -44,9 +44,10 @@ def ask(client: Any, messages: Messages, **more: Any) -> Any:
     return client.chat.completions.create(model=MODEL, messages=messages, **more)
 
 
-def said(answer: Any) -> dict[str, str]:
-    """The message of an answer, to be sent back with the next request."""
-    return {"role": "assistant", "content": answer.choices[0].message.content}
+def said(content: str, messages: Messages) -> dict[str, str]:
+    """The message of an answer, to be sent back with the next request; no model says the very same twice."""
+    asked = messages[-1]["content"].partition("\n")[0]
+    return {"role": "assistant", "content": f"As to {asked}: {content}"}
 
 
 def http_library() -> Any:
@@ -103,7 +104,7 @@ class Conversation:
         """One call, and what was answered."""
         answer = ask(client, messages)
         contender.record(messages, answer)
-        return said(answer)
+        return said(answer.choices[0].message.content, messages)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Streams(Conversation):
     @staticmethod
     def _record(contender: Unrecorded, messages: Messages, chunks: list[Any]) -> dict[str, str]:
         content = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-        message = {"role": "assistant", "content": content}
+        message = said(content, messages)
         choice = {"message": message, "finish_reason": "stop"}
         contender.record(messages, {"model": COMPLETION["model"], "choices": [choice]})
         return message

@@ -244,7 +244,7 @@ class Draft:
                 self._numbered += 1
                 shown.step, shown.number = self._steps.add(), self._numbered
         shown.one = one
-        shown.piece.set(_interaction(one, call.known, self._history))
+        _set(shown.piece, one, call.known, self._history)
         self._long += len(shown.piece)
         if self._long > self._limit:
             raise TooLongError
@@ -255,7 +255,7 @@ class Draft:
     def _show_step(self, shown: _Shown) -> None:
         if shown.step is not None and shown.one is not None:
             step = self._fold.derived(shown.number, shown.one)
-            shown.step.set(_dump(self._fold.summarised(step).to_document()))
+            shown.step.set([_dump(self._fold.summarised(step).to_document())])
             shown.step_figures = self._of_steps.exchange(shown.step_figures, figures_of_step(step))
 
     def _settle(self) -> None:
@@ -306,7 +306,7 @@ class Draft:
 
     def _show_given(self, given: _Given) -> None:
         step = self._fold.summarised(self._fold.step(given.mark))
-        given.piece.set(_dump(step.to_document()))
+        given.piece.set([_dump(step.to_document())])
         given.figures = self._of_steps.exchange(given.figures, figures_of_step(step))
 
     def _show_mark(self, identity: str) -> None:
@@ -394,15 +394,20 @@ def _step_name(number: Payload) -> str:
     return f"step {to_json(number)}"
 
 
-def _interaction(one: LLMInteraction, known: Known | None, history: History) -> bytes:
-    """The text of an interaction. What its messages are is copied from what was read before, where it was."""
+def _set(piece: Piece, one: LLMInteraction, known: Known | None, history: History) -> None:
+    """Give a piece the text of an interaction; where its messages were read before, it shares them with others."""
     if known is None:
-        return _dump(one.to_document(_whole_delta(one) if history == "delta" and one.api is not None else None))
-    if history == "inline":
-        return _with(_dump(one.to_document({"input_messages": 0})), b'"input_messages": ', known.messages())
+        piece.set([_dump(one.to_document(_whole_delta(one) if history == "delta" and one.api is not None else None))])
+        return
     since, kept, new = (known.since, _kept(known), known.new) if known.since else (None, 0, 0)
-    delta = {"input_messages_delta": {"since": since, "kept": kept, "messages": 0}}
-    return _with(_dump(one.to_document(delta)), b'"messages": ', known.messages(new))
+    if history == "inline":
+        messages, name = known.messages(), b'"input_messages": '
+        text = _dump(one.to_document({"input_messages": 0}))
+    else:
+        messages, name = known.messages(new), b'"messages": '
+        text = _dump(one.to_document({"input_messages_delta": {"since": since, "kept": kept, "messages": 0}}))
+    before, _, after = text.partition(name + b"0")  # what stands before it are strings, with quotes escaped
+    piece.set([before + name + b"[", *messages, b"]" + after], len(text) + known.size_of_new())
 
 
 def _whole_delta(one: LLMInteraction) -> dict[str, Payload]:
@@ -414,12 +419,6 @@ def _kept(known: Known) -> Payload:
     """How many messages are kept, where these are the first; else the ranges of their positions."""
     first = known.kept[0] if len(known.kept) == 1 else (-1, -1)
     return first[1] + 1 if first[0] == 0 else [list(one) for one in known.kept]
-
-
-def _with(text: bytes, name: bytes, messages: bytes) -> bytes:
-    """Put an array in the place of the 0 behind a name: what stands before it are strings, with quotes escaped."""
-    before, _, after = text.partition(name + b"0")
-    return b"".join((before, name, b"[", messages, b"]", after))
 
 
 def _message(message: Message) -> bytes:

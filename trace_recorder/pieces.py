@@ -7,31 +7,40 @@ Pieces that are settled and stand next to each other become one: what is kept do
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
 from trace_recorder.replacing import Span
 
 _BETWEEN = b",\n"
-GATHERED = 256 * 1024
-"""New text is written in parts of about so many bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class Piece:
-    """The text of one element, or of several settled ones: in memory, or where it stands in the last file."""
+    """The text of one element, or of several settled ones: in memory, in parts, or where it stands in the last file.
 
-    text: bytes = b""
+    Other pieces may have the same parts, as interactions that begin alike do: `own` is how many bytes it adds to
+    those in memory.
+    """
+
+    parts: Sequence[bytes] = ()
+    own: int = 0
     span: Span | None = None
     settled: bool = False
+    _size: int = 0
 
-    def set(self, text: bytes) -> None:
+    def set(self, parts: Sequence[bytes], own: int | None = None) -> None:
         """Give it another text."""
-        self.text, self.span = text, None
+        self._size = sum(map(len, parts))
+        self.parts, self.own, self.span = parts, self._size if own is None else own, None
+
+    def stands(self, span: Span) -> None:
+        """Hear where the text stands in a file."""
+        self.parts, self.own, self.span, self._size = (), 0, span, span.length
 
     def __len__(self) -> int:
-        return len(self.text) if self.span is None else self.span.length
+        return self._size
 
 
 class Layout:
@@ -50,11 +59,11 @@ class Layout:
     def place(self, piece: Piece) -> None:
         """Put a piece behind what is there."""
         self._placed.append((piece, self.size))
+        self.size += len(piece)
         span = piece.span
         if span is None:
-            self.put(piece.text)
+            self._parts.extend(piece.parts)
             return
-        self.size += span.length
         before = self._parts[-2] if len(self._parts) > 1 else b""
         joined = _joined(before, span) if isinstance(before, Span) and self._parts[-1] == _BETWEEN else None
         if joined is None:
@@ -63,27 +72,13 @@ class Layout:
             self._parts[-2:] = [joined]
 
     def __iter__(self) -> Iterator[bytes | Span]:
-        """The parts, with texts that follow one another joined."""
-        gathered: list[bytes] = []
-        waiting = 0
-        for part in self._parts:
-            if isinstance(part, Span):
-                yield b"".join(gathered)
-                yield part
-                gathered, waiting = [], 0
-                continue
-            gathered.append(part)
-            waiting += len(part)
-            if waiting > GATHERED:
-                yield b"".join(gathered)
-                gathered, waiting = [], 0
-        yield b"".join(gathered)
+        """The parts, in order."""
+        return iter(self._parts)
 
     def written(self, fd: int) -> None:
         """Say to each piece where it stands in the file."""
         for piece, offset in self._placed:
-            piece.span = Span(fd, offset, len(piece))
-            piece.text = b""
+            piece.stands(Span(fd, offset, len(piece)))
 
 
 @dataclass(slots=True)
@@ -109,17 +104,17 @@ class Pieces:
             layout.place(piece)
 
     def fresh(self) -> int:
-        """The bytes of settled texts that are not in a file yet."""
-        return sum(len(piece.text) for piece in self.pieces if piece.settled)
+        """The bytes in memory of settled texts that are not in a file yet."""
+        return sum(piece.own for piece in self.pieces if piece.settled)
 
     def put_aside(self, file: IO[bytes]) -> None:
         """Write the settled texts to a file, to be copied from there."""
         for piece in self.pieces:
             if piece.settled and piece.span is None:
                 file.seek(0, os.SEEK_END)
-                piece.span = Span(file.fileno(), file.tell(), len(piece.text))
-                file.write(piece.text + _BETWEEN)
-                piece.text = b""
+                span = Span(file.fileno(), file.tell(), len(piece))
+                file.writelines((*piece.parts, _BETWEEN))
+                piece.stands(span)
         file.flush()
         self.merge()
 
@@ -131,7 +126,8 @@ class Pieces:
             if joined is None:
                 merged.append(piece)
             else:
-                merged[-1] = Piece(b"", joined, settled=True)
+                merged[-1] = Piece(settled=True)
+                merged[-1].stands(joined)
         self.pieces = merged
 
 

@@ -28,6 +28,8 @@ _BEFORE = -1
 _TRIES = 16
 """At how many places the end of a list is looked for, where its first element is repeated."""
 
+_BETWEEN = b", "
+
 Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
 
@@ -36,8 +38,9 @@ Ranges = tuple[tuple[int, int], ...]
 class Known:
     """What is known of a request.
 
-    `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element. The ones
-    before `new` are, in order, those of the interaction `since` at the positions `kept`, ranges with their ends.
+    `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element, each message
+    behind a comma. The ones before `new` are, in order, those of the interaction `since` at the positions `kept`, ranges
+    with their ends.
     """
 
     offer: RequestReading
@@ -49,9 +52,17 @@ class Known:
     results: tuple[ToolResult, ...]
     made_up: int
 
-    def messages(self, start: int = 0) -> bytes:
-        """The messages of the elements from `start` on, with commas between them."""
-        return b", ".join(filter(None, self.texts[start : self.count]))
+    def messages(self, start: int = 0) -> list[bytes]:
+        """The messages of the elements from `start` on, in parts, with commas between them."""
+        parts = list(self.texts[start : self.count])
+        first = next((at for at, text in enumerate(parts) if text), None)
+        if first is not None:
+            parts[first] = parts[first][len(_BETWEEN) :]
+        return parts
+
+    def size_of_new(self) -> int:
+        """The bytes of the messages that the request adds to those before it."""
+        return sum(map(len, self.texts[self.new : self.count]))
 
 
 def result_of(message: Message) -> ToolResult:
@@ -142,12 +153,12 @@ class _Lane:
         """Take the messages of one more element."""
         texts: list[bytes] = []
         for message in map(self._numbering.number, messages):
-            texts.append(render(message))
+            texts.append(_BETWEEN + render(message))
             if message.role == "assistant":
                 self._results = []
             elif message.role == "tool":
                 self._results.append(result_of(message))
-        self._put(number, b", ".join(texts), len(texts))
+        self._put(number, b"".join(texts), len(texts))
 
     def _put(self, number: int, text: bytes, messages: int) -> None:
         self.numbers.append(number)

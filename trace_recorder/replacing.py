@@ -8,7 +8,7 @@ new content repeats of the old one is copied by the system, from file to file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ from trace_recorder.renaming import exchange_names
 
 _READ_AT_ONCE = 1024 * 1024
 """What is copied is read in parts of so many bytes, where the system cannot copy by itself."""
+_WRITTEN_AT_ONCE = 1000
+"""How many texts are handed to the system together; Linux takes 1,024."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,7 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
         os.unlink(temporary)  # noqa: PTH108 - on the path of every record; so below
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     try:
-        for part in content:
-            _write(fd, part)
+        _write_all(fd, content)
         if sync:
             os.fsync(fd)
         if sync or not _exchange(temporary, str(path)):
@@ -58,13 +59,26 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
     return fd
 
 
-def _write(fd: int, part: bytes | Span) -> None:
-    if isinstance(part, Span):
-        _copy(fd, part)
-        return
-    view = memoryview(part)
-    while view:
-        view = view[os.write(fd, view) :]
+def _write_all(fd: int, content: Iterable[bytes | Span]) -> None:
+    waiting: list[bytes] = []
+    for part in content:
+        if isinstance(part, bytes):
+            waiting.append(part)
+        if isinstance(part, Span) or len(waiting) == _WRITTEN_AT_ONCE:
+            _write(fd, waiting)
+            waiting.clear()
+        if isinstance(part, Span):
+            _copy(fd, part)
+    _write(fd, waiting)
+
+
+def _write(fd: int, texts: Sequence[bytes]) -> None:
+    """Write texts one behind the other, without putting them together where the system takes them as they are."""
+    written = os.writev(fd, texts) if texts and hasattr(os, "writev") else 0
+    if written < sum(map(len, texts)):
+        view = memoryview(b"".join(texts))[written:]
+        while view:
+            view = view[os.write(fd, view) :]
 
 
 def _copy(fd: int, span: Span) -> None:
@@ -75,7 +89,7 @@ def _copy(fd: int, span: Span) -> None:
             part = os.pread(span.fd, min(span.length - done, _READ_AT_ONCE), span.offset + done)
             if not part:
                 raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
-            _write(fd, part)
+            _write(fd, [part])
             copied = len(part)
         done += copied
 

@@ -39,7 +39,9 @@ GIFTS = 3
 CLOSE = 8
 """A recording call writes the document of so many records; where there are more to show, a thread does."""
 BREATH = 0.0001
-"""For how many seconds that thread stands aside between two records: the interpreter runs one thread at a time."""
+"""For how many seconds that thread stands aside: the interpreter runs one thread at a time."""
+AT_A_STRETCH = 0.0005
+"""For how many seconds it works between two breaths, or a little longer: each costs as much as a tenth of that."""
 TRIES = 100
 """So many tenths of a second the thread is waited for; one that is still writing then is waited for by the writing."""
 ROOM = 500
@@ -179,6 +181,7 @@ class Writer:
         self._hurry = False
         self._at_work = False
         self._behind = 0
+        self._breath = 0.0
 
     def recorded(self, when: When) -> None:
         """Hear that a record was written, and when the document is to show it."""
@@ -225,8 +228,9 @@ class Writer:
         self._may = time.perf_counter() + PATIENCE * (time.thread_time() - began)
 
     def _breathe(self) -> None:
-        if not self._hurry:
+        if not self._hurry and time.perf_counter() >= self._breath:
             time.sleep(BREATH)
+            self._breath = time.perf_counter() + AT_A_STRETCH
 
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
