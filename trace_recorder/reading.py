@@ -38,9 +38,9 @@ Ranges = tuple[tuple[int, int], ...]
 class Known:
     """What is known of a request.
 
-    `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element, each message
-    behind a comma. The ones before `new` are, in order, those of the interaction `since` at the positions `kept`, ranges
-    with their ends.
+    `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element, with a comma
+    before each message. The ones before `new` are, in order, those of the interaction `since` at the positions `kept`,
+    ranges with their ends.
     """
 
     offer: RequestReading
