@@ -17,7 +17,7 @@ from tests.recording import TIME, Payload, exactly, json_objects, json_texts, js
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder import items
 from trace_recorder.items import Encoded, ItemEncoder, ItemTable
-from trace_recorder.journal import BadLine, Journal, Record, read
+from trace_recorder.journal import BadLine, Data, Journal, Record, read
 from trace_recorder.json_text import NotJsonError, parse
 
 EXCHANGES = load()
@@ -31,24 +31,22 @@ class Store:
         self.lines: list[bytes] = []
         self.lost: list[str] = []
         self._writes_left = refused
-        self._encoder = ItemEncoder(self._write)
+        self._encoder = ItemEncoder()
 
-    def _write(self, kind: str, about: str, said: str) -> tuple[int, int]:
-        data = f"{{{about},{said}}}"
+    def _write(self, encoded: Encoded) -> int:
+        lines = [f'{{"kind":"{kind}","data":{data}}}' for kind, data in records(encoded, len(self.lines) + 1)]
         self._writes_left -= 1
         if self._writes_left == 0:
             raise OSError("no room")
-        seq = len(self.lines) + 1
-        assert "\n" not in data
-        self.lines.append(f'{{"kind":"{kind}","data":{data}}}'.encode())
-        return seq, seq * 7
+        assert "\n" not in "".join(lines)
+        self.lines += [line.encode() for line in lines]
+        return len(self.lines)
 
     def add(self, *texts: str) -> None:
         for text in texts:
             self.lost.append(text)
             encoded = self._encoder.encode(text.encode())
-            seq, _ = self._write("llm_request", *members(encoded))
-            encoded.written(seq)
+            encoded.written(self._write(encoded))
             self.lost.remove(text)
 
     def kinds(self) -> list[str]:
@@ -66,9 +64,17 @@ class Store:
         return found
 
 
-def members(encoded: Encoded) -> tuple[str, str]:
-    """The two parts of a record's data that an encoded request makes."""
-    return f'"items":{encoded.items},"check":{encoded.check}', f'"body":{encoded.body}'
+def records(encoded: Encoded, seq: int) -> list[tuple[str, str]]:
+    """The records that an encoded request makes, from `seq` on; the CRC of each is seven times its seq."""
+    crcs = [7 * (seq + number) for number in range(len(encoded.new))]
+    return [(kind, data if isinstance(data, str) else data(crcs)) for kind, data in unfinished(encoded)]
+
+
+def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
+    """The records that an encoded request makes; its own says what depends on the CRCs of the others."""
+    members = f'"items":{encoded.items},"body":{encoded.body}'
+    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.said}}}") for new in encoded.new]
+    return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]
 
 
 def both_ways(*texts: str) -> list[Payload]:
@@ -260,14 +266,14 @@ def test_what_real_agents_sent_comes_back() -> None:
 def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
     """Write every call through the encoder to a journal; return the journal's size after each, and the last texts."""
     journal = Journal.create(path)
-    encoder = ItemEncoder(lambda kind, about, said: journal.append(kind, f"{{{about},{said}}}", TIME))
+    encoder = ItemEncoder()
     sizes, texts = [], []
     spelled: dict[int, tuple[Payload, str]] = {}
     for messages in calls:
         parts = [spelled.setdefault(id(one), (one, json.dumps(one)))[1] for one in messages]
         text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
         encoded = encoder.encode(text.encode())
-        seq, _ = journal.append("llm_request", "{" + ",".join(members(encoded)) + "}", TIME)
+        seq, _ = journal.append_all(unfinished(encoded), TIME)
         encoded.written(seq)
         sizes.append(journal.size)
         texts.append(text)
@@ -316,9 +322,10 @@ def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
     calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
     texts = [json.dumps({"messages": [{"content": one} for one in call]}) for call in calls]
     journal = Journal.create(path)
-    encoder = ItemEncoder(lambda kind, about, said: journal.append(kind, f"{{{about},{said}}}", TIME))
+    encoder = ItemEncoder()
     for text in texts:
-        journal.append("llm_request", "{" + ",".join(members(encoder.encode(text.encode()))) + "}", TIME)
+        encoded = encoder.encode(text.encode())
+        encoded.written(journal.append_all(unfinished(encoded), TIME)[0])
     journal.close()
     whole = list(read(path.read_bytes()))
 

@@ -8,7 +8,6 @@ is raised: another draft, which is told of it, reads the journal from its beginn
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -23,6 +22,7 @@ from trace_recorder.filed import FiledItems
 from trace_recorder.fold import Fold, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
+from trace_recorder.json_text import writer
 from trace_recorder.marked import MarkedStep
 from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
 from trace_recorder.pieces import Layout, Piece, Pieces
@@ -425,9 +425,8 @@ def _message(message: Message) -> bytes:
     return _dump(message.to_document())
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
-
-_encode_lines = json.JSONEncoder(ensure_ascii=False, separators=(",\n", ": ")).encode
+_encode = writer(", ", ": ")
+_encode_lines = writer(",\n", ": ")
 
 
 def _dump(value: Payload) -> bytes:

@@ -23,7 +23,7 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -32,7 +32,7 @@ from zlib import crc32
 
 from trace_recorder.conversation import Payload
 from trace_recorder.journal import Record
-from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line
+from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line, writer
 from trace_recorder.secret_shapes import SECRET_MEMBER
 
 LARGE_MEMBER = 256
@@ -47,26 +47,57 @@ LANES = 8
 LANE_BYTES = 16 * 1024 * 1024
 """How many requests are remembered for the next to be held against, and of how many bytes together."""
 
-Write = Callable[[str, str, str], tuple[int, int]]
-"""Appends a record of a kind, with members about it and members in which secrets are masked, both as JSON text;
-returns its (seq, crc)."""
+
+@dataclass(slots=True)
+class _Item:
+    """The number of an item, and the CRC of its record, which is known when that has been written."""
+
+    number: int
+    crc: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """An item record that is to be written: members about it, and members in which secrets are masked, as JSON text."""
+
+    about: str
+    said: str
+    key: bytes
+    item: _Item
 
 
 @dataclass(slots=True)
 class _List:
-    """A list of the last request: the numbers of its elements, their ranges, and the running check value."""
+    """A list of the last request: the numbers of its elements, their ranges, and the running check value.
+
+    `waiting` are elements at the end whose records may not be written yet, and which are not in the check value.
+    """
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
     ranges: list[list[int]] = field(default_factory=list)
     check: int = 0
+    waiting: list[_Item] = field(default_factory=list)
 
-    def add(self, number: int, crc: int) -> None:
+    def add(self, item: _Item) -> None:
+        number = item.number
         self.numbers.append(number)
+        self.waiting.append(item)
         if self.ranges and self.ranges[-1][1] == number - 1:
             self.ranges[-1][1] = number
         else:
             self.ranges.append([number, number])
-        self.check = crc32(b"%08x" % crc, self.check)
+
+    def checked(self) -> int:
+        """The check value of all of it."""
+        return crc32(b"".join([b"%08x" % item.crc for item in self.waiting]), self.check)
+
+    def written(self) -> None:
+        """Hear that there are no records that wait."""
+        self.check, self.waiting = self.checked(), []
+
+
+_Parts = Mapping[str, int | _List]
+"""What of a request are items, by the name of its member: one, or a list."""
 
 
 @dataclass(slots=True)
@@ -80,7 +111,7 @@ class _Lane:
     head: int
     tail: bytes
     body: str
-    items: dict[str, int | _List]
+    parts: _Parts
     growing: _List
 
     def middle(self, request: bytes) -> bytes | None:
@@ -93,93 +124,114 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A request taken apart: JSON texts of `body`, `items` and `check`. `written(seq)` is told where it stands."""
+    """A request taken apart: the records that are `new`, and the JSON texts of its `body` and its `items`."""
 
+    new: list[NewItem]
     body: str
     items: str
-    check: str
-    written: Callable[[int], None]
+    _parts: _Parts
+    _written: Callable[[int], None]
+
+    def check(self, crcs: Sequence[int]) -> str:
+        """The JSON text of its check values, from the CRCs of the new records. It may be asked for again."""
+        for new, crc in zip(self.new, crcs, strict=True):
+            new.item.crc = crc
+        return _dump({name: f"{part.checked():08x}" for name, part in self._parts.items() if isinstance(part, _List)})
+
+    def written(self, seq: int) -> None:
+        """Hear that the new records are on file, and the request, as the record `seq`."""
+        self._written(seq)
+
+
+class _Items:
+    """The items of one request: those that are known already, and those that are `new`."""
+
+    def __init__(self, known: Mapping[bytes, _Item], numbers: dict[str, int]) -> None:
+        self.new: dict[bytes, NewItem] = {}
+        self._known = known
+        self._next = numbers
+
+    def of(self, text: str) -> _Item:
+        """The item that an element is, or becomes."""
+        known = self._find(key := _digest("n", text))
+        if known is not None:
+            return known
+        strings: dict[str, int] = {}
+        shorter = STRING.sub(lambda found: self._string(found, text, strings), text) if _is_large(text) else text
+        return self._made(key, "n", one_line(shorter), strings)
+
+    def _string(self, found: re.Match[str], text: str, strings: dict[str, int]) -> str:
+        if found.end() - found.start() < LARGE_STRING or COLON.match(text, found.end()):
+            return found[0]
+        key = _digest("s", found[0])
+        item = self._find(key) or self._made(key, "s", found[0])
+        placeholder = f"@string:{item.number}"
+        if _says(text, placeholder):
+            return found[0]
+        strings[placeholder] = item.number
+        return f'"{placeholder}"'
+
+    def _find(self, key: bytes) -> _Item | None:
+        known = self._known.get(key)
+        return known or (self.new[key].item if key in self.new else None)
+
+    def _made(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> _Item:
+        number = self._next[name]
+        self._next[name] = number + 1  # once and for all: what Ctrl-C interrupts may have been written
+        about = f'"{name}":{number},"strings":{_dump(strings)}' if strings else f'"{name}":{number}'
+        item = _Item(number)
+        self.new[key] = NewItem(about, f'"value":{value}', key, item)
+        return item
 
 
 class ItemEncoder:
-    """Takes requests apart for one journal. Not thread-safe: the run's lock is held around it."""
+    """Takes requests apart for one journal. Not thread-safe: the run's lock is held around it.
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
-        self._known: dict[bytes, tuple[int, int]] = {}
+    What it gave is known when it hears that it was written: what could not be written is new again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Item] = {}
         self._next = {"n": 0, "s": 0}
         self._bases: dict[str, tuple[int, array[int]]] = {}
         self._lanes: list[_Lane] = []
 
     def encode(self, request: bytes) -> Encoded:
-        """Write what is new of a request as item records, and return what is left of it.
+        """Take a request apart into item records, those that are new, and what is left of it.
 
         `request` is a JSON object in UTF-8. What it shares with an earlier request, byte for byte, is neither parsed
-        nor hashed again. Raises NotJsonError where it is no such thing; what `write` raises passes.
+        nor hashed again. Raises NotJsonError where it is no such thing.
         """
         lanes, self._lanes = self._lanes, []  # whatever interrupts this leaves no lane that is half continued
-        encoded, lane = self._encode(request, lanes)
-        self._lanes = _newest(lane, lanes)
-        return encoded
-
-    def _encode(self, request: bytes, lanes: list[_Lane]) -> tuple[Encoded, _Lane | None]:
-        for lane in lanes:
-            middle = lane.middle(request)
-            added = None if middle is None else more_elements(middle)
-            if added is not None:
-                return self._continue(lane, request, added), lane
-        return self._begin(request)
-
-    def _continue(self, lane: _Lane, request: bytes, added: list[str]) -> Encoded:
-        """Encode a request that a lane's request begins and ends, with new elements between."""
-        for number, crc in [self._item(text) for text in added]:
-            lane.growing.add(number, crc)
-        lane.request, lane.head = request, len(request) - len(lane.tail)
-        return self._encoded(lane.body, lane.items)
-
-    def _begin(self, request: bytes) -> tuple[Encoded, _Lane | None]:
-        """Encode a request that continues none. Of members with one name the last counts, as for every reader."""
-        text = decode(request)
-        members = members_of(text)
-        by_name = {str(json.loads(member.name)): member for member in members}
-        body: list[str] = []
-        items: dict[str, int | _List] = {}
-        for name, member in by_name.items():
-            part = self._member(text, member)
-            body.append(f"{member.name}:{one_line(member.value) if part is None else 'null'}")
-            if part is not None:
-                items[name] = part
-        skeleton = "{" + ",".join(body) + "}"
-        twice = len(members) != len(by_name)
-        return self._encoded(skeleton, items), None if twice else _lane_of(request, text, by_name, skeleton, items)
-
-    def _member(self, text: str, member: Member) -> int | _List | None:
-        if member.elements is not None:
-            numbers = _List()
-            for start, end in member.elements:
-                numbers.add(*self._item(text[start:end]))
-            return numbers
-        if len(member.value) < LARGE_MEMBER or SECRET_MEMBER.fullmatch(json.loads(member.name)):
-            return None  # what its name says to be secret stays beside its name
-        return self._item(member.value)[0]
-
-    def _encoded(self, body: str, items: Mapping[str, int | _List]) -> Encoded:
-        written: dict[str, int | Payload] = {}
-        checks: dict[str, str] = {}
-        full: dict[str, array[int]] = {}
-        for name, part in items.items():
-            if isinstance(part, int):
-                written[name] = part
-                continue
-            checks[name] = f"{part.check:08x}"
-            written[name] = self._against_base(name, part)
-            if written[name] is part.ranges and len(part.ranges) > SCATTERED:
-                full[name] = part.numbers[:]  # a copy: a list that is continued grows in place
+        items = _Items(self._known, self._next)
+        body, parts, lane = _continued(lanes, request, items) or _begun(request, items)
+        said, full = self._numbers_of(parts)
+        new = list(items.new.values())
 
         def remember(seq: int) -> None:
-            self._bases.update((name, (seq, numbers)) for name, numbers in full.items())
+            self._known |= {one.key: one.item for one in new}
+            while len(self._known) > KNOWN_ITEMS:
+                del self._known[next(iter(self._known))]
+            for part in parts.values():
+                if isinstance(part, _List):
+                    part.written()
+            self._bases |= {name: (seq, numbers) for name, numbers in full.items()}
+            self._lanes = _newest(lane, lanes)
 
-        return Encoded(body, _dump(written), _dump(checks), remember)
+        return Encoded(new, body, _dump(said), parts, remember)
+
+    def _numbers_of(self, parts: _Parts) -> tuple[dict[str, Payload], dict[str, array[int]]]:
+        """What a record says of each part, and the lists among them that may serve later ones as a base."""
+        said: dict[str, Payload] = {}
+        full: dict[str, array[int]] = {}
+        for name, part in parts.items():
+            if isinstance(part, int):
+                said[name] = part
+                continue
+            said[name] = self._against_base(name, part)
+            if said[name] is part.ranges and len(part.ranges) > SCATTERED:
+                full[name] = part.numbers[:]  # a copy: a list that is continued grows in place
+        return said, full
 
     def _against_base(self, name: str, part: _List) -> Payload:
         base = self._bases.get(name)
@@ -190,50 +242,59 @@ class ItemEncoder:
             return part.ranges
         return {"base": base[0], "ranges": ranges}
 
-    def _item(self, text: str) -> tuple[int, int]:
-        """Return the number and the record's CRC of an element; write it if it is new."""
-        known = self._known.get(key := _digest("n", text))
-        if known is not None:
-            return known
-        strings: dict[str, int] = {}
-        shorter = STRING.sub(lambda found: self._string(found, text, strings), text) if _is_large(text) else text
-        return self._new(key, "n", one_line(shorter), strings)
 
-    def _string(self, found: re.Match[str], text: str, strings: dict[str, int]) -> str:
-        if found.end() - found.start() < LARGE_STRING or COLON.match(text, found.end()):
-            return found[0]
-        key = _digest("s", found[0])
-        number, _ = self._known.get(key) or self._new(key, "s", found[0])
-        placeholder = f"@string:{number}"
-        if _says(text, placeholder):
-            return found[0]
-        strings[placeholder] = number
-        return f'"{placeholder}"'
-
-    def _new(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> tuple[int, int]:
-        number = self._next[name]
-        self._next[name] = number + 1  # before the write: Ctrl-C behind it must not give one number twice
-        about = f'"{name}":{number},"strings":{_dump(strings)}' if strings else f'"{name}":{number}'
-        _, crc = self._write("item", about, f'"value":{value}')
-        self._known[key] = number, crc
-        if len(self._known) > KNOWN_ITEMS:
-            del self._known[next(iter(self._known))]
-        return number, crc
+def _continued(lanes: list[_Lane], request: bytes, items: _Items) -> tuple[str, _Parts, _Lane] | None:
+    """Take apart a request that the request of a lane begins and ends, with new elements between; None for another."""
+    for lane in lanes:
+        middle = lane.middle(request)
+        added = None if middle is None else more_elements(middle)
+        if added is not None:
+            for element in added:
+                lane.growing.add(items.of(element))
+            lane.request, lane.head = request, len(request) - len(lane.tail)
+            return lane.body, lane.parts, lane
+    return None
 
 
-def _lane_of(
-    request: bytes, text: str, members: dict[str, Member], body: str, items: dict[str, int | _List]
-) -> _Lane | None:
+def _begun(request: bytes, items: _Items) -> tuple[str, _Parts, _Lane | None]:
+    """Take apart a request that continues none. Of members with one name the last counts, as for every reader."""
+    text = decode(request)
+    members = members_of(text)
+    by_name = {str(json.loads(member.name)): member for member in members}
+    body: list[str] = []
+    parts: dict[str, int | _List] = {}
+    for name, member in by_name.items():
+        part = _part(text, member, items)
+        body.append(f"{member.name}:{one_line(member.value) if part is None else 'null'}")
+        if part is not None:
+            parts[name] = part
+    skeleton = "{" + ",".join(body) + "}"
+    twice = len(members) != len(by_name)
+    return skeleton, parts, None if twice else _lane_of(request, text, by_name, skeleton, parts)
+
+
+def _part(text: str, member: Member, items: _Items) -> int | _List | None:
+    if member.elements is not None:
+        numbers = _List()
+        for start, end in member.elements:
+            numbers.add(items.of(text[start:end]))
+        return numbers
+    if len(member.value) < LARGE_MEMBER or SECRET_MEMBER.fullmatch(json.loads(member.name)):
+        return None  # what its name says to be secret stays beside its name
+    return items.of(member.value).number
+
+
+def _lane_of(request: bytes, text: str, members: dict[str, Member], body: str, parts: _Parts) -> _Lane | None:
     """A request by its longest list, which the next one is likely to continue; None where it has no list."""
     lists = [name for name, member in members.items() if member.elements]
     if not lists:
         return None
     longest = max(lists, key=lambda name: len(members[name].value))
-    elements, growing = members[longest].elements, items[longest]
+    elements, growing = members[longest].elements, parts[longest]
     if not elements or not isinstance(growing, _List):
         return None
     tail = text[elements[-1][1] :].encode()
-    return _Lane(request, len(request) - len(tail), tail, body, items, growing)
+    return _Lane(request, len(request) - len(tail), tail, body, parts, growing)
 
 
 def _newest(lane: _Lane | None, lanes: list[_Lane]) -> list[_Lane]:
@@ -257,8 +318,7 @@ def _digest(name: str, text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, person=name.encode()).digest()
 
 
-def _dump(value: Payload) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+_dump = writer(",", ":")
 
 
 def _against(base: array[int], numbers: array[int]) -> list[Payload]:
@@ -278,7 +338,7 @@ def _against(base: array[int], numbers: array[int]) -> list[Payload]:
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:
     part = _List()
     for number in numbers:
-        part.add(number, 0)
+        part.add(_Item(number))
     return part.ranges
 
 

@@ -1,4 +1,4 @@
-"""The journal: an append-only file of records, one JSON object a line, one `write` a record.
+"""The journal: an append-only file of records, one JSON object a line.
 
     {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
@@ -15,7 +15,7 @@ import os
 import re
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -77,6 +77,10 @@ class BadLine:
     torn: bool
 
 
+Data = str | Callable[[Sequence[int]], str]
+"""A record's data as JSON text, on one line; or a function that makes it, from the CRCs of those written with it."""
+
+
 class Journal:
     """The writer of one journal file, which it holds locked for its lifetime. Not thread-safe."""
 
@@ -86,7 +90,8 @@ class Journal:
         self._fd = fd
         self.sync = sync
         self._torn = False
-        self._pending: tuple[int, int, int] | None = None
+        self._end = -1
+        self._pending: tuple[int, int, list[bytes]] | None = None
         self._pid = os.getpid()
 
     @classmethod
@@ -98,39 +103,43 @@ class Journal:
         return cls(_create(path, lambda _: None, sync=sync), path, sync=sync)
 
     def append(self, kind: str, data: str, time: str) -> tuple[int, int]:
-        """Write one record and return its (seq, crc); `data` is its JSON text, on one line.
+        """Write one record, as `append_all` does, and return its (seq, crc)."""
+        return self.append_all([(kind, data)], time)
 
-        On return the record has left the process: it survives `kill -9`; with `sync`, power loss. Raises OSError
-        where the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
+    def append_all(self, records: Sequence[tuple[str, Data]], time: str) -> tuple[int, int]:
+        """Write records, each a kind and its data, with one `write`, and return the (seq, crc) of the last.
+
+        On return they have left the process: they survive `kill -9`; with `sync`, power loss. Raises OSError where
+        the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
         """
-        if _LINE_BEGIN in data:  # what somebody said must not look like a record, whatever becomes of this line
-            data = data.replace(_LINE_BEGIN, "{ " + _LINE_BEGIN[1:])
         while True:
             self._settle()
-            seq, before = self.next_seq, self.size
-            head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{data}'.encode()
-            crc = crc32(head)
-            line = b'%s%s,"crc":"%08x"}\n' % (b"\n" if self._torn else b"", head, crc)
-            pending = seq, before, len(line)
+            seq, before = self.next_seq, self._end if self._end >= 0 else self.size
+            crcs: list[int] = []
+            lines = list(_lines(records, seq, time, crcs))
+            if self._torn:
+                lines[0] = b"\n" + lines[0]
+            text = lines[0] if len(lines) == 1 else b"".join(lines)
+            pending, length, count = (seq, before, lines), len(text), len(lines)
             if self.next_seq == seq:  # else a signal's handler, or the garbage collector, recorded something meanwhile
                 break
         try:  # from here to the write there is no call, at whose end Python would look for signals
-            self._pending, self.next_seq = pending, seq + 1
-            written = os.write(self._fd, line)
-            if written != len(line):
-                what = f"only {written} of {len(line)} bytes of a record could be written to {self.path}"
+            self._pending, self.next_seq = pending, seq + count
+            written = os.write(self._fd, text)
+            if written != length:
+                what = f"only {written} of {length} bytes of a record could be written to {self.path}"
                 raise OSError(what)  # noqa: TRY301 - it is handled as the system's own
             if self.sync:
                 os.fsync(self._fd)
         except OSError:
-            self._take_back(*pending)
+            self._take_back(before, length)
             raise
-        self._torn, self._pending = False, None
-        return seq, crc
+        self._torn, self._pending, self._end = False, None, before + length
+        return seq + count - 1, crcs[-1]
 
-    def _take_back(self, _: int, before: int, length: int) -> None:
+    def _take_back(self, before: int, length: int) -> None:
         with contextlib.suppress(OSError):
-            if self.size <= before + length:
+            if before <= self.size <= before + length:
                 os.ftruncate(self._fd, before)
         with contextlib.suppress(OSError):
             self._settle()
@@ -139,13 +148,15 @@ class Journal:
         """Ask the system what became of a write that did not return: an error or Ctrl-C may have come with it."""
         if self._pending is None:
             return
-        seq, before, length = self._pending
-        written = self.size - before
-        if written == length:
-            self._torn = False
-        else:
-            self._torn = self._torn or written != 0
-            self.next_seq = seq  # there is no such record, and there must be no hole
+        seq, before, lines = self._pending
+        self._end = self.size
+        left = self._end - before
+        whole = 0
+        while whole < len(lines) and left >= len(lines[whole]):
+            left -= len(lines[whole])
+            whole += 1
+        self._torn = left != 0 or (self._torn and whole == 0)
+        self.next_seq = seq + whole  # what is not whole is no record, and there must be no hole
         self._pending = None
 
     @property
@@ -191,6 +202,17 @@ class Journal:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def _lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
+    """The lines of records from `seq` on; the CRC of each is added to `crcs`."""
+    for kind, data in records:
+        text = data if isinstance(data, str) else data(crcs)
+        if _LINE_BEGIN in text:  # what somebody said must not look like a record, whatever becomes of this line
+            text = text.replace(_LINE_BEGIN, "{ " + _LINE_BEGIN[1:])
+        line = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":{text}'.encode()
+        crcs.append(crc32(line))
+        yield b'%s,"crc":"%08x"}\n' % (line, crcs[-1])
 
 
 def _create(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:

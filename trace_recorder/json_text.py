@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -42,6 +43,22 @@ _CLOSED = re.compile(r"\[\]|\{\}")
 COLON = re.compile(r"[ \t\n\r]*:")
 _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
+
+
+def writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
+    """A function that writes values without cycles as `json.dumps` does with these separators, and not ASCII alone.
+
+    It keeps the machinery that `json.dumps` makes anew for each value, which takes longer than a small one.
+    """
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
+    )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    spell = json.encoder.encode_basestring
+    encode = make(None, encoder.default, spell, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+    return lambda value: "".join(encode(value, 0))
 
 
 def parse(text: str, deepest: int = DEEPEST) -> Payload:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
 import reprlib
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from typing import TypeGuard
 
 from trace_recorder.conversation import Payload
 from trace_recorder.guard import attempt
+from trace_recorder.json_text import writer
 
 _DEPTH = 200
 """Deeper nesting is not walked: Python's own json refuses to read back a little under 1,000 levels."""
@@ -211,7 +211,7 @@ def _attributes(value: object) -> dict[str, object]:
     return {name: element for name, element in found if element is not absent and not callable(element)}
 
 
-_dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_dump = writer(",", ":", allow_nan=False)
 
 
 def _encodes(text: str) -> bool:

@@ -31,7 +31,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
-from trace_recorder.journal import SCHEMA, VERSION, Journal, now
+from trace_recorder.journal import SCHEMA, VERSION, Data, Journal, now
 from trace_recorder.plain import facts, members, plain, to_json
 from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
@@ -46,6 +46,8 @@ SHOWN: Mapping[str, When] = {
 
 PUT_BACK_SECONDS = 1.0
 """How long to wait after a removed journal could not be made again: there may be much to copy."""
+LOOK_SECONDS = 0.01
+"""How long to wait before the system is asked again whether the journal was removed."""
 
 _NOTHING_BEGUN = '"task":null,"metadata":{}'
 _NOTHING_ENDED = '"final_result":null'
@@ -76,11 +78,11 @@ class Run:
         self._journal = journal
         self._redaction = redaction
         self._lock = threading.RLock()
-        self._items = ItemEncoder(self._append)
+        self._items = ItemEncoder()
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
-        self._put_back_again = 0.0
+        self._look_again = 0.0
         self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
         self._document = document
         self._closing_thread = 0
@@ -131,9 +133,11 @@ class Run:
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
+            records: list[tuple[str, Data]] = [("item", self._data(new.about, new.said)) for new in encoded.new]
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            stands = f'{facts(about)},"items":{encoded.items},"check":{encoded.check}'
-            seq, _ = self._append(kind, stands, said, redacted)
+            data = self._data(f'{facts(about)},"items":{encoded.items}', said, redacted)[:-1]
+            records.append((kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'))
+            seq, _ = self._journal.append_all(records, now())
             encoded.written(seq)
         self._settle()
         self._recorded(kind)
@@ -175,8 +179,10 @@ class Run:
     def _be_open(self) -> None:
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
-        if self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
-            self._put_back()
+        if (now_it_is := time.perf_counter()) >= self._look_again:
+            self._look_again = now_it_is + LOOK_SECONDS
+            if self._journal.is_removed():
+                self._put_back()
         if self._begin is not None:  # it is the first record, whenever a record can be written
             self._append_surely("start", *self._begin, _NOTHING_BEGUN)
             self._begin = None
@@ -184,18 +190,21 @@ class Run:
 
     def _put_back(self) -> None:
         """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
-        self._put_back_again = time.perf_counter() + PUT_BACK_SECONDS
+        self._look_again = time.perf_counter() + PUT_BACK_SECONDS
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.put_back()
-            self._put_back_again = 0.0
+            self._look_again = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
-    def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> tuple[int, int]:
+    def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> None:
+        self._journal.append(kind, self._data(about, said, redacted), now())
+
+    def _data(self, about: str, said: str, redacted: int = 0) -> str:
         masked, count = self._redaction.mask(said) if said else ("", 0)
-        return self._write(kind, about, masked, count + redacted)
+        return _joined(about, masked, count + redacted)
 
     def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
         """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
@@ -207,11 +216,7 @@ class Run:
             return nothing, 0
 
         masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
-        self._write(kind, about, masked, count + redacted)
-
-    def _write(self, kind: str, about: str, said: str, redacted: int) -> tuple[int, int]:
-        parts = (about, f'"redacted":{redacted}' if redacted else "", said)
-        return self._journal.append(kind, f"{{{','.join(filter(None, parts))}}}", now())
+        self._journal.append(kind, _joined(about, masked, count + redacted), now())
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -323,7 +328,7 @@ class Run:
         with self.guard("record the end of the run"):
             self.guard.settle()
             unasked = about["status"] == "interrupted"  # a directory that the agent removed in the end stays removed
-            self._put_back_again = math.inf if unasked else 0.0
+            self._look_again = math.inf if unasked else 0.0
             self._be_open()
             timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
             self._append_surely("finalize", facts(timed), members(said), 0, _NOTHING_ENDED)
@@ -333,6 +338,12 @@ class Run:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
         self.closed = self.abandoned = True
         self._journal.close()
+
+
+def _joined(about: str, said: str, redacted: int) -> str:
+    """The data of a record, as JSON text, from its members."""
+    parts = (about, f'"redacted":{redacted}' if redacted else "", said)
+    return f"{{{','.join(filter(None, parts))}}}"
 
 
 def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:

@@ -130,8 +130,8 @@ HOOKS: dict[str, Hook] = {
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
     "mask the request": Hook(failing(Redaction, "mask"), always(REQUEST)),
-    "write the request": Hook(failing(Journal, "append"), always(REQUEST)),
-    "tell of it": Hook(together(failing(Journal, "append"), failing(guard.logger, "warning")), always(REQUEST)),
+    "write the request": Hook(failing(Journal, "append_all"), always(REQUEST)),
+    "tell of it": Hook(together(failing(Journal, "append_all"), failing(guard.logger, "warning")), always(REQUEST)),
     "hear the status": Hook(failing(exchange.Exchange, "answered"), always(LISTEN)),
     "wrap the stream": Hook(
         together(*(failing(transport_class, "body") for transport_class in TRANSPORTS)), always(LISTEN)
@@ -147,13 +147,13 @@ HOOKS: dict[str, Hook] = {
     "compress a part": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), streamed(PART, END)),
     "mask a part": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), streamed(PART, END)),
     "write a part": Hook(
-        together(flush_at_once, once_asked(failing(Journal, "append"))), streamed(PART, END, whole=END)
+        together(flush_at_once, once_asked(failing(Journal, "append_all"))), streamed(PART, END, whole=END)
     ),
     "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
     "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
     "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
-    "write the response": Hook(once_asked(failing(Journal, "append")), streamed(END, whole=END)),
+    "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
     "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
     "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),

@@ -62,7 +62,7 @@ CONDITIONS: dict[str, Break] = {
     "as ever": together(),
     "flushing each chunk": flush_at_once,
     "flushes fail": together(flush_at_once, failing(exchange.Exchange, "flush")),
-    "the disk is full": together(flush_at_once, failing(Journal, "append")),
+    "the disk is full": together(flush_at_once, failing(Journal, "append_all")),
     "nothing can be decoded": failing(exchange, "decoder_of", lambda _: fail),
 }
 

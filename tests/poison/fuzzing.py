@@ -118,14 +118,10 @@ def take_apart(data: bytes) -> None:
     if not isinstance(value, dict):
         return
     members_of(text)
-    table, crcs = ItemTable(), iter(range(10**6))
-
-    def write(_: str, about: str, said: str) -> tuple[int, int]:
-        crc = next(crcs)
-        table.add_item(json.loads(f"{{{about},{said}}}"), crc)
-        return crc, crc
-
-    encoded = ItemEncoder(write).encode(data)
+    table = ItemTable()
+    encoded = ItemEncoder().encode(data)
+    for crc, new in enumerate(encoded.new):
+        table.add_item(json.loads(f"{{{new.about},{new.said}}}"), crc)
     assert "\n" not in encoded.body
     back = table.expand({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
     assert json.dumps(back, sort_keys=True) == json.dumps(value, sort_keys=True)

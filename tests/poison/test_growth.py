@@ -220,9 +220,7 @@ def take(text: str) -> None:
     redaction().mask(text)
     redaction().mask_stream(f"data: {text}\n\n")
     plain(json.loads(text))
-    crcs = iter(range(10**9))
-    encoder = ItemEncoder(lambda *_: (next(crcs), 0))
-    encoder.encode(f'{{"messages":[{text}],"x":{text}}}'.encode())
+    ItemEncoder().encode(f'{{"messages":[{text}],"x":{text}}}'.encode())
 
 
 def join(text: str) -> None:
