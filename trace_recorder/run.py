@@ -46,8 +46,6 @@ SHOWN: Mapping[str, When] = {
 
 PUT_BACK_SECONDS = 1.0
 """How long to wait after a removed journal could not be made again: there may be much to copy."""
-LOOK_SECONDS = 0.01
-"""How long to wait before the system is asked again whether the journal was removed."""
 
 _NOTHING_BEGUN = '"task":null,"metadata":{}'
 _NOTHING_ENDED = '"final_result":null'
@@ -82,7 +80,7 @@ class Run:
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
-        self._look_again = 0.0
+        self._put_back_again = 0.0
         self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
         self._document = document
         self._closing_thread = 0
@@ -120,7 +118,7 @@ class Run:
             return
         about, redacted = _counted(about)
         with self._lock:
-            self._be_open()
+            self._be_open(looks=kind not in SHOWN)  # that of a call has been asked when it was begun
             self._append(kind, facts(about), said, redacted)
         self._settle()
         self._recorded(kind)
@@ -176,13 +174,12 @@ class Run:
         while self._later:
             self._later.popleft()()
 
-    def _be_open(self) -> None:
+    def _be_open(self, *, looks: bool = True) -> None:
+        """Be ready for a record; `looks` is whether the system is asked if the journal was removed."""
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
-        if (now_it_is := time.perf_counter()) >= self._look_again:
-            self._look_again = now_it_is + LOOK_SECONDS
-            if self._journal.is_removed():
-                self._put_back()
+        if looks and self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
+            self._put_back()
         if self._begin is not None:  # it is the first record, whenever a record can be written
             self._append_surely("start", *self._begin, _NOTHING_BEGUN)
             self._begin = None
@@ -190,12 +187,12 @@ class Run:
 
     def _put_back(self) -> None:
         """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
-        self._look_again = time.perf_counter() + PUT_BACK_SECONDS
+        self._put_back_again = time.perf_counter() + PUT_BACK_SECONDS
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.put_back()
-            self._look_again = 0.0
+            self._put_back_again = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
@@ -328,7 +325,7 @@ class Run:
         with self.guard("record the end of the run"):
             self.guard.settle()
             unasked = about["status"] == "interrupted"  # a directory that the agent removed in the end stays removed
-            self._look_again = math.inf if unasked else 0.0
+            self._put_back_again = math.inf if unasked else 0.0
             self._be_open()
             timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
             self._append_surely("finalize", facts(timed), members(said), 0, _NOTHING_ENDED)
