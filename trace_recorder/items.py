@@ -28,6 +28,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, groupby
+from operator import attrgetter
+from typing import Self
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
@@ -46,6 +48,8 @@ SCATTERED = 12
 LANES = 8
 LANE_BYTES = 16 * 1024 * 1024
 """How many requests are remembered for the next to be held against, and of how many bytes together."""
+TELLING = 64
+"""By so many bytes at its end most requests are told from a head that is not theirs."""
 
 
 @dataclass(slots=True)
@@ -56,7 +60,7 @@ class _Item:
     crc: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewItem:
     """An item record that is to be written: members about it, and members in which secrets are masked, as JSON text."""
 
@@ -107,22 +111,31 @@ class _Lane:
     A request that begins and ends with the same bytes has the same elements and members, and new elements between.
     """
 
-    request: bytes
-    head: int
     tail: bytes
     body: str
     parts: _Parts
     growing: _List
+    request: bytes = b""
+    head: int = 0
+    telling: bytes = b""
+
+    def take(self, request: bytes) -> Self:
+        """Take a request, whose longest list is all there in `growing`."""
+        self.request, self.head = request, len(request) - len(self.tail)
+        self.telling = request[max(0, self.head - TELLING) : self.head]
+        return self
 
     def middle(self, request: bytes) -> bytes | None:
         """What a request has between this one's head and tail; None where it is no continuation of this one."""
+        head = self.head
+        if not request.startswith(self.telling, max(0, head - TELLING)) or not request.endswith(self.tail):
+            return None  # so are most that have nothing to do with this one
         end = len(request) - len(self.tail)
-        if end < self.head or not request.endswith(self.tail):
-            return None
-        return request[self.head : end] if request.startswith(memoryview(self.request)[: self.head]) else None
+        is_longer = head <= end and request.startswith(memoryview(self.request)[:head])
+        return request[head:end] if is_longer else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encoded:
     """A request taken apart: the records that are `new`, and the JSON texts of its `body` and its `items`."""
 
@@ -251,8 +264,7 @@ def _continued(lanes: list[_Lane], request: bytes, items: _Items) -> tuple[str, 
         if added is not None:
             for element in added:
                 lane.growing.add(items.of(element))
-            lane.request, lane.head = request, len(request) - len(lane.tail)
-            return lane.body, lane.parts, lane
+            return lane.body, lane.parts, lane.take(request)
     return None
 
 
@@ -260,12 +272,12 @@ def _begun(request: bytes, items: _Items) -> tuple[str, _Parts, _Lane | None]:
     """Take apart a request that continues none. Of members with one name the last counts, as for every reader."""
     text = decode(request)
     members = members_of(text)
-    by_name = {str(json.loads(member.name)): member for member in members}
+    by_name = {member.name: member for member in members}
     body: list[str] = []
     parts: dict[str, int | _List] = {}
     for name, member in by_name.items():
         part = _part(text, member, items)
-        body.append(f"{member.name}:{one_line(member.value) if part is None else 'null'}")
+        body.append(f"{member.spelled}:{one_line(member.value) if part is None else 'null'}")
         if part is not None:
             parts[name] = part
     skeleton = "{" + ",".join(body) + "}"
@@ -279,7 +291,7 @@ def _part(text: str, member: Member, items: _Items) -> int | _List | None:
         for start, end in member.elements:
             numbers.add(items.of(text[start:end]))
         return numbers
-    if len(member.value) < LARGE_MEMBER or SECRET_MEMBER.fullmatch(json.loads(member.name)):
+    if len(member.value) < LARGE_MEMBER or SECRET_MEMBER.fullmatch(member.name):
         return None  # what its name says to be secret stays beside its name
     return items.of(member.value).number
 
@@ -294,15 +306,18 @@ def _lane_of(request: bytes, text: str, members: dict[str, Member], body: str, p
     if not elements or not isinstance(growing, _List):
         return None
     tail = text[elements[-1][1] :].encode()
-    return _Lane(request, len(request) - len(tail), tail, body, parts, growing)
+    return _Lane(tail, body, parts, growing).take(request)
 
 
 def _newest(lane: _Lane | None, lanes: list[_Lane]) -> list[_Lane]:
     """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
     kept = lanes if lane is None else [lane, *(other for other in lanes if other is not lane)][:LANES]
-    while sum(len(other.request) for other in kept) > LANE_BYTES:
+    while sum(map(_head_of, kept)) > LANE_BYTES:
         kept = kept[:-1]
     return kept
+
+
+_head_of = attrgetter("head")
 
 
 def _says(text: str, placeholder: str) -> bool:

@@ -36,7 +36,8 @@ def _number(text: str) -> float:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_number)
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE = re.compile(r"[ \t\n\r]*+")
+_TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BRACKETS = re.compile(r"[\[\]{}]+")
 _CLOSED = re.compile(r"\[\]|\{\}")
@@ -80,7 +81,7 @@ def _refuse_lone_surrogates(text: str) -> None:
 
 def _refuse_depth(text: str, at: int, end: int, deepest: int) -> None:
     """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
-    if text.count("[", at, end) + text.count("{", at, end) <= deepest:
+    if end - at <= 2 * deepest or text.count("[", at, end) + text.count("{", at, end) <= deepest:
         return
     left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
     for _ in range(deepest):
@@ -97,9 +98,10 @@ def one_line(text: str) -> str:
 
 @dataclass(slots=True)
 class Member:
-    """A member of a request: its name's JSON text, and its value's text or, of a list of objects, its elements."""
+    """A member of a request: its name and how that is spelled, its value's text, and a list's elements if objects."""
 
     name: str
+    spelled: str
     value: str
     elements: list[tuple[int, int]] | None
 
@@ -111,14 +113,14 @@ def members_of(text: str) -> list[Member]:
     while text[at : at + 1] != "}":
         if members:
             at = _skip(text, at, ",")
-        start, (_, at) = at, _value(text, at, str)
-        name, at = text[start:at], _skip(text, _skip(text, at), ":")
+        start, (name, at) = at, _value(text, at, str)
+        spelled, at = text[start:at], _skip(text, at, ":")
         begin, elements = at, None
         if text[at : at + 1] == "[":
             elements, at = _elements(text, at)
         else:
             _, at = _value(text, at)
-        members.append(Member(name, text[begin:at], elements))
+        members.append(Member(name, spelled, text[begin:at], elements))
         at = _skip(text, at)
     if _skip(text, at + 1) != len(text):
         raise NotJsonError("more text after the JSON object")
@@ -179,10 +181,7 @@ def _value(text: str, at: int, kind: type = object, deepest: int = DEEPEST) -> t
 
 def _skip(text: str, at: int, token: str = "") -> int:
     """Pass white space, then `token`, then white space. Raises NotJsonError where another token stands."""
-    found = _SPACE.match(text, at)
-    at = found.end() if found else at
-    if not token:
-        return at
-    if text[at : at + 1] != token:
+    found = (_TOKENS[token] if token else _SPACE).match(text, at)
+    if found is None:
         raise NotJsonError(f"{token!r} is expected at character {at}")
-    return _skip(text, at + 1)
+    return found.end()

@@ -133,6 +133,10 @@ class Redaction:
 
         return STRING.sub(literal, text), count
 
+    def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
+        """Mask several JSON texts, each as `mask` does."""
+        return [self.mask(text) for text in texts] if self.sees("\n".join(texts)) else [(text, 0) for text in texts]
+
     def sees(self, text: str) -> bool:
         """Whether to look at every string: a sign or a secret is there, or may be, spelled with escapes."""
         return self._looks_at_all or self._sees_secrets(text)

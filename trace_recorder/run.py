@@ -119,7 +119,8 @@ class Run:
         about, redacted = _counted(about)
         with self._lock:
             self._be_open(looks=kind not in SHOWN)  # that of a call has been asked when it was begun
-            self._append(kind, facts(about), said, redacted)
+            said, count = self._redaction.mask(said) if said else ("", 0)
+            self._journal.append(kind, _data(facts(about), said, redacted + count), now())
         self._settle()
         self._recorded(kind)
 
@@ -131,10 +132,11 @@ class Run:
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
-            records: list[tuple[str, Data]] = [("item", self._data(new.about, new.said)) for new in encoded.new]
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            data = self._data(f'{facts(about)},"items":{encoded.items}', said, redacted)[:-1]
-            records.append((kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'))
+            *masked, (said, count) = self._redaction.mask_all([*(new.said for new in encoded.new), said])
+            items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, masked, strict=True)]
+            data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+            records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
             seq, _ = self._journal.append_all(records, now())
             encoded.written(seq)
         self._settle()
@@ -196,13 +198,6 @@ class Run:
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
-    def _append(self, kind: str, about: str, said: str, redacted: int = 0) -> None:
-        self._journal.append(kind, self._data(about, said, redacted), now())
-
-    def _data(self, about: str, said: str, redacted: int = 0) -> str:
-        masked, count = self._redaction.mask(said) if said else ("", 0)
-        return _joined(about, masked, count + redacted)
-
     def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
         """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
 
@@ -213,7 +208,7 @@ class Run:
             return nothing, 0
 
         masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
-        self._journal.append(kind, _joined(about, masked, count + redacted), now())
+        self._journal.append(kind, _data(about, masked, count + redacted), now())
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -337,10 +332,10 @@ class Run:
         self._journal.close()
 
 
-def _joined(about: str, said: str, redacted: int) -> str:
+def _data(about: str, said: str, redacted: int) -> str:
     """The data of a record, as JSON text, from its members."""
-    parts = (about, f'"redacted":{redacted}' if redacted else "", said)
-    return f"{{{','.join(filter(None, parts))}}}"
+    counted = f',"redacted":{redacted}' if redacted else ""
+    return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
 
 
 def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:

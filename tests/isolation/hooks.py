@@ -129,7 +129,7 @@ HOOKS: dict[str, Hook] = {
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
-    "mask the request": Hook(failing(Redaction, "mask"), always(REQUEST)),
+    "mask the request": Hook(failing(Redaction, "mask_all"), always(REQUEST)),
     "write the request": Hook(failing(Journal, "append_all"), always(REQUEST)),
     "tell of it": Hook(together(failing(Journal, "append_all"), failing(guard.logger, "warning")), always(REQUEST)),
     "hear the status": Hook(failing(exchange.Exchange, "answered"), always(LISTEN)),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
-Raw = Iterable[tuple[bytes, bytes]]
+Raw = Sequence[tuple[bytes, bytes]]
 
 _KEPT = re.compile(
     r"x-request-id|request-id|x-ms-request-id|apim-request-id|x-goog-request-id|x-client-request-id|cf-ray"
@@ -22,27 +23,33 @@ _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authe
 
 def kept(raw: Raw) -> dict[str, str]:
     """The headers that the file may show: request ids, rate limits, versions, types."""
-    return {kind.name: value.decode("latin-1") for name, value in raw if (kind := _kind(name)).kept}
+    return {name: raw[at][1].decode("latin-1") for at, name in _places_in(raw).kept}
 
 
 def secrets(raw: Raw) -> Iterator[str]:
     """The values that must not reach a file, with and without the scheme before them."""
-    for name, value in raw:
-        if _kind(name).secret:
-            text = value.decode("latin-1")
-            yield text
-            yield _SCHEME.sub("", text, count=1)
+    for at in _places_in(raw).secret:
+        text = raw[at][1].decode("latin-1")
+        yield text
+        yield _SCHEME.sub("", text, count=1)
 
 
-class _Kind(NamedTuple):
-    name: str
-    kept: bool
-    secret: bool
+class _Places(NamedTuple):
+    kept: tuple[tuple[int, str], ...]
+    secret: tuple[int, ...]
 
 
-@lru_cache(maxsize=1024)
-def _kind(name: bytes) -> _Kind:
-    """What a header's name says of it."""
-    lower = name.decode("latin-1").lower()
-    secret = _SECRET.search(name) is not None and name.lower() not in _PUBLIC
-    return _Kind(lower, _KEPT.fullmatch(lower) is not None, secret)
+_name_of = itemgetter(0)
+
+
+def _places_in(raw: Raw) -> _Places:
+    return _places(tuple(map(_name_of, raw)))
+
+
+@lru_cache(maxsize=256)
+def _places(names: tuple[bytes, ...]) -> _Places:
+    """Which of the headers of a message are kept, and which are secret; a client sends the same ones every time."""
+    lower = [name.decode("latin-1").lower() for name in names]
+    kept = tuple((at, name) for at, name in enumerate(lower) if _KEPT.fullmatch(name))
+    secret = (at for at, name in enumerate(names) if _SECRET.search(name) and name.lower() not in _PUBLIC)
+    return _Places(kept, tuple(secret))
