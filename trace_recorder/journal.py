@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
@@ -46,6 +47,7 @@ _COPIED = 1 << 20
 _TRIES = 8
 """At how many places before an end a record may begin; more than one only where a record holds another."""
 _MARK = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
+_decode = json.JSONDecoder().raw_decode
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
 
 
@@ -54,8 +56,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One line of a journal. `offset` and `length` say where it stands in the file, in bytes, without the newline."""
 
     seq: int
@@ -298,7 +299,7 @@ def _parse(line: bytes, offset: int) -> Record | None:
     if crc32(memoryview(line)[: tail.start()]) != crc:
         return None
     try:
-        fields = json.loads(line)
+        fields, _ = _decode(line.decode("utf-8", "surrogatepass"))
         record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -72,12 +73,14 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     return joined
 
 
+@cache
 def reader_of(api: str | None) -> Reader | None:
     """The reader of a wire dialect, None for one that is not known."""
     name = _MODULE_OF_API.get(api or "")
     return cast(Reader, import_module(f"trace_recorder.providers.{name}")) if name else None
 
 
+@cache
 def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
     """A reader and the list that it reads element by element, behind all else that a request says; None for others."""
     growing = _GROWING_MEMBER.get(api or "")

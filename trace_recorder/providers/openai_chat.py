@@ -35,6 +35,8 @@ from trace_recorder.providers.shape import (
     text_part,
 )
 
+_THINKING = ("reasoning_content", "reasoning", "reasoning_details")
+
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent."""
@@ -52,8 +54,9 @@ def read_message(element: Payload) -> list[Message]:
     members = Members(element)
     role = role_of(members.text("role"))
     content = members.take("content")
-    thinking = [part for part in as_list(content) if _is_thinking(part)]
+    thinking: list[Payload] = []
     if isinstance(content, list):
+        thinking = [part for part in content if _is_thinking(part)]
         content = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
     message = Message(
         role,
@@ -61,7 +64,7 @@ def read_message(element: Payload) -> list[Message]:
         _read_calls(members),
         call_id=members.text("tool_call_id"),
         name=members.text("name"),
-        reasoning=_reasoning(members, thinking, as_list(element.get("reasoning_details"))),
+        reasoning=_reasoning(members, thinking),
         extra=members.rest() | ({"thinking": thinking} if thinking else {}),
     )
     return [message]
@@ -115,16 +118,21 @@ def read_usage(usage: Payload) -> Usage | None:
     if not as_dict(usage):
         return None
     members = Members(usage)
-    details = [members.inside(f"{kind}_tokens_details") for kind in ("prompt", "input", "completion", "output")]
+    of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
         input_tokens=_first(members, "prompt_tokens", "input_tokens"),
         output_tokens=_first(members, "completion_tokens", "output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
-        cache_read_input_tokens=_cached(members, details[:2]),
-        reasoning_tokens=next((n for d in details[2:] if (n := d.integer("reasoning_tokens")) is not None), None),
+        cache_read_input_tokens=_cached(members, of_input),
+        reasoning_tokens=next((n for d in of_output if (n := d.integer("reasoning_tokens")) is not None), None),
         cost=members.number("cost"),
         extra=members.rest(),
     )
+
+
+def _details(members: Members, *kinds: str) -> list[Members]:
+    """Open what there is of details on the tokens of these kinds."""
+    return [members.inside(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
@@ -137,7 +145,10 @@ def _cached(members: Members, details: list[Members]) -> int | None:
 
 def _first(members: Members, *names: str) -> int | None:
     """Take the first of these numbers that is there."""
-    return next((number for name in names if (number := members.integer(name)) is not None), None)
+    for name in names:
+        if (number := members.integer(name)) is not None:
+            return number
+    return None
 
 
 def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
@@ -162,7 +173,7 @@ def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[C
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
     """Take the tool calls of a message, and the one function call of the time before there were tools."""
-    calls = [_read_call(call) for call in members.array("tool_calls")]
+    calls = [_read_call(call) for call in members.array("tool_calls")] if "tool_calls" in members else []
     if function := members.object("function_call"):
         calls.append(_read_call({"function": function}))
     return tuple(calls)
@@ -182,11 +193,13 @@ def _read_call(element: Payload) -> ToolCall:
     return ToolCall(call_id or "", name, arguments, extra=members.rest())
 
 
-def _reasoning(members: Members, thinking: list[Payload], details: list[Payload]) -> str | None:
+def _reasoning(members: Members, thinking: list[Payload]) -> str | None:
     """Take the thinking, under any of its names; None where it is empty. Blocks with a structure are kept as well."""
+    if not thinking and not any(map(members.__contains__, _THINKING)):
+        return None
     blocks = join_texts(as_text(block["thinking"]) or _joined_texts(block["thinking"]) for block in thinking)
     named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning"), blocks))
-    return "".join(filter(None, named)) or _joined_texts(details)
+    return "".join(filter(None, named)) or _joined_texts(members.rest().get("reasoning_details"))
 
 
 def _joined_texts(parts: Payload) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from trace_recorder.conversation import Payload
+from trace_recorder.conversation import Payload, known
 
 _DECODER = json.JSONDecoder()
 _ROLES = {"model": "assistant", "function": "tool"}
@@ -38,9 +38,9 @@ def as_text(value: Payload) -> str | None:
 
 def as_int(value: Payload) -> int | None:
     """Give the value if it is a whole number (12 and 12.0, never true), else None."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if type(value) is int:
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def as_number(value: Payload) -> float | None:
@@ -64,10 +64,14 @@ class Members:
     given is never changed.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("_left", "_opened")
 
     def __init__(self, value: Payload) -> None:
-        self._left: dict[str, Payload] = dict(as_dict(value))
+        self._left: dict[str, Payload] = value.copy() if isinstance(value, dict) else {}
+        self._opened: dict[str, Members] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._left
 
     def take(self, key: str) -> Payload:
         """Take the member, whatever it is."""
@@ -75,11 +79,17 @@ class Members:
 
     def text(self, key: str) -> str | None:
         """Take the member if it is a string."""
-        return self.take(key) if as_text(self._left.get(key)) is not None else None
+        if isinstance(value := self._left.get(key), str):
+            del self._left[key]
+            return value
+        return None
 
     def integer(self, key: str) -> int | None:
         """Take the member if it is a whole number."""
-        return as_int(self.take(key)) if as_int(self._left.get(key)) is not None else None
+        if (value := self._left.get(key)) is None or (number := as_int(value)) is None:
+            return None
+        del self._left[key]
+        return number
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
@@ -87,27 +97,35 @@ class Members:
 
     def array(self, key: str) -> list[Payload]:
         """Take the member if it is an array."""
-        return as_list(self.take(key)) if isinstance(self._left.get(key), list) else []
+        if isinstance(value := self._left.get(key), list):
+            del self._left[key]
+            return value
+        return []
 
     def object(self, key: str) -> dict[str, Payload]:
         """Take the member if it is an object."""
-        return as_dict(self.take(key)) if isinstance(self._left.get(key), dict) else {}
+        if isinstance(value := self._left.get(key), dict):
+            del self._left[key]
+            return value
+        return {}
 
     def inside(self, key: str) -> Members:
         """Open the member if it is an object: what is not taken from inside it stays part of the rest."""
-        opened = Members(self._left.get(key))
-        if isinstance(self._left.get(key), dict):
-            self._left[key] = opened
+        opened = Members(value := self._left.get(key))
+        if isinstance(value, dict):
+            self._opened[key] = opened
         return opened
 
     def rest(self) -> dict[str, Payload]:
         """Give what was not taken, without the nulls and the opened members that were emptied."""
-        left = {key: value.rest() or None if isinstance(value, Members) else value for key, value in self._left.items()}
-        return {key: value for key, value in left.items() if value is not None}
+        left = self._left
+        if self._opened:
+            left = left | {key: opened.rest() or None for key, opened in self._opened.items() if key in left}
+        return known(**left) if left else {}
 
     def all(self) -> dict[str, Payload]:
         """Give what was not taken, nulls too: of a request's parameters these were sent on purpose."""
-        return {key: value.all() if isinstance(value, Members) else value for key, value in self._left.items()}
+        return self._left | {key: opened.all() for key, opened in self._opened.items() if key in self._left}
 
 
 def role_of(value: Payload, default: str = "user") -> str:
