@@ -8,13 +8,14 @@ unfamiliar form, `read` gives None: it has to be read as a whole.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
 from trace_recorder.items import ItemTable
+from trace_recorder.json_text import writer
 from trace_recorder.providers import element_reader_of
 from trace_recorder.providers.call_ids import Numbering
 
@@ -34,7 +35,7 @@ Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
     """What is known of a request.
 
@@ -93,8 +94,9 @@ class Readings:
             return None
         numbers = array("q", (_BEFORE, *self._items.numbers(growing, parts[growing])))
         others = {name: part for name, part in parts.items() if name != growing}
-        key = json.dumps([begin["api"], begin["body"], others])
-        lane = _continued([lane for lane in self._lanes if lane.key == key], numbers)
+        key = _dump([begin["api"], begin["body"], others])
+        same = [lane for lane in self._lanes if lane.key == key]
+        lane = _continued(same, numbers) or (same[0].anew() if same else None)
         self._lanes = [other for other in self._lanes if other is not lane]  # what fails leaves none half continued
         if lane is None:
             base = reader.read_request(self._items.expand({"body": begin["body"], "items": others}) | {growing: []})
@@ -126,9 +128,13 @@ def _continued(lanes: list[_Lane], numbers: array[int]) -> _Lane | None:
 def _newest(lanes: list[_Lane]) -> list[_Lane]:
     """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
     kept = lanes[:LANES]
-    while sum(lane.size for lane in kept) > LANE_BYTES:
+    while sum(map(_size_of, kept)) > LANE_BYTES:
         kept = kept[:-1]
     return kept
+
+
+_size_of = attrgetter("size")
+_dump = writer(",", ":")
 
 
 class _Lane:
@@ -182,9 +188,10 @@ class _Lane:
     def positions(self, numbers: array[int]) -> list[int]:
         """Where the first elements of a list stand here: its beginning, and behind a hole all of the end.
 
-        None do where what has been read depends on what stood before it, or where there is no such end.
+        None do where what has been read depends on what stood before it, or where there is no such end. A list of which
+        less than a half may stand here is not looked at.
         """
-        if self._numbering.made_up:
+        if self._numbering.made_up or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers:
             return []
         pairs = zip(self.numbers, numbers, strict=False)
         same = next((at for at, (one, other) in enumerate(pairs) if one != other), len(numbers))
@@ -198,6 +205,12 @@ class _Lane:
                 return [*range(same), *range(end, len(self.numbers))]
             end += 1
         return []
+
+    def anew(self) -> _Lane:
+        """A lane with nothing but what stands before the list."""
+        lane = _Lane(self.key, self._offer)
+        lane._put(_BEFORE, self._texts[0], self._ends[1])
+        return lane
 
     def window(self, positions: list[int]) -> _Lane:
         """A lane that begins with the elements at these positions."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.journal import BINARY, sync_directory
@@ -23,8 +23,7 @@ _WRITTEN_AT_ONCE = 1000
 """How many texts are handed to the system together; Linux takes 1,024."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A range of bytes of an open file."""
 
     fd: int
