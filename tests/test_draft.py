@@ -141,6 +141,24 @@ def test_the_live_document_is_what_the_journal_folds_to(history: str) -> None:
     holds()
 
 
+@pytest.mark.parametrize("history", ["inline", "delta"])
+def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path: Path, history: str) -> None:
+    """Members and texts that look like the places where shared texts are put stand where they were said."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)  # type: ignore[arg-type]
+    hostile = {"request": 0, "input_messages": 0, "messages": 0, "said": '"request": 0, "input_messages": 0'}
+    tool = {"type": "function", "function": {"name": "t", "parameters": hostile}}
+
+    for text in ("a", "b"):
+        answer = {**json.loads(said(text).body), **hostile}
+        call(
+            recorder, asked(hostile["said"], text, tools=[tool], metadata=hostile), Answer(json.dumps(answer).encode())
+        )
+    recorder.finalize()
+
+    assert agrees(recorder)
+    assert [one.response.extra["request"] for one in load(recorder.trajectory_path).llm_interactions] == [0, 0]
+
+
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many calls over a sliding history leave about as much in memory, and a document of deltas."""
     monkeypatch.setattr(filed, "AT_HAND", 50_000)

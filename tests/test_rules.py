@@ -25,7 +25,7 @@ ROOMS = (
     "items redact secret_shapes spelled",
     "providers",
     "reading marked stepping metrics document atif schema",
-    "interaction filed pieces",
+    "interaction filed pieces texts",
     "fold",
     "draft load validation",
     "snapshot",

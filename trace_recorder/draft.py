@@ -16,19 +16,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
-from trace_recorder import journal
-from trace_recorder.conversation import Message, Payload
+from trace_recorder import journal, texts
+from trace_recorder.conversation import Payload
 from trace_recorder.filed import FiledItems
 from trace_recorder.fold import Fold, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
-from trace_recorder.json_text import writer
 from trace_recorder.marked import MarkedStep
 from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
 from trace_recorder.pieces import Layout, Piece, Pieces
 from trace_recorder.plain import to_json
-from trace_recorder.reading import Known
 from trace_recorder.stepping import is_step
+from trace_recorder.texts import Texts
 from trace_recorder.trajectory import Gap, History, LLMInteraction, Status
 
 NEWEST = 8
@@ -102,11 +101,12 @@ class Draft:
         self._read = 0
         self._long = 0
         self._history = history
+        self._texts = Texts(history)
         self._told = told
         told.drafts += 1
         self._limit = limit
         self._status = status
-        self._fold = Fold(FiledItems(self._record_at), _message)
+        self._fold = Fold(FiledItems(self._record_at), texts.message)
         self._interactions = Pieces()
         self._steps = Pieces()
         self._shown: dict[str, _Shown] = {}
@@ -244,7 +244,7 @@ class Draft:
                 self._numbered += 1
                 shown.step, shown.number = self._steps.add(), self._numbered
         shown.one = one
-        _set(shown.piece, one, call.known, self._history)
+        shown.piece.set(*self._texts.interaction(one, call.known))
         self._long += len(shown.piece)
         if self._long > self._limit:
             raise TooLongError
@@ -255,7 +255,7 @@ class Draft:
     def _show_step(self, shown: _Shown) -> None:
         if shown.step is not None and shown.one is not None:
             step = self._fold.derived(shown.number, shown.one)
-            shown.step.set([_dump(self._fold.summarised(step).to_document())])
+            shown.step.set([texts.dump(self._fold.summarised(step).to_document())])
             shown.step_figures = self._of_steps.exchange(shown.step_figures, figures_of_step(step))
 
     def _settle(self) -> None:
@@ -306,7 +306,7 @@ class Draft:
 
     def _show_given(self, given: _Given) -> None:
         step = self._fold.summarised(self._fold.step(given.mark))
-        given.piece.set([_dump(step.to_document())])
+        given.piece.set([texts.dump(step.to_document())])
         given.figures = self._of_steps.exchange(given.figures, figures_of_step(step))
 
     def _show_mark(self, identity: str) -> None:
@@ -360,11 +360,11 @@ class Draft:
         metrics = self._of_calls.metrics(self._of_steps)
         outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
-        layout.put(b"{\n" + _members(outline.head()) + b',\n"llm_interactions": [')
+        layout.put(b"{\n" + texts.members(outline.head()) + b',\n"llm_interactions": [')
         self._interactions.lay_out(layout)
         layout.put(b'],\n"agent_steps": [')
         self._steps.lay_out(layout)
-        layout.put(b"],\n" + _members(outline.tail(self._history)) + b"\n}\n")
+        layout.put(b"],\n" + texts.members(outline.tail(self._history)) + b"\n}\n")
         if layout.size > self._limit:
             raise TooLongError
         return layout
@@ -392,54 +392,3 @@ def _goes_on(record: Record) -> bool:
 
 def _step_name(number: Payload) -> str:
     return f"step {to_json(number)}"
-
-
-def _set(piece: Piece, one: LLMInteraction, known: Known | None, history: History) -> None:
-    """Give a piece the text of an interaction; where its messages were read before, it shares them with others."""
-    if known is None:
-        piece.set([_dump(one.to_document(_whole_delta(one) if history == "delta" and one.api is not None else None))])
-        return
-    since, kept, new = (known.since, _kept(known), known.new) if known.since else (None, 0, 0)
-    if history == "inline":
-        messages, name = known.messages(), b'"input_messages": '
-        text = _dump(one.to_document({"input_messages": 0}))
-    else:
-        messages, name = known.messages(new), b'"messages": '
-        text = _dump(one.to_document({"input_messages_delta": {"since": since, "kept": kept, "messages": 0}}))
-    before, _, after = text.partition(name + b"0")  # what stands before it are strings, with quotes escaped
-    piece.set([before + name + b"[", *messages, b"]" + after], len(text) + known.size_of_new())
-
-
-def _whole_delta(one: LLMInteraction) -> dict[str, Payload]:
-    messages = [message.to_document() for message in one.input_messages]
-    return {"input_messages_delta": {"since": None, "kept": 0, "messages": messages}}
-
-
-def _kept(known: Known) -> Payload:
-    """How many messages are kept, where these are the first; else the ranges of their positions."""
-    first = known.kept[0] if len(known.kept) == 1 else (-1, -1)
-    return first[1] + 1 if first[0] == 0 else [list(one) for one in known.kept]
-
-
-def _message(message: Message) -> bytes:
-    return _dump(message.to_document())
-
-
-_encode = writer(", ", ": ")
-_encode_lines = writer(",\n", ": ")
-
-
-def _dump(value: Payload) -> bytes:
-    """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
-    try:
-        return _encode(value).encode()
-    except UnicodeEncodeError:
-        return to_json(value).encode()
-
-
-def _members(document: dict[str, Payload]) -> bytes:
-    """The members of the root, each on a line of its own, without the braces around them."""
-    try:
-        return _encode_lines(document)[1:-1].encode()
-    except UnicodeEncodeError:
-        return to_json(document)[1:-1].encode()
