@@ -31,7 +31,7 @@ ROOMS = (
     "snapshot",
     "run amending",
     "steps",
-    "tools",
+    "tools telling",
     "capture",
     "recorder",
     "current",

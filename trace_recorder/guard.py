@@ -145,7 +145,9 @@ class Guard:
         self.failures.clear()
 
 
-_RECORDING = frozenset(f"trace_recorder.{room}" for room in ("capture.exchange", "capture.pulse", "recorder", "run"))
+_RECORDING = frozenset(
+    f"trace_recorder.{room}" for room in ("capture.exchange", "capture.pulse", "recorder", "telling", "run")
+)
 
 
 def is_recording() -> bool:

@@ -21,23 +21,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
-from trace_recorder import paths, process, steps, tools
+from trace_recorder import paths, process, steps, telling, tools
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Guard, attempt
+from trace_recorder.guard import Guard
 from trace_recorder.journal import Journal
-from trace_recorder.plain import (
-    handed_over,
-    is_error,
-    listed,
-    members,
-    name_of,
-    named_error,
-    plain,
-    stated,
-    to_json,
-)
+from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -87,9 +77,8 @@ class TrajectoryRecorder:
         self._directory = Path(
             os.environ.get("TRACE_RECORDER_DIR") or directory if directory == DIRECTORY else directory
         )
-        self._about = _about_run(task, provider, model, max_steps)
-        copied = plain(metadata)
-        self._metadata = copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
+        self._about = telling.about_run(task, provider, model, max_steps)
+        self._metadata = telling.metadata_of(metadata)
         self._history = history
         self._redact = redact
         self._sync = durability == "disk"
@@ -121,7 +110,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(**_about_run(task, provider, model, max_steps))
+        given = known(**telling.about_run(task, provider, model, max_steps))
         with self._lock:
             if self._run is not None and not self._run.closed:
                 warnings.warn(
@@ -243,16 +232,10 @@ class TrajectoryRecorder:
         Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
         own. They are copied at once. An exception as `response` records a call that failed.
         """
-        run = self._run_for("record_llm_interaction()")
-        if run is None:
-            return
-        with self._guard("record an LLM interaction"):
-            error = named_error(response) if is_error(response) else None
-            names = run.named(provider=stated(provider, str), model=stated(model, str))
-            about = {"interaction_id": run.next_id(), **steps.joined(names, self.context())}
-            said = {"response": None if error else handed_over(response), **known(error=error)}
-            body = {"messages": listed(messages), "tools": listed(tools)}
-            run.append_body("llm_interaction", about, members(said), to_json(body).encode())
+        tell = partial(
+            telling.interaction, messages=messages, response=response, provider=provider, model=model, tools=tools
+        )
+        self._tell("record_llm_interaction()", "record an LLM interaction", tell)
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
         self,
@@ -271,23 +254,20 @@ class TrajectoryRecorder:
         may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
         number, it is told of that step: what is given here stands in the place of what was gathered there.
         """
-        run = self._run_for("record_agent_step()")
-        if run is None:
-            return
-        with self._guard("record an agent step"):
+        told = {
+            "llm_response": llm_response,
+            "tool_calls": tool_calls,
+            "tool_results": tool_results,
+            "reflection": reflection,
+            "error": error,
+        }
+
+        def tell(run: Run) -> None:
             number = stated(step_number, int)
             self._number_step(number)
-            names = run.named(step_number=number, state=stated(state, str))
-            about = steps.joined(names, steps.agent_of(run)) | steps.step_of(run, number)
-            said = {
-                "llm_response": handed_over(llm_response),
-                "tool_calls": None if tool_calls is None else listed(tool_calls),
-                "tool_results": None if tool_results is None else listed(tool_results),
-                "reflection": stated(reflection, str),
-                "error": steps.in_words(error),
-            }
-            body = {"llm_messages": None if llm_messages is None else listed(llm_messages)}
-            run.append_body("agent_step", about, members(said), to_json(body).encode())
+            telling.step(run, number, state, llm_messages, told)
+
+        self._tell("record_agent_step()", "record an agent step", tell)
 
     def reward(
         self,
@@ -298,29 +278,23 @@ class TrajectoryRecorder:
         explanation: str | None = None,
     ) -> None:
         """Record a reward of the run, or of one of its steps."""
-        numbers = {"value": stated(value, int, float), "weight": stated(weight, int, float)}
-        about = {"name": stated(name, str), **numbers, "step_number": stated(step, int)}
-        self._append("reward", "reward()", about, {"explanation": stated(explanation, str)})
+        given = {"name": name, "value": value, "weight": weight, "step": step, "explanation": explanation}
+        self._tell("reward()", "record a reward", partial(telling.reward, given=given))
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        about = {"key": attempt(lambda: name_of(str(key)), lambda _: name_of(key))}
-        self._append("annotation", "annotate()", about, {"value": plain(value)})
+        self._tell("annotate()", "record an annotation", partial(telling.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        self._append(
-            "annotation",
-            "update_lakeview()",
-            {"lakeview_step": stated(step_number, int)},
-            {"value": plain(lakeview_summary)},
-        )
+        tell = partial(telling.summary, step_number=step_number, said=lakeview_summary)
+        self._tell("update_lakeview()", "record an annotation", tell)
 
-    def _append(self, kind: str, what: str, about: Mapping[str, object], said: Mapping[str, object]) -> None:
-        run = self._run_for(what)
+    def _tell(self, who: str, what: str, tell: Callable[[Run], None]) -> None:
+        run = self._run_for(who)
         if run is not None:
-            with self._guard(f"record {'an' if kind[0] in 'aeiou' else 'a'} {kind}"):
-                run.append(kind, run.named(**about), members(said))
+            with self._guard(what):
+                tell(run)
 
     def save_trajectory(self) -> None:
         """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
@@ -455,11 +429,6 @@ def _interrupt(run: Run) -> None:
     if not run.closed and run.pid == os.getpid():
         process.closed(run.trajectory_id)
         run.finish({"status": "interrupted"})
-
-
-def _about_run(task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
-    texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
-    return {**texts, "max_steps": stated(max_steps, int)}
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
