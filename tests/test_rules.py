@@ -27,7 +27,7 @@ ROOMS = (
     "reading marked stepping metrics document atif schema",
     "interaction filed pieces texts",
     "fold",
-    "draft load validation",
+    "draft load validation reserving",
     "snapshot",
     "run amending",
     "steps",

@@ -15,27 +15,25 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar, Token
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
-from trace_recorder import paths, process, steps, telling, tools
+from trace_recorder import process, steps, telling, tools
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
-from trace_recorder.journal import Journal
 from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
+from trace_recorder.reserving import DIRECTORY, Files
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
 
 logger = logging.getLogger("trace_recorder")
 
 Client = TypeVar("Client")
-DIRECTORY = "trajectories"
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
 running: weakref.WeakValueDictionary[int, TrajectoryRecorder] = weakref.WeakValueDictionary()
 """By identity: a dictionary's values are listed at once, whatever other threads begin and end meanwhile."""
@@ -73,24 +71,18 @@ class TrajectoryRecorder:
     ) -> None:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
-        self._own_path = None if trajectory_path is None else paths.document_of(Path(trajectory_path))
-        self._directory = Path(
-            os.environ.get("TRACE_RECORDER_DIR") or directory if directory == DIRECTORY else directory
-        )
+        self._files = Files(trajectory_path, directory, sync=durability == "disk")
         self._about = telling.about_run(task, provider, model, max_steps)
         self._metadata = telling.metadata_of(metadata)
         self._history = history
         self._redact = redact
-        self._sync = durability == "disk"
         self._guard = Guard(strict=strict)
         self._disabled = os.environ.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
         self._lock = threading.RLock()
-        self._reserved: tuple[Path, Journal] | None = None
         self._path: Path | None = None
         self._run: Run | None = None
         self._ended = False
         self._parent: str | None = None
-        self._is_child = False
         self._token: Token[TrajectoryRecorder | None] | None = None
         self._warned = False
         self._last_step = 0
@@ -171,8 +163,7 @@ class TrajectoryRecorder:
         self._last_step = 0
         if self._disabled:
             return
-        document, journal = self._reserve()
-        self._reserved = None
+        document, journal = self._files.take(self._parent or process.parent())
         run = Run(journal, document, Redaction(self._redact), self._guard, history=self._history)
         self._run, self._path = run, document
         with self._guard("record the start of the run"):
@@ -198,17 +189,6 @@ class TrajectoryRecorder:
             process.closed(self._run.trajectory_id)
             about = {"status": status, "success": stated(success, bool)}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
-
-    def _reserve(self) -> tuple[Path, Journal]:
-        if self._reserved is None:
-            own = self._own_path is not None
-            path = self._own_path or self._directory / paths.default_name(datetime.now())  # noqa: DTZ005 - local time
-            parent = self._parent or process.parent()
-            self._reserved = paths.create(
-                path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
-            )
-            weakref.finalize(self, self._reserved[1].discard_if_empty)
-        return self._reserved
 
     def _run_for(self, what: str) -> Run | None:
         """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
@@ -381,9 +361,9 @@ class TrajectoryRecorder:
         if self._run is not None and self._path is not None:
             return self._path
         if self._disabled:
-            return (self._own_path or self._directory / "disabled.json").absolute()
+            return self._files.unused()
         with self._lock:
-            return self._reserve()[0]
+            return self._files.reserve(self._parent or process.parent())
 
     def get_trajectory_path(self) -> str:
         """Where the document is, as a string."""
@@ -403,20 +383,17 @@ class TrajectoryRecorder:
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "running" if self.is_running() else "not started"
-        return f"<TrajectoryRecorder {self._path or self._own_path or self._directory}: {state}>"
+        return f"<TrajectoryRecorder {self._path or self._files}: {state}>"
 
     def forked(self) -> None:
         """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
         self._lock = threading.RLock()
-        self._is_child = True
         self._guard.forget()
         if self._run is not None and not self._run.closed:
             self._parent = self._run.trajectory_id
             self._run.abandon()
             self._run = None
-        if self._reserved is not None:
-            self._reserved[1].close()
-            self._reserved = None
+        self._files.forked()
 
     def exiting(self) -> None:
         """Have everything on file before the interpreter ends."""

@@ -25,7 +25,7 @@ from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.terminal import Sheet
-from trace_recorder.recorder import DIRECTORY
+from trace_recorder.reserving import DIRECTORY
 from trace_recorder.trajectory import Trajectory
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ import typer
 
 from trace_recorder.cli.printing import warn
 from trace_recorder.outside import parent
-from trace_recorder.recorder import DIRECTORY
+from trace_recorder.reserving import DIRECTORY
 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
 Task = Annotated[str | None, typer.Option("--task", help="What the agent is to do, for the file.")]
