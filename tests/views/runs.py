@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,25 @@ def sub_agents(directory: Path) -> Path:
     return _written(writing, path)
 
 
+def twins(directory: Path) -> Path:
+    """Two researchers of one name under two parents, at once, who are asked the same and say the same."""
+    path = directory / "twins.json"
+    asks, dig = [SYSTEM, _user("Research Ulm.")], called("call_1", "search", q="Ulm")
+    spent = {"role": "assistant", "content": None, "tool_calls": [dig]}
+    found = {parent: [*asks, spent, answered("call_1", f"found by {parent}")] for parent in ("east", "west")}
+    answers = [spoken(None, dig), spoken(None, dig), spoken("A minster."), spoken("A river.")]
+    with serving(*map(plain, answers)) as server, TrajectoryRecorder(path, task="research") as recorder:
+        with openai_client(server.url, recorder) as client:
+            places = {parent: copy_context() for parent in found}
+            for parent, place in places.items():
+                place.run(lambda parent=parent: recorder.agent(parent).__enter__())
+                place.run(lambda: recorder.agent("researcher").__enter__())
+            for prompts in (dict.fromkeys(found, asks), found):
+                for parent, messages in prompts.items():
+                    places[parent].run(client.chat.completions.create, model="gpt-4o", messages=messages)
+    return path
+
+
 def damaged(directory: Path) -> Path:
     """A record that the second of two requests needs is missing, so that only its answer is known."""
     path = directory / "damaged.json"
@@ -189,7 +209,15 @@ SDK_RUNS: tuple[Run, ...] = (
     conversations.failed,
 )
 TEXT_RUNS: tuple[Run, ...] = (code_agent, react)
-SHAPED_RUNS: tuple[Run, ...] = (compacted, own_steps, steps_alone, sub_agents, recorded.by_hand, recorded.captured)
+SHAPED_RUNS: tuple[Run, ...] = (
+    compacted,
+    own_steps,
+    steps_alone,
+    sub_agents,
+    twins,
+    recorded.by_hand,
+    recorded.captured,
+)
 ODD_RUNS: tuple[Run, ...] = (damaged, interrupted, empty, document_only, recorded.in_flight, recorded.poisoned)
 RUNS: dict[str, Run] = {run.__name__: run for run in (*SDK_RUNS, *TEXT_RUNS, *SHAPED_RUNS, *ODD_RUNS)}
 """Every run by its name."""

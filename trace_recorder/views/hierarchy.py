@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from trace_recorder.conversation import Payload
+from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import Reward, Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns
 from trace_recorder.views.hierarchy_steps import Cut, Snapshot, snapshots
@@ -89,10 +89,12 @@ def _sum(numbers: Iterable[float | None]) -> Payload:
 
 def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
     said = {line.turn.turn: line.turn for line in one.new if line.said}.values()
+    of = one.new[-1].turn.interaction
     numbers = sorted({turn.step.step_number for turn in said if turn.step is not None})
     info = {
         "turn": one.exchange,
-        "agent": one.new[-1].turn.interaction.agent,
+        "agent": of.agent,
+        **known(agent_id=of.agent_id),
         "interaction_ids": [turn.interaction.interaction_id for turn in said],
         "step_numbers": numbers,
     }

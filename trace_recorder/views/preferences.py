@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.branches import Branch, branches_of
 from trace_recorder.views.trl import Row, messages_of, rewards_of, tools_of
+from trace_recorder.views.turns import agent_of
 
 Score = Callable[[Trajectory], float | None]
 
@@ -71,7 +72,7 @@ def _only_branch(trajectory: Trajectory) -> Branch | None:
     if not found:
         return None
     first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
-    own = [one for one in found if one.leaf.interaction.agent == first.leaf.interaction.agent]
+    own = [one for one in found if agent_of(one.leaf.interaction) == agent_of(first.leaf.interaction)]
     return first if len(own) == 1 else None
 
 

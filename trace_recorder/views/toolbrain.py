@@ -44,12 +44,14 @@ def to_turns(
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
-    form. `agent` picks the turns of one agent. `action_output` is the object that a tool returned where the agent
-    recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's own type has it.
-    Raises RenderingError where the template does not take the messages.
+    form. `agent` picks the turns of one agent, by its name or its id. `action_output` is the object that a tool
+    returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
+    own type has it. Raises RenderingError where the template does not take the messages.
     """
     renderer = _renderer(chat_template)
-    answered = (one for one in answered_turns(trajectory) if agent is None or one.interaction.agent == agent)
+    answered = (
+        one for one in answered_turns(trajectory) if agent in {None, one.interaction.agent, one.interaction.agent_id}
+    )
     turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
     return [_texted(turn) for turn in turns] if action_output == "text" else turns
 

@@ -43,7 +43,7 @@ def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) ->
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
-        own = [place for place in range(number) if found[place].agent == conversation.agent]
+        own = [place for place in range(number) if found[place].of == conversation.of]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
         writing = _Session(trajectory, conversation, told, counter)
         sessions.append(writing.lines(identities[number], parent))
@@ -80,7 +80,8 @@ class _Session:
         cwd = metadata.get("cwd")
         session = {"type": "session", "version": VERSION, "id": identity, "timestamp": first.timestamp}
         session |= {"cwd": cwd if isinstance(cwd, str) else "", "harness": HARNESS}
-        about = known(parentSession=parent, agent=self._conversation.agent, task=self._trajectory.task)
+        agent = {"agentId": self._conversation.agent_id, "parentAgentId": self._conversation.parent_agent_id}
+        about = known(parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task)
         lines = [session | about]
         lines += [self._entry("model_change", first, provider=first.provider or "", modelId=first.model or "")]
         if tools := self._conversation.tools():
