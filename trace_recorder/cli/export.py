@@ -23,7 +23,11 @@ Out = Annotated[
     typer.Option("-o", "--out", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
 ]
 Form = Annotated[
-    str | None, typer.Option("--form", help="trl: messages, prompt_completion, tokens; hierarchy: its cut.")
+    str | None,
+    typer.Option(
+        "--form",
+        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
+    ),
 ]
 Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]
 Metadata = Annotated[

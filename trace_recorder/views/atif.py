@@ -18,6 +18,7 @@ from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.atif_steps import Images, Steps
 from trace_recorder.views.conversations import Conversation, conversations, steps_by_turn
 from trace_recorder.views.functions import built_in, function_of, is_function
+from trace_recorder.views.left_out import EMBEDDINGS, count
 from trace_recorder.views.turns import Turn, agent_of, turns_of
 
 SCHEMA_VERSION = "ATIF-v1.7"
@@ -60,7 +61,9 @@ class _Writing:
 
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, dropped: Counter[str] | None) -> None:
         self.trajectory = trajectory
-        self._images = Images(images_directory, Counter() if dropped is None else dropped)
+        counter: Counter[str] = Counter() if dropped is None else dropped
+        count(trajectory, counter, EMBEDDINGS)
+        self._images = Images(images_directory, counter)
         turns = turns_of(trajectory)
         self._told = steps_by_turn(trajectory, turns)
         self._identity = trajectory.trajectory_id or "trajectory"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.invariant_events import Events
+from trace_recorder.views.left_out import ARGUMENTS, ATTEMPTS, EMBEDDINGS, SAMPLED, count
 
 _DATASET_NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
@@ -32,16 +34,23 @@ def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
     return Events.of(trajectory).messages
 
 
-def dataset_lines(trajectories: Iterable[Trajectory], metadata: Mapping[str, Payload] | None = None) -> Iterator[str]:
+def dataset_lines(
+    trajectories: Iterable[Trajectory],
+    metadata: Mapping[str, Payload] | None = None,
+    *,
+    dropped: Counter[str] | None = None,
+) -> Iterator[str]:
     """Give a dataset, line by line: its `metadata` first, if there is any, then one object a run.
 
     Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
-    was annotated, and what steps say beside their messages, at the address that each is about.
+    was annotated, and what steps say beside their messages, at the address that each is about. What has no place in it
+    is counted in `dropped`.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
         events = Events.of(trajectory)
+        count(trajectory, Counter() if dropped is None else dropped, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
         yield _json(
             {
                 "messages": events.messages,
