@@ -109,6 +109,25 @@ def steps_alone(directory: Path) -> Path:
     return path
 
 
+def sampled(directory: Path) -> Path:
+    """A server that gives the token ids and log-probabilities of what it sampled; the second prompt goes on from it."""
+    path = directory / "sampled.json"
+    asked_twice = [QUESTION, _assistant("Ulm?"), _user("No.")]
+    answers = [_sampled("Ulm?", [1, 2, 3], [7, 8]), _sampled("Rome.", [1, 2, 3, 7, 8, 4], [9])]
+    with serving(*map(plain, answers)) as server, TrajectoryRecorder(path, task="guess") as recorder:
+        with openai_client(server.url, recorder) as client:
+            for messages in ([QUESTION], asked_twice):
+                client.chat.completions.create(model="local", messages=messages, logprobs=True)
+    return path
+
+
+def _sampled(content: str, prompt: list[int], ids: list[int]) -> dict[str, Payload]:
+    body = spoken(content) | {"prompt_token_ids": prompt}
+    scored = [{"token": f"token_id:{one}", "logprob": -0.5, "bytes": None, "top_logprobs": []} for one in ids]
+    body["choices"][0] |= {"token_ids": ids, "logprobs": {"content": scored, "refusal": None}}
+    return body
+
+
 def sub_agents(directory: Path) -> Path:
     """A planner that calls a researcher twice, whose calls stand among its own."""
     path = directory / "sub_agents.json"
@@ -215,6 +234,7 @@ SHAPED_RUNS: tuple[Run, ...] = (
     steps_alone,
     sub_agents,
     twins,
+    sampled,
     recorded.by_hand,
     recorded.captured,
 )

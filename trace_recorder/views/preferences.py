@@ -45,6 +45,9 @@ def preference_pairs(
             counter["runs without the reward" if score is None else "runs that are no one answer to one prompt"] += 1
             continue
         asked, answer = _cut(branch, counter)
+        if not asked["prompt"]:
+            counter["runs without a prompt"] += 1
+            continue
         group = groups.setdefault(json.dumps(asked, sort_keys=True), (asked, []))
         group[1].append(_Scored(score, answer, trajectory.trajectory_id))
     for asked, runs in groups.values():

@@ -85,6 +85,9 @@ def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
     lines = branch.lines()
     first = next(place for place, line in enumerate(lines) if line.new)  # a leaf is always new
     messages = messages_of(lines, dropped)
+    if not first:
+        dropped["rows without a prompt, which TRL refuses"] += 1
+        return []
     if messages[first - 1]["role"] == "system":
         dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
         return []
