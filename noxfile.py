@@ -10,7 +10,8 @@
     nox -s readers -- atif trl             # some of them
 
 Each session of the matrix adds its line to `.venv-nox/results.md`; `docs/versions.md` holds those of the last whole
-run. A row of the table here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is what pyproject.toml says is supported.
+run. A row of the table here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is what pyproject.toml says
+is supported. The readers' table goes to `.venv-nox/readers.md`, and stands in `docs/views/readers.md`.
 """
 
 import re
@@ -70,6 +71,7 @@ print(", ".join(f"{name} {found[name]}" for name in names if name in found))
 
 nox.needs_version = ">=2024.3.2"
 nox.options.envdir = ".venv-nox"
+nox.options.sessions = ["versions"]
 
 
 @nox.session(python=PYTHONS, venv_backend="venv")
@@ -89,7 +91,7 @@ def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
         session.error(said)
 
 
-@nox.session(venv_backend="venv", default=False)
+@nox.session(venv_backend="venv")
 def readers(session: nox.Session) -> None:
     """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
     session.install("--quiet", "-e.[all]", "httpx", "httpx2", "hypothesis", "pytest>=8.2")
