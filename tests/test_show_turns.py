@@ -12,8 +12,10 @@ from tests.test_cli_export import invoke
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.views import to_turns
 
-_SAID = "Thought: I count. <code> print(2) </code>"
-BEGINNING = f"Model saw: <|USER|>How many? <|ASSISTANT|>{_SAID} <|USER|>NameError: an er..."
+TOLD = "<|ASSISTANT|>Thought: I count. <code> print(2) </code> <|USER|>NameError: an error <|ASSISTANT|>"
+END = "ught: I count. <code> print(2) </code> <|USER|>NameError: an error <|ASSISTANT|> <|USER|>Go on. <|ASSISTANT|>"[
+    -97:
+]
 CODE = "Thought: I count.\n<code>\nprint(2)\n</code>"
 
 
@@ -45,12 +47,12 @@ def test_each_turn_is_told_with_what_is_odd_about_it(run: Path) -> None:
         "Tool result: NameError: an error",
         "WARNING: the tool's output speaks of an error",
         "=== Turn 2 ===",
-        BEGINNING,
+        f"Model saw: ... {TOLD}",
         "Model said: ",
         "WARNING: the model's completion is empty",
         "WARNING: nothing could be parsed from the completion",
         "=== Turn 3 ===",
-        BEGINNING,
+        f"Model saw: ...{END}",
         "Model said: Thought: I count. <code> print(2) </code>",
         "Thought: I count.",
         "Tool code: print(2)",

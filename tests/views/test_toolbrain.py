@@ -174,7 +174,7 @@ def test_the_walk_shows_a_turn_line_by_line() -> None:
     assert list(debug_lines([turn], width=12)) == [
         "Trace of 1 turn",
         "=== Turn 1 ===",
-        "Model saw: a ba ba b...",
+        "Model saw: ...a ba ba b",
         "Model said: c",
         "Tool code: f()",
         'Tool result: {"x": 1}',

@@ -135,20 +135,26 @@ def debug_lines(trace: Sequence[Turn], width: int = 100) -> Iterator[str]:
 
 
 def _shown(turn: Turn, width: int) -> Iterator[str]:
+    """Tell a turn's members, a line each: of the prompt the end, which is what was new to the model."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
     rows = {
-        "Model saw": turn["prompt_for_model"],
         "Model said": turn["model_completion"],
         "Thought": parsed["thought"],
         "Tool code": parsed["tool_code"],
         "Final answer": parsed["final_answer"],
         "Tool result": output,
     }
+    prompt = _in_one_line(turn["prompt_for_model"])
+    yield f"Model saw: {prompt if len(prompt) <= width else '...' + prompt[3 - width :]}"
     for name, value in rows.items():
         if value is not None:
-            text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+            text = _in_one_line(value)
             yield f"{name}: {text if len(text) <= width else text[: width - 3] + '...'}"
+
+
+def _in_one_line(value: Payload) -> str:
+    return " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
 
 
 def _warnings(turn: Turn) -> Iterator[str]:
