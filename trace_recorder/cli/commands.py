@@ -109,16 +109,11 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Show a run, step by step.
 
-    Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call the
-    whole prompt, what was made of the answer, and a warning where something is odd: an error, no answer, code without
+    Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call how its
+    prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
     output.
     """
-    if turns and step is not None:
-        raise typer.BadParameter("turns have no step numbers", param_hint="--step")
-    if parser is not None and not turns:
-        raise typer.BadParameter("it goes with --turns", param_hint="--parser")
-    if parser not in {None, *PARSERS}:
-        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
+    _check_walk(parser, step, turns=turns)
     try:
         trajectory = read(file)
     except UnreadableError as error:
@@ -132,6 +127,15 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
             _print_run(trajectory, file, full=full, step=step)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         fail(f"{file} is damaged, `trace-recorder validate` says where ({type(error).__name__}: {error})")
+
+
+def _check_walk(parser: str | None, step: int | None, *, turns: bool) -> None:
+    if turns and step is not None:
+        raise typer.BadParameter("turns have no step numbers", param_hint="--step")
+    if parser is not None and not turns:
+        raise typer.BadParameter("it goes with --turns", param_hint="--parser")
+    if parser not in {None, *PARSERS}:
+        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
 
 
 def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bool) -> None:

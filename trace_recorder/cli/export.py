@@ -61,12 +61,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     What the format cannot carry is counted. A run that cannot be read is told and passed over; the exit code is then 1.
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
-    if name not in FORMATS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}", param_hint="--format")
-    if out is None and FORMATS[name].kind != "rows":
-        raise typer.BadParameter(f"{name} writes a file a run: say with -o in which directory", param_hint="-o")
-    if (push or push_url) and (name != "invariant" or not push):
-        raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
+    _check(name, out, push, push_url)
     about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
         view = FORMATS[name].view(form)
@@ -82,6 +77,15 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
     if summary.failed:
         raise typer.Exit(1)
+
+
+def _check(name: str, out: Path | None, push: str | None, push_url: str | None) -> None:
+    if name not in FORMATS:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+    if out is None and FORMATS[name].kind != "rows":
+        raise typer.BadParameter(f"{name} writes a file a run: say with -o in which directory", param_hint="-o")
+    if (push, push_url) != (None, None) and (name != "invariant" or not push):
+        raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 
 
 def _tell(summary: Summary, name: str, where: str) -> None:
