@@ -117,8 +117,8 @@ def read_usage(usage: Payload) -> Usage | None:
     members = Members(usage)
     details = [members.inside(f"{kind}_tokens_details") for kind in ("prompt", "input", "completion", "output")]
     return Usage(
-        input_tokens=members.first_integer("prompt_tokens", "input_tokens"),
-        output_tokens=members.first_integer("completion_tokens", "output_tokens"),
+        input_tokens=_first(members, "prompt_tokens", "input_tokens"),
+        output_tokens=_first(members, "completion_tokens", "output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=_cached(members, details[:2]),
         reasoning_tokens=next((n for d in details[2:] if (n := d.integer("reasoning_tokens")) is not None), None),
@@ -132,7 +132,12 @@ def _cached(members: Members, details: list[Members]) -> int | None:
     for opened in details:
         if (cached := opened.integer("cached_tokens")) is not None:
             return cached
-    return members.first_integer("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+    return _first(members, "cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+
+
+def _first(members: Members, *names: str) -> int | None:
+    """Take the first of these numbers that is there."""
+    return next((number for name in names if (number := members.integer(name)) is not None), None)
 
 
 def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
