@@ -1,4 +1,4 @@
-"""The version matrix: every shape of client, on the oldest and the newest of each SDK and of Python.
+"""The version matrix, every shape of client on the oldest and the newest of each SDK and of Python; and the readers.
 
     nox                                    # all of it; interpreters that are not at hand are skipped
     nox -l                                 # the names of the sessions
@@ -6,8 +6,12 @@
     nox -t newest                          # the newest of each SDK alone
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
 
-Each session adds its line to `.venv-nox/results.md`; `docs/versions.md` holds those of the last whole run. A row of the
-table here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is what pyproject.toml says is supported.
+    nox -s readers                         # the real readers of the views' formats, each in an environment of its own
+    nox -s readers -- atif trl             # some of them
+
+Each session of the matrix adds its line to `.venv-nox/results.md`; `docs/versions.md` holds those of the last whole
+run. A row of the table here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is what pyproject.toml says
+is supported. The readers' table goes to `.venv-nox/readers.md`, and stands in `docs/views/readers.md`.
 """
 
 import re
@@ -67,6 +71,7 @@ print(", ".join(f"{name} {found[name]}" for name in names if name in found))
 
 nox.needs_version = ">=2024.3.2"
 nox.options.envdir = ".venv-nox"
+nox.options.sessions = ["versions"]
 
 
 @nox.session(python=PYTHONS, venv_backend="venv")
@@ -84,3 +89,10 @@ def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
         file.write(f"| {' | '.join(map(str, cells))} |\n")
     if failed or "passed" not in counts:
         session.error(said)
+
+
+@nox.session(venv_backend="venv")
+def readers(session: nox.Session) -> None:
+    """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
+    session.install("--quiet", "-e.[all]", "httpx", "httpx2", "hypothesis", "pytest>=8.2")
+    session.run("python", "-m", "tests.readers", *session.posargs)

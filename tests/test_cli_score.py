@@ -16,6 +16,14 @@ def length(trajectory, per=1):
 def undecided(trajectory):
     return None
 
+def ranked(traces, best=1.0):
+    print(f"a batch of {len(traces)}")
+    longest = max(len(trace[0]["model_completion"]) for trace in traces)
+    return [best if len(trace[0]["model_completion"]) == longest else None for trace in traces]
+
+def torn(traces):
+    raise RuntimeError("no judge today")
+
 def broken(trajectory):
     raise RuntimeError("no judge today")
 """
@@ -108,3 +116,40 @@ def test_a_function_that_is_none_is_told_before_anything_is_read(runs: Path) -> 
     result = invoke("score", runs, "--reward", "no_such_module:f")
 
     assert (result.exit_code, "no module no_such_module" in result.stderr) == (1, True)
+
+
+def test_a_batch_is_scored_by_one_call(runs: Path, mine: Path) -> None:
+    """ToolBrain's form for judges that rank: `f(traces)`; each run is given its own reward."""
+    result = invoke("score", runs, "--reward", f"{mine}:ranked", "--set", "best=0.5")
+
+    assert result.exit_code == 0
+    assert result.stdout == (f"a batch of 2\n{runs / 'a.json'}: no reward\n{runs / 'b.json'}: ranked 0.5\n")
+    assert rewards(runs) == [[], [("ranked", 0.5, 1.0)]]
+
+
+def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine: Path) -> None:
+    """The others are told; a function is not called for no run."""
+    invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
+    recorder = TrajectoryRecorder(runs / "c.json")
+    recorder.start()
+    first = invoke("score", runs, "--reward", f"{mine}:ranked")
+    recorder.finalize()
+    again = invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
+
+    assert (first.exit_code, "c.json is still being written" in first.stderr) == (1, True)
+    assert first.stdout == (
+        f"{runs / 'b.json'}: has this reward already (--again scores it again)\n"
+        f"a batch of 1\n{runs / 'a.json'}: ranked 1\n"
+    )
+    assert "a batch" not in again.stdout
+
+
+def test_a_batch_that_fails_writes_nothing(runs: Path, mine: Path) -> None:
+    """It is told once, for all."""
+    result = invoke("score", runs, "--reward", f"{mine}:torn")
+
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "trace-recorder: the runs cannot be scored: RuntimeError: no judge today\n",
+    )
+    assert rewards(runs) == [[], []]

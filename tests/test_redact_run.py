@@ -145,3 +145,26 @@ def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, sec
         12345678,
         7,
     )
+
+
+def test_a_document_counts_the_secrets_that_were_masked(tmp_path: Path) -> None:
+    """The sum over its records, in the document that was written record by record and in the journal read anew."""
+    key = "sk-proj-" + "aB3dE6gH9kLmNpQ2" * 3
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {key}", history="delta")
+    recorder.start()
+    for number in range(12):
+        call(recorder, asked(f"call {number} with {key} and {key}"), said(f"used {key}", identity=f"chat-{number}"))
+    recorder.finalize(success=True)
+
+    told = sum(record.data.get("redacted", 0) for record in records_of(recorder.trajectory_path))
+    written = json.loads(recorder.trajectory_path.read_text())["metrics"]["redactions"]
+    assert (written, load(recorder.trajectory_path).metrics["redactions"], told) == (37, 37, 37)
+
+
+def test_a_run_without_secrets_says_that_there_were_none(tmp_path: Path) -> None:
+    """No secret is a fact."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    recorder.finalize()
+
+    assert json.loads(recorder.trajectory_path.read_text())["metrics"]["redactions"] == 0

@@ -80,8 +80,10 @@ def _interactions(document: Mapping[str, Payload]) -> Iterator[LLMInteraction]:
     """The calls of the main agent and of its sub-agents, in the order of time where that is known."""
     name = document["agent"].get("name")
     own = [*_Reading(document, None if name == "agent" else name).calls()]
-    for number, sub in enumerate(document.get("subagent_trajectories") or (), start=1):
-        own += _Reading(sub, sub["agent"].get("name") or f"subagent_{number}").calls()
+    subs = document.get("subagent_trajectories") or ()
+    names = [sub["agent"].get("name") or f"subagent_{number}" for number, sub in enumerate(subs, start=1)]
+    for called, sub in zip(names, subs, strict=True):  # those of one name are told apart by their trajectories
+        own += _Reading(sub, called, sub.get("trajectory_id") if names.count(called) > 1 else None).calls()
     dated = sorted(own, key=lambda one: one.timestamp) if all(one.timestamp for one in own) else own
     seen: set[str] = set()
     for number, one in enumerate(dated, start=1):
@@ -143,6 +145,7 @@ class _Reading:
 
     document: Mapping[str, Payload]
     agent: str | None
+    identity: str | None = None
     messages: list[Message] = field(default_factory=list)
 
     def calls(self) -> Iterator[LLMInteraction]:
@@ -164,6 +167,11 @@ class _Reading:
                 self.messages.append(message)
             self.messages += [_answer(result) for result in results if "content" in result]
 
+    def _ids(self) -> dict[str, Payload]:
+        """The ids of its agent: those that a view of ours wrote, or that of a sub-agent's trajectory."""
+        stated = self.document["agent"].get("extra") or {}
+        return {"agent_id": stated.get("agent_id") or self.identity, "parent_agent_id": stated.get("parent_agent_id")}
+
     def _call(self, step: Mapping[str, Payload], said: Message, source: _Source) -> LLMInteraction:
         extra = step.get("extra") or {}
         error = _error(extra.get("error"))
@@ -177,6 +185,7 @@ class _Reading:
             api=extra.get("api") if "interaction_id" in extra else "atif",
             step_number=extra.get("step_number"),
             agent=self.agent,
+            **self._ids(),
             response=None if error and silent else _response(step, said, extra),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},

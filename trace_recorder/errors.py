@@ -9,6 +9,7 @@
     ├── TrajectoryFormatError     load() was given a file that is no trajectory
     ├── EmptyTrajectoryError      a view's format has no place for a run in which nothing happened
     ├── RenderingError            a chat template did not take a conversation
+    ├── PushError                 a dataset could not be sent to a server
     └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
         ├── MissingKeyError           no key where the client looks for one
         ├── MissingExtraError         the provider's SDK is not installed
@@ -56,6 +57,10 @@ class EmptyTrajectoryError(TraceRecorderError, ValueError):
 
 class RenderingError(TraceRecorderError, ValueError):
     """A view was given a chat template that does not take the messages of the run."""
+
+
+class PushError(TraceRecorderError):
+    """Traces could not be sent: there is no key, the server refused them, or it could not be reached."""
 
 
 class ClientError(TraceRecorderError):

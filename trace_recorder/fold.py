@@ -17,9 +17,10 @@ from trace_recorder.interaction import ENDINGS, Call, stated_error
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.marked import Asking, MarkedStep, ToolUse, agent_key
-from trace_recorder.metrics import metrics_of
+from trace_recorder.metrics import Tally, metrics_of
 from trace_recorder.plain import to_json
 from trace_recorder.providers.by_hand import read_step
+from trace_recorder.providers.shape import as_int
 from trace_recorder.reading import Readings
 from trace_recorder.stepping import OpenCalls, is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
@@ -33,7 +34,8 @@ class Fold:
     executions of tools after each, `changed` the ids of those of which there is more than when it was emptied last,
     `captured` the ids of captured responses, `handed_over` those of responses that were recorded by hand, each with
     its interaction's. `marked` are the steps with a block by their ids, `mark_of` the step of
-    an interaction, `changed_marks` the ids of the steps of which there is more.
+    an interaction, `changed_marks` the ids of the steps of which there is more. `masked` counts the secrets that
+    records say were masked in them.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -54,6 +56,7 @@ class Fold:
     gaps: list[Gap] = field(default_factory=list)
     torn: BadLine | None = None
     records: int = 0
+    masked: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
     senseless: set[str] = field(default_factory=set)
     captured: dict[str, None] = field(default_factory=dict)
     handed_over: dict[str, str] = field(default_factory=dict)
@@ -72,6 +75,8 @@ class Fold:
             self._bad_line(record)
             return
         self.records += 1
+        if redacted := as_int(record.data.get("redacted")):
+            self.masked.add({"redactions": redacted})
         take = _TAKE.get(record.kind)
         if take is not None:
             attempt(partial(take, self, record), partial(self._gap, record))
@@ -258,7 +263,7 @@ class Fold:
         ]
         return replace(
             self.outline(status, interactions[0] if interactions else None),
-            metrics=metrics_of(interactions, steps),
+            metrics=metrics_of(interactions, steps, self.masked),
             llm_interactions=interactions,
             agent_steps=[self.summarised(step) for step in steps],
             gaps=(*self.gaps, *unreadable(interactions)),

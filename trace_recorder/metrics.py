@@ -23,14 +23,19 @@ Figures = Mapping[str, int]
 """Counts, by the name of a metric, and what has fractions in the parts of `_UNITS`. What is unknown is not there."""
 
 
-def metrics_of(interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep]) -> dict[str, Payload]:
-    """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models."""
+def metrics_of(
+    interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep], *others: Tally
+) -> dict[str, Payload]:
+    """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models.
+
+    `others` are counts of what interactions and steps do not tell, such as the secrets that were masked.
+    """
     tally = Tally()
     for one in interactions:
         tally.add(figures_of(one))
     for step in steps:
         tally.add(figures_of_step(step))
-    return tally.metrics()
+    return tally.metrics(*others)
 
 
 def figures_of(one: LLMInteraction) -> Figures:
@@ -57,9 +62,10 @@ def figures_of_step(step: AgentStep) -> Figures:
 class Tally:
     """Sums of figures, to which may be added, and from which may be taken what was added."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Figures | None = None) -> None:
         self._sums: dict[str, int] = {}
         self._stated: dict[str, int] = {}
+        self.add(first or {})
 
     def add(self, figures: Figures, times: int = 1) -> None:
         """Add figures; with `times` -1, take them away."""

@@ -1,25 +1,29 @@
 """Have Harbor and Phoenix read ATIF documents, and Harbor's converter read documents in Trae Agent's format.
 
 needs: Python >= 3.12; harbor==0.24.0 arize-phoenix-client>=3.5
-usage: check_atif.py FILE.json ...    from `trace-recorder export --format atif` (with its images) or `--format trae`
+usage: PYTHONPATH=. python -m tests.readers.check_atif DIRECTORY
 
 Of an ATIF document: Harbor's validator (schema, references, that images are there), the conversations that Harbor makes
-of it for training, and the spans that Phoenix makes of it. Of a Trae document: what Harbor converts it to, validated.
+of it for training, and the spans that Phoenix makes of it. Of a Trae document, which our own is too: what Harbor
+converts it to, validated.
 """
 
+from __future__ import annotations
+
 import json
-import sys
 import tempfile
-from importlib.metadata import version
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from harbor.agents.installed.trae_agent import TraeAgent
 from harbor.utils.traces_utils import MultimodalExportError, extract_conversations_from_trajectory
 from harbor.utils.trajectory_validator import TrajectoryValidator
 from phoenix.client.helpers.atif import _convert_atif_trajectories_to_spans
 
+from tests.readers.reading import Reader, documents, files, finish, run_files
+
 RUN = {"model_provider": "p", "model_name": "m", "agent_name": "a", "start_time": "", "run_id": "r"}
-trae = TraeAgent(logs_dir=Path(tempfile.mkdtemp()), model_name="provider/model")
 
 
 def validate(document: object) -> None:
@@ -29,37 +33,55 @@ def validate(document: object) -> None:
         raise ValueError("; ".join(validator.get_errors()))
 
 
-def _conversations(path: Path) -> str:
+def convert(document: dict[str, Any]) -> None:
+    """Have Harbor make ATIF of a document in Trae Agent's format, and validate that; of nothing it makes nothing."""
+    made = trae._convert_trajectory_to_atif(document)
+    if made is None:
+        assert not [*document["llm_interactions"], *document["agent_steps"]], "nothing was made of it"
+    else:
+        validate(made.to_json_dict())
+
+
+def messages_in(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every message that a document shows."""
+    for one in document["llm_interactions"]:
+        yield from one.get("input_messages") or ()
+        yield one["response"]
+    for step in document["agent_steps"]:
+        yield from step["llm_messages"] or ()
+        yield step["llm_response"] or {}
+
+
+def train(path: Path) -> None:
+    """Have Harbor make conversations of an ATIF document, which it does of texts alone."""
     try:
-        return f"{len(extract_conversations_from_trajectory(path, RUN))} conversations for training"
+        extract_conversations_from_trajectory(path, RUN)
     except MultimodalExportError:
-        return "none for training, which Harbor makes of texts alone"
+        training.pass_over("with images")
+        training.accepted -= 1
 
 
-def read(path: Path) -> str:
-    """Read one file with each reader; say what they made of it."""
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if "llm_interactions" in document:
-        converted = trae._convert_trajectory_to_atif(document)
-        if converted is None:
-            return "Trae's converter: nothing in it"
-        validate(converted.to_json_dict())
-        return f"Trae's converter: {len(converted.steps)} steps"
-    validate(path)
-    training = _conversations(path)
-    spans = _convert_atif_trajectories_to_spans([document])
-    embedded = len(document.get("subagent_trajectories", ()))
-    steps = f"{len(document['steps'])} steps, {embedded} embedded"
-    return f"{steps}; {training}; {len(spans)} spans"
+def spans(path: Path) -> None:
+    """Have Phoenix make spans: one at least for each."""
+    assert _convert_atif_trajectories_to_spans([json.loads(path.read_text(encoding="utf-8"))])
 
 
-failed = 0
-for name in sys.argv[1:]:
-    try:
-        print(f"accepted  {name}: {read(Path(name))}")
-    except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-        failed += 1
-        print(f"REFUSED   {name}: {type(error).__name__}: {error}")
-versions = ", ".join(f"{package} {version(package)}" for package in ("harbor", "arize-phoenix-client"))
-print(f"{len(sys.argv) - 1} documents, {failed} not accepted ({versions})")
-sys.exit(failed > 0)
+trae = TraeAgent(logs_dir=Path(tempfile.mkdtemp()), model_name="provider/model")
+valid = Reader("Harbor: ATIF validator", "ATIF documents", "harbor")
+training = Reader("Harbor: conversations for training", "ATIF documents", "harbor")
+phoenix = Reader("Phoenix: spans", "ATIF documents", "arize-phoenix-client")
+converted = Reader("Harbor: Trae to ATIF, validated", "Trae documents", "harbor")
+own = Reader("Harbor: Trae to ATIF, validated", "the recorder's own documents", "harbor")
+for file in files("atif"):
+    valid.take(file.name, lambda file=file: validate(file))
+    training.take(file.name, lambda file=file: train(file))
+    phoenix.take(file.name, lambda file=file: spans(file))
+for name, held in documents("trae"):
+    converted.take(name, lambda held=held: convert(held))
+for file in run_files("json"):
+    document = json.loads(file.read_text(encoding="utf-8"))
+    if any(isinstance(message.get("content"), dict) for message in messages_in(document)):
+        own.pass_over("with a text that JSON cannot hold, which an object describes")
+    else:
+        own.take(file.name, lambda document=document: convert(document))
+finish(valid, training, phoenix, converted, own)

@@ -1,7 +1,7 @@
 """Hold our Hierarchy against trajectory-sdk: its dataclasses take it, its hash is ours, its builder makes the same.
 
 needs: Python 3.12, pip install trajectory-sdk==0.5.3
-usage: PYTHONPATH=. python -m tests.readers.check_hierarchy DIRECTORY
+usage: PYTHONPATH=. python -m tests.readers.check_hierarchy DIRECTORY   of `export --format hierarchy`, in both cuts
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import trajectory_sdk as tj
 from trajectory_sdk.primitives import primitives
 from trajectory_sdk.utils.hashing import content_hash
 
-from tests.readers.reading import check
-from trace_recorder import Trajectory
-from trace_recorder.views.hierarchy import to_hierarchy
+from tests.readers.reading import Reader, documents, finish
 
 LINEAR = frozenset({"tools", "document_only", "thinking", "gemini", "local", "responses", "code_agent", "react"})
 """Runs of one conversation, of which the SDK's builder has to make the same steps."""
@@ -42,11 +40,10 @@ def build(kind: Any, value: Any) -> Any:
     return kind(**{name: build(hints[name], one) for name, one in value.items()})
 
 
-def read(name: str, trajectory: Trajectory) -> int:
-    """Hold one run against the SDK; return the number of its steps."""
-    trees = [to_hierarchy(trajectory, "turn"), to_hierarchy(trajectory, "message")]
+def read(name: str, trees: tuple[Any, Any]) -> None:
+    """Hold a run in both cuts against the SDK."""
     for tree in trees:
-        made = build(primitives.Trajectory, json.loads(json.dumps(tree)))
+        made = build(primitives.Trajectory, tree)
         assert asdict(made) == tree
         bare = replace(made, telemetry=None, error=None)
         assert content_hash(bare) == tree["telemetry"]["data"]["content_hash"]
@@ -55,7 +52,6 @@ def read(name: str, trajectory: Trajectory) -> int:
     assert lengths == CUTS.get(name, lengths)
     if name in LINEAR:
         _same_as_built(build(primitives.Trajectory, trees[1]))
-    return sum(map(len, lengths))
 
 
 def _same_as_built(ours: Any) -> None:
@@ -97,5 +93,8 @@ def _openai(message: Any) -> dict[str, Any]:
     return entry
 
 
-if __name__ == "__main__":
-    check("trajectory-sdk", read)
+reader = Reader("trajectory-sdk: dataclasses, hash, builder", "trees by turn and by message", "trajectory-sdk")
+by_message = dict(documents("hierarchy-message"))
+for run, tree in documents("hierarchy"):
+    reader.take(run, lambda run=run, tree=tree: read(run, (tree, by_message[run])))
+finish(reader)

@@ -1,37 +1,34 @@
-"""Have Invariant's strict reader take our messages, its rules find what is in them, and its client send them.
+"""Have Invariant's strict reader take our messages and its rules find what is in them.
 
-needs: Python 3.12, pip install invariant-ai==0.3.5 invariant-sdk==0.0.11 (which want openai < 2)
+needs: Python >= 3.11; invariant-ai==0.3.5 (which wants openai < 2)
 usage: PYTHONPATH=. python -m tests.readers.check_invariant DIRECTORY
 """
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
 from invariant.analyzer import LocalPolicy
 from invariant.analyzer.runtime.input import Input
 from invariant.analyzer.runtime.nodes import ToolOutput
-from invariant_sdk.client import Client
 
-from tests.capture.server import plain, serving
-from tests.readers.reading import check
+from tests.readers.reading import Reader, finish, rows, runs
 from trace_recorder import Trajectory
-from trace_recorder.views.invariant import dataset_lines, push, to_invariant
+from trace_recorder.views.invariant import to_invariant
 
 RULES = {
     "tools": ('raise "asked" if:\n    (call: ToolCall)\n    call is tool:weather({city: "Rome"})\n', 1),
     "sub_agents": ('raise "flow" if:\n    (a: ToolCall) -> (b: ToolCall)\n    b is tool:search\n', 1),
     "own_steps": ('raise "read" if:\n    (out: ToolOutput)\n    "7 °C" in out.content\n', 1),
+    "twins": ('raise "flow" if:\n    (a: ToolCall) -> (out: ToolOutput)\n    a is tool:search\n', 4),
     "empty": ('raise "any" if:\n    (msg: Message)\n    msg.role == "user"\n', 0),
 }
 """A rule that a run of this name breaks so many times."""
 
 
-def read(name: str, trajectory: Trajectory) -> int:
-    """Read a run's messages; return how many there are."""
-    messages = to_invariant(trajectory)
+def accept(messages: list[dict[str, Any]]) -> None:
+    """Have it read messages without a warning; each result belongs to its call."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         events = Input(messages).data
@@ -41,34 +38,27 @@ def read(name: str, trajectory: Trajectory) -> int:
             assert event._tool_call.id == message["id"]
     identities = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     assert len(identities) == len(set(identities))
+
+
+def find(name: str, trajectory: Trajectory) -> None:
+    """Have a rule find in a run what is in it, or nothing."""
+    messages = to_invariant(trajectory)
     rule, times = RULES.get(name, ('raise "any" if:\n    (msg: Message)\n    msg.role == "nobody"\n', 0))
-    assert len(LocalPolicy.from_string(rule).analyze(messages).errors) == times
-    _push(trajectory, messages)
-    _dataset(trajectory, messages)
-    return len(messages)
+    found = len(LocalPolicy.from_string(rule).analyze(messages).errors)
+    assert found == times, f"{found} errors, and not {times}"
 
 
 def _calls(message: dict[str, Any], identity: str | None) -> bool:
     return any(call["id"] == identity for call in message.get("tool_calls", ()))
 
 
-def _push(trajectory: Trajectory, messages: list[Any]) -> None:
-    """Send it by the SDK's own client, to a server that keeps what it was sent."""
-    accepted = {"id": ["1"], "dataset": "a-dataset", "username": "u"}
-    with serving(plain(accepted)) as server:
-        client = Client(api_url=server.url, api_key="k")
-        sent = push([trajectory], "a-dataset", client=client)
-        client.session.close()
-        assert sent == (["1"] if messages else [])
-        assert [body["messages"] for body in server.bodies()] == ([[messages]] if messages else [])
-
-
-def _dataset(trajectory: Trajectory, messages: list[Any]) -> None:
-    first, *lines = [json.loads(line) for line in dataset_lines([trajectory, trajectory], {"accuracy": 0.5})]
-    assert first == {"metadata": {"accuracy": 0.5}}
-    assert [line["index"] for line in lines] == [0, 1]
-    assert all(line["messages"] == messages and isinstance(line["metadata"], dict) for line in lines)
-
-
-if __name__ == "__main__":
-    check("invariant-ai", read)
+reader = Reader("invariant-ai: Input", "traces of a dataset", "invariant-ai")
+policy = Reader("invariant-ai: LocalPolicy", "runs, by rules over calls, flows and outputs", "invariant-ai")
+metadata, *traces = rows("invariant.jsonl")
+assert metadata.keys() == {"metadata"}
+assert [trace["index"] for trace in traces] == sorted({trace["index"] for trace in traces})
+for trace in traces:
+    reader.take(trace["name"], lambda trace=trace: accept(trace["messages"]))
+for run, told in runs():
+    policy.take(run, lambda run=run, told=told: find(run, told))
+finish(reader, policy)

@@ -1,18 +1,18 @@
 """Hold fine-tuning rows against the types of OpenAI's own SDK, and against the rules that its guide states beside them.
 
 needs: openai>=2 pydantic>=2.7
-usage: check_openai.py FILE.jsonl ...    from `trace-recorder export --format openai`
+usage: PYTHONPATH=. python -m tests.readers.check_openai DIRECTORY
 """
 
-import json
-import sys
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import TypeAdapter
+
+from tests.readers.reading import Reader, finish, rows
 
 MESSAGES = TypeAdapter(list[ChatCompletionMessageParam])
 TOOLS = TypeAdapter(list[ChatCompletionToolParam])
@@ -48,14 +48,7 @@ def check(row: dict[str, Any]) -> None:
     assert any(message.get("weight") for message in row["messages"]), "nothing to learn"
 
 
-failed = rows = 0
-for name in sys.argv[1:]:
-    for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), start=1):
-        rows += 1
-        try:
-            check(json.loads(line))
-        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-            failed += 1
-            print(f"REFUSED   {name}:{number}: {type(error).__name__}: {error}")
-print(f"{rows} rows, {failed} not accepted (openai {version('openai')}, pydantic {version('pydantic')})")
-sys.exit(failed > 0 or rows == 0)
+reader = Reader("openai: TypeAdapters of its types, and the guide's rules", "fine-tuning rows", "openai", "pydantic")
+for number, row in enumerate(rows("openai.jsonl"), start=1):
+    reader.take(f"row {number}", lambda row=row: check(row))
+finish(reader)

@@ -12,9 +12,10 @@ import sys
 import types
 from typing import Any
 
-from tests.readers.reading import check
+from tests.readers.reading import Reader, documents, finish, runs
 from trace_recorder import Trajectory
 from trace_recorder.views.parsing import parse_code, parse_react, parse_tool_calls
+from trace_recorder.views.rewards import is_batch, reward_function, score_batch
 from trace_recorder.views.toolbrain import Turn, to_turns
 
 
@@ -62,8 +63,8 @@ def has_its_form(turn: Turn, *, texts: bool) -> bool:
     )
 
 
-def read(name: str, trajectory: Trajectory) -> int:
-    """Score a run; return the number of its turns."""
+def read(name: str, trajectory: Trajectory) -> None:
+    """Score a run."""
     for parser in (parse_tool_calls, parse_code, parse_react):
         for form in ("object", "text"):
             trace = to_turns(trajectory, parser, action_output=form)  # type: ignore[arg-type]
@@ -78,8 +79,30 @@ def read(name: str, trajectory: Trajectory) -> int:
         # Its judge's summary of a run whose last turn says nothing is a TypeError of its own.
         REWARDS._format_traces_for_ranking([trace], "a question")
     REWARDS._format_traces_for_ranking([trace])
-    return len(trace)
 
 
-if __name__ == "__main__":
-    check("toolbrain", read)
+def read_exported(trace: list[Turn]) -> None:
+    """Score what `export` wrote."""
+    assert all(has_its_form(turn, texts=False) for turn in trace)
+    assert all(0.0 <= getattr(REWARDS, one)(trace, gold_answer="9 °C.") <= 1.0 for one in SINGLE)
+
+
+def rank(trajectories: list[Trajectory]) -> None:
+    """Have its judge rank a batch: without a model to ask it gives each the same."""
+    judge = reward_function("toolbrain.rewards:reward_llm_judge_via_ranking")
+    assert is_batch(judge)
+    assert score_batch(trajectories, judge, query="q", judge_model="none") == [0.5] * len(trajectories)
+
+
+reader = Reader("ToolBrain: six rewards", "runs, by three parsers", "toolbrain")
+exported = Reader("ToolBrain: six rewards", "exported traces", "toolbrain")
+batches = Reader("ToolBrain: batch reward", "batches of 10 runs", "toolbrain")
+every = dict(runs())
+for run, told in every.items():
+    reader.take(run, lambda run=run, told=told: read(run, told))
+for run, written in documents("toolbrain"):
+    exported.take(run, lambda written=written: read_exported(written))
+for begin in range(0, len(every), 10):
+    some = list(every.values())[begin : begin + 10]
+    batches.take(f"runs {begin} to {begin + 9}", lambda some=some: rank(some))
+finish(reader, exported, batches)

@@ -1,21 +1,23 @@
 """Have datasets, with teich, read agent traces.
 
 needs: Python >= 3.10; datasets>=5.2 teich>=0.3
-usage: check_traces.py FILE.jsonl ...    from `trace-recorder export --format traces`; each is one session
+usage: PYTHONPATH=. python -m tests.readers.check_traces DIRECTORY
 
 `datasets` must find it to be a trace: one row with the column `harness`, the messages in their roles and order, every
 word of them, every tool call, and the tools that were offered.
 """
 
+from __future__ import annotations
+
 import json
 import logging
-import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from datasets import disable_progress_bars, load_dataset
+
+from tests.readers.reading import Reader, files, finish
 
 ROLES = {"toolResult": "tool"}
 logging.disable(logging.WARNING)
@@ -41,8 +43,8 @@ def expected(lines: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
     return said
 
 
-def check(path: Path, cache: str) -> str:
-    """Load a file as a dataset; say what came of it."""
+def check(path: Path, cache: str) -> None:
+    """Load a file as a dataset."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     dataset = load_dataset("json", data_files=str(path), split="train", cache_dir=cache)
     assert "harness" in dataset.column_names, f"no trace, but columns {dataset.column_names}"
@@ -53,16 +55,10 @@ def check(path: Path, cache: str) -> str:
     assert row["session_id"] == lines[0]["id"], "another session"
     offered = {tool["function"]["name"] for line in lines for tool in line.get("data", {}).get("tools", ())}
     assert offered <= {tool["function"]["name"] for tool in row["tools"]}, "tools are missing"
-    return f"{row['harness']}, {len(found)} messages, {row['num_tool_calls']} tool calls"
 
 
-failed = 0
-with tempfile.TemporaryDirectory() as cache:
-    for name in sys.argv[1:]:
-        try:
-            print(f"accepted  {name}: {check(Path(name), cache)}")
-        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-            failed += 1
-            print(f"REFUSED   {name}: {type(error).__name__}: {str(error)[:400]}")
-print(f"{len(sys.argv) - 1} files, {failed} not accepted (datasets {version('datasets')}, teich {version('teich')})")
-sys.exit(failed > 0)
+reader = Reader("datasets with teich: agent traces", "sessions", "datasets", "teich")
+with tempfile.TemporaryDirectory() as directory:
+    for file in files("traces"):
+        reader.take(file.name, lambda file=file: check(file, directory))
+finish(reader)

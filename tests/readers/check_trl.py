@@ -1,17 +1,15 @@
 """Have TRL and datasets read training rows, and render them with a chat template as trainers do.
 
 needs: Python >= 3.10; trl datasets>=4.7 transformers jinja2 tokenizers (torch is not needed for what is used here)
-usage: check_trl.py FILE.jsonl ...    from `trace-recorder export --format trl`, or with `--form prompt_completion`
-       or `--form tokens`, or rows of `preference_pairs`
+usage: PYTHONPATH=. python -m tests.readers.check_trl DIRECTORY
 
 Each file becomes a dataset, which must give its rows back as they were; TRL must find them conversational and apply a
 template of ours to them, in which every word of every message, every tool call and every tool has to appear.
 """
 
-import json
-import sys
-from importlib.metadata import version
-from pathlib import Path
+from __future__ import annotations
+
+from collections.abc import Callable
 from typing import Any
 
 from datasets import Dataset
@@ -19,6 +17,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from trl import is_conversational
 from trl.data_utils import apply_chat_template
+
+from tests.readers.reading import Reader, finish, rows, runs
+from trace_recorder.views import preference_pairs
 
 TEMPLATE = """{% for tool in tools or [] %}<tool>{{ tool.function.name }}</tool>
 {% endfor %}{% for message in messages %}<{{ message.role }}>{% if message.reasoning_content %}<think>{{ \
@@ -55,34 +56,49 @@ def words(messages: list[dict[str, Any]]) -> list[str]:
     return [one for one in found if one]
 
 
-def check(path: Path) -> str:
-    """Read a file as a dataset; say what it is."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    dataset = Dataset.from_list(rows, on_mixed_types="use_json")
-    back = [without_nulls(row) for row in dataset]
-    assert back == [without_nulls(row) for row in rows], "the dataset gives other rows back"
-    if "input_ids" in rows[0]:
-        assert all(len(row["input_ids"]) == len(row["assistant_masks"]) == len(row["logprobs"]) for row in back)
-        return f"{len(rows)} rows of tokens"
+def render(row: dict[str, Any], template: PreTrainedTokenizerFast) -> None:
+    """Have TRL find a row conversational, and render it with every word."""
+    assert is_conversational(row), "TRL finds it not conversational"
+    kept = {name: row[name] for name in (*CONVERSATION, "tools") if name in row}
+    shown = apply_chat_template(kept, template)
+    for name in kept.keys() & set(CONVERSATION):
+        text = "".join(value for value in shown.values())
+        missing = [word for word in words(row[name]) if word not in text]
+        assert not missing, f"the template does not show {missing[:3]}"
+
+
+def has_tokens(row: dict[str, Any]) -> None:
+    """A mask and a log-probability for each token, and something to learn."""
+    assert len(row["input_ids"]) == len(row["assistant_masks"]) == len(row["logprobs"])
+    assert any(row["assistant_masks"])
+
+
+def read(reader: Reader, given: list[dict[str, Any]], check: Callable[[dict[str, Any]], object]) -> Reader:
+    """Make a dataset of rows, which must give them back, and check each."""
+    back = [without_nulls(row) for row in Dataset.from_list(given, on_mixed_types="use_json")]
+    for number, (row, before) in enumerate(zip(back, given, strict=True), start=1):
+
+        def whole(row: dict[str, Any] = row, before: dict[str, Any] = before) -> None:
+            assert row == without_nulls(before), "the dataset gives another row back"
+            check(row)
+
+        reader.take(f"row {number}", whole)
+    return reader
+
+
+def main() -> None:
+    """Read all forms of rows, and pairs."""
     template = tokenizer()
-    for row in back:
-        assert is_conversational(row), "TRL finds it not conversational"
-        kept = {name: row[name] for name in (*CONVERSATION, "tools") if name in row}
-        shown = apply_chat_template(kept, template)
-        for name in kept.keys() & set(CONVERSATION):
-            text = "".join(value for value in shown.values())
-            missing = [word for word in words(row[name]) if word not in text]
-            assert not missing, f"the template does not show {missing[:3]}"
-    return f"{len(rows)} rows with {', '.join(name for name in CONVERSATION if name in rows[0])}"
+    packages = ("trl", "datasets", "transformers")
+    forms = {"messages": "trl.jsonl", "prompt_completion": "trl-prompt_completion.jsonl"}
+    readers = [
+        read(Reader(f"TRL: {form}", "rows", *packages), rows(file), lambda row: render(row, template))
+        for form, file in forms.items()
+    ]
+    readers.append(read(Reader("datasets: tokens", "rows", "datasets"), rows("trl-tokens.jsonl"), has_tokens))
+    pairs = list(preference_pairs([run for _, run in runs()], lambda run: run.metrics.get("output_tokens")))
+    readers.append(read(Reader("TRL: preference pairs", "pairs", *packages), pairs, lambda row: render(row, template)))
+    finish(*readers)
 
 
-failed = 0
-for name in sys.argv[1:]:
-    try:
-        print(f"accepted  {name}: {check(Path(name))}")
-    except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-        failed += 1
-        print(f"REFUSED   {name}: {type(error).__name__}: {str(error)[:500]}")
-versions = ", ".join(f"{package} {version(package)}" for package in ("trl", "datasets", "transformers"))
-print(f"{len(sys.argv) - 1} files, {failed} not accepted ({versions})")
-sys.exit(failed > 0)
+main()

@@ -1,27 +1,91 @@
-"""What every check does: go through the runs, have each read, count who was refused. It needs no SDK."""
+"""What every check does: give a reader one thing after another, print what it refused, and tell at the end how many.
+
+The last lines of a check are its results, a line of JSON each behind RESULT, which the session collects. It needs no
+package but the standard library, and this one from its directory.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, NoReturn
 
 from trace_recorder import Trajectory, load
 
+RESULT = "RESULT "
 
-def check(reader: str, read: Callable[[str, Trajectory], int]) -> None:
-    """Have `read` take every run of the directory that the command names; it returns how many items it read."""
-    files = {journal.with_suffix(""): journal for journal in Path(sys.argv[1]).rglob("*.jsonl")}
-    files |= {document.with_suffix(""): document for document in Path(sys.argv[1]).rglob("*.json")}
-    accepted = items = 0
-    for name, path in sorted(files.items()):
+
+class Reader:
+    """Counts what a reader took, and what it refused. `packages` are those whose versions say which reader it is."""
+
+    def __init__(self, name: str, what: str, *packages: str) -> None:
+        self.name = name
+        self.what = what
+        self.versions = ", ".join(f"{package} {version(package)}" for package in packages)
+        self.accepted = self.refused = 0
+        self.passed_over: dict[str, int] = {}
+
+    def take(self, what: str, read: Callable[[], object]) -> bool:
+        """Have it read something; what it raises is the finding."""
         try:
-            items += read(name.name, load(path))
-            accepted += 1
+            read()
         except Exception:  # noqa: BLE001 - whatever a reader raises is the finding
-            print(f"REFUSED {path.name}: {traceback.format_exc(limit=-2)}")
-    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    print(f"{reader} {version(reader)} ({python}): {accepted} of {len(files)} runs accepted, {items} items")
-    sys.exit(accepted != len(files) or not files)
+            self.refused += 1
+            print(f"REFUSED by {self.name}: {what}: {traceback.format_exc(limit=-2)[-1500:]}", flush=True)
+            return False
+        self.accepted += 1
+        return True
+
+    def pass_over(self, why: str) -> None:
+        """Count what the reader is not for."""
+        self.passed_over[why] = self.passed_over.get(why, 0) + 1
+
+    def result(self) -> dict[str, Any]:
+        """What it did, as the session wants it."""
+        besides = "".join(f"; {count} passed over: {why}" for why, count in self.passed_over.items())
+        counts = {"accepted": self.accepted, "refused": self.refused}
+        return {"reader": self.name, "version": self.versions, "what": self.what + besides, **counts}
+
+
+def finish(*readers: Reader) -> NoReturn:
+    """Print the results, and exit: 1 where something was refused, or a reader was given nothing."""
+    for reader in readers:
+        print(RESULT + json.dumps(reader.result()), flush=True)
+    sys.exit(any(reader.refused or not reader.accepted for reader in readers))
+
+
+def directory() -> Path:
+    """The directory with `runs` and the exports, which the command names."""
+    return Path(sys.argv[1])
+
+
+def files(name: str) -> list[Path]:
+    """The files of an export that has one a run, or more."""
+    return sorted(path for path in (directory() / name).iterdir() if path.is_file())
+
+
+def documents(name: str) -> Iterator[tuple[str, Any]]:
+    """Each document of an export, with the name of its run."""
+    for path in files(name):
+        yield path.stem, json.loads(path.read_text(encoding="utf-8"))
+
+
+def rows(name: str) -> list[Any]:
+    """The rows of an export that is one file."""
+    return [json.loads(line) for line in (directory() / name).read_text(encoding="utf-8").splitlines()]
+
+
+def runs() -> Iterator[tuple[str, Trajectory]]:
+    """Each run, by its name."""
+    found = {path.with_suffix(""): path for ending in ("jsonl", "json") for path in run_files(ending)}
+    for name, path in sorted(found.items()):
+        yield name.name, load(path)
+
+
+def run_files(ending: str) -> list[Path]:
+    """The journals, or the documents, of all runs."""
+    return sorted((directory() / "runs").rglob(f"*.{ending}"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,25 @@ def steps_alone(directory: Path) -> Path:
     return path
 
 
+def sampled(directory: Path) -> Path:
+    """A server that gives the token ids and log-probabilities of what it sampled; the second prompt goes on from it."""
+    path = directory / "sampled.json"
+    asked_twice = [QUESTION, _assistant("Ulm?"), _user("No.")]
+    answers = [_sampled("Ulm?", [1, 2, 3], [7, 8]), _sampled("Rome.", [1, 2, 3, 7, 8, 4], [9])]
+    with serving(*map(plain, answers)) as server, TrajectoryRecorder(path, task="guess") as recorder:
+        with openai_client(server.url, recorder) as client:
+            for messages in ([QUESTION], asked_twice):
+                client.chat.completions.create(model="local", messages=messages, logprobs=True)
+    return path
+
+
+def _sampled(content: str, prompt: list[int], ids: list[int]) -> dict[str, Payload]:
+    body = spoken(content) | {"prompt_token_ids": prompt}
+    scored = [{"token": f"token_id:{one}", "logprob": -0.5, "bytes": None, "top_logprobs": []} for one in ids]
+    body["choices"][0] |= {"token_ids": ids, "logprobs": {"content": scored, "refusal": None}}
+    return body
+
+
 def sub_agents(directory: Path) -> Path:
     """A planner that calls a researcher twice, whose calls stand among its own."""
     path = directory / "sub_agents.json"
@@ -128,6 +148,25 @@ def sub_agents(directory: Path) -> Path:
     writing.response(4, body=said("See the minster."))
     writing.add("finalize", status="completed", success=True, final_result="See the minster.", execution_time=12.5)
     return _written(writing, path)
+
+
+def twins(directory: Path) -> Path:
+    """Two researchers of one name under two parents, at once, who are asked the same and say the same."""
+    path = directory / "twins.json"
+    asks, dig = [SYSTEM, _user("Research Ulm.")], called("call_1", "search", q="Ulm")
+    spent = {"role": "assistant", "content": None, "tool_calls": [dig]}
+    found = {parent: [*asks, spent, answered("call_1", f"found by {parent}")] for parent in ("east", "west")}
+    answers = [spoken(None, dig), spoken(None, dig), spoken("A minster."), spoken("A river.")]
+    with serving(*map(plain, answers)) as server, TrajectoryRecorder(path, task="research") as recorder:
+        with openai_client(server.url, recorder) as client:
+            places = {parent: copy_context() for parent in found}
+            for parent, place in places.items():
+                place.run(lambda parent=parent: recorder.agent(parent).__enter__())
+                place.run(lambda: recorder.agent("researcher").__enter__())
+            for prompts in (dict.fromkeys(found, asks), found):
+                for parent, messages in prompts.items():
+                    places[parent].run(client.chat.completions.create, model="gpt-4o", messages=messages)
+    return path
 
 
 def damaged(directory: Path) -> Path:
@@ -189,7 +228,16 @@ SDK_RUNS: tuple[Run, ...] = (
     conversations.failed,
 )
 TEXT_RUNS: tuple[Run, ...] = (code_agent, react)
-SHAPED_RUNS: tuple[Run, ...] = (compacted, own_steps, steps_alone, sub_agents, recorded.by_hand, recorded.captured)
+SHAPED_RUNS: tuple[Run, ...] = (
+    compacted,
+    own_steps,
+    steps_alone,
+    sub_agents,
+    twins,
+    sampled,
+    recorded.by_hand,
+    recorded.captured,
+)
 ODD_RUNS: tuple[Run, ...] = (damaged, interrupted, empty, document_only, recorded.in_flight, recorded.poisoned)
 RUNS: dict[str, Run] = {run.__name__: run for run in (*SDK_RUNS, *TEXT_RUNS, *SHAPED_RUNS, *ODD_RUNS)}
 """Every run by its name."""

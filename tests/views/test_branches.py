@@ -94,6 +94,8 @@ def test_every_run_has_its_branches(trajectories: Mapping[str, Trajectory]) -> N
         "own_steps": [2],
         "steps_alone": [1],
         "sub_agents": [2, 2],
+        "twins": [2, 2],
+        "sampled": [2],
         "by_hand": [1, 1],
         "captured": [2],
         "damaged": [1],

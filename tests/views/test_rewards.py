@@ -9,7 +9,7 @@ import pytest
 
 from tests.views.made import call, run
 from trace_recorder import Trajectory
-from trace_recorder.views.rewards import reward_function, score
+from trace_recorder.views.rewards import is_batch, reward_function, score, score_batch
 
 RUN = run(call(["q"], "a"))
 
@@ -30,8 +30,16 @@ def endless(trajectory: Trajectory) -> float:
     return math.inf
 
 
-def batch(traces: list[object], **kwargs: object) -> list[float]:
-    return []
+def ranked(traces: list[list[dict[str, object]]], **kwargs: object) -> list[float]:
+    return [len(trace) / max(map(len, traces)) for trace in traces]
+
+
+def compared(trajectories: list[Trajectory]) -> list[float | None]:
+    return [float(one is RUN) or None for one in trajectories]
+
+
+def forgetful(traces: list[object]) -> list[float]:
+    return [1.0]
 
 
 def no_arguments() -> float:
@@ -68,6 +76,33 @@ def test_a_function_is_found_by_its_module_and_by_its_file(tmp_path: Path) -> No
     assert score(RUN, reward_function(f"{file}:half")) == 0.5
 
 
+def test_a_batch_is_scored_by_one_call() -> None:
+    """By the name of the first parameter, as turns or as trajectories, in the order of the runs."""
+    longer = run(call(["q"], "a"), call(["r"], "b"))
+
+    assert [is_batch(one) for one in (ranked, compared, frugal)] == [True, True, False]
+    assert score_batch([RUN, longer], ranked, gold_answer="a") == [0.5, 1.0]
+    assert score_batch([RUN, longer], compared) == [1.0, None]
+
+
+def test_a_batch_has_a_reward_for_each_run() -> None:
+    """Otherwise nobody knows whose they are."""
+    with pytest.raises(ValueError, match="1 rewards for 2 runs"):
+        score_batch([RUN, RUN], forgetful)
+
+
+def test_toolbrains_wrapper_is_taken_for_the_function_in_it(tmp_path: Path) -> None:
+    """`create_reward_function` gives an object that holds it as `reward_func`."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "class Wrapper:\n    def __init__(self, f):\n        self.reward_func = f\n"
+        "    def __call__(self, trace, **kwargs):\n        raise ValueError\n"
+        "wrapped = Wrapper(lambda traces, **kwargs: [0.5] * len(traces))\n"
+    )
+
+    assert score_batch([RUN], reward_function(f"{file}:wrapped")) == [0.5]
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -75,7 +110,6 @@ def test_a_function_is_found_by_its_module_and_by_its_file(tmp_path: Path) -> No
         ("no_such_module:f", "no module no_such_module"),
         ("tests.views.test_rewards:missing", "has none of that name"),
         ("missing.py:f", "there is no file missing.py"),
-        ("tests.views.test_rewards:batch", "several traces"),
         ("tests.views.test_rewards:no_arguments", "takes no run"),
     ],
 )

@@ -171,10 +171,10 @@ def test_the_walk_shows_a_turn_line_by_line() -> None:
     """Each member is one line, cut to the width."""
     turn = _turn(prompt_for_model="a\nb" * 50, parsed_completion=CODE, action_output={"x": 1})
 
-    assert list(debug_lines([turn], width=10)) == [
-        "Trace of 1 turns",
+    assert list(debug_lines([turn], width=12)) == [
+        "Trace of 1 turn",
         "=== Turn 1 ===",
-        "Model saw: a ba ba b…",
+        "Model saw: ...a ba ba b",
         "Model said: c",
         "Tool code: f()",
         'Tool result: {"x": 1}',

@@ -117,6 +117,16 @@ def test_calls_without_token_ids_are_counted() -> None:
     assert dropped["calls whose token ids were not recorded"] == 1
 
 
+def test_a_row_without_a_prompt_is_left_out() -> None:
+    """An agent that records by hand may give none, and TRL cannot read such a row; so it is with pairs."""
+    dropped: Counter[str] = Counter()
+    runs = [run(call([], answer), trajectory_id=answer) for answer in ("a", "bb")]
+
+    assert to_trl(runs[0], "prompt_completion", dropped=dropped) == []
+    assert list(preference_pairs(runs, lambda one: len(one.trajectory_id or ""), dropped=dropped)) == []
+    assert +dropped == {"rows without a prompt, which TRL refuses": 1, "runs without a prompt": 2}
+
+
 def scored(answer: str, value: float | None, identity: str = "t") -> Trajectory:
     """A run of the same task, with a reward."""
     rewards = [] if value is None else [{"name": "tests", "value": value}]

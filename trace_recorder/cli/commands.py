@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from trace_recorder.cli import walk
 from trace_recorder.cli.export import export
 from trace_recorder.cli.head import head
 from trace_recorder.cli.listing import listing, table
@@ -27,6 +28,7 @@ from trace_recorder.cli.stats import stats
 from trace_recorder.cli.terminal import Sheet
 from trace_recorder.reserving import DIRECTORY
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.parsing import PARSERS
 
 app = typer.Typer(
     name="trace-recorder",
@@ -48,7 +50,11 @@ Files = Annotated[
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 Step = Annotated[int | None, typer.Option("--step", metavar="N", help="Show one step only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-AsDocument = Annotated[bool, typer.Option("--json", help="Print the document, with the full history.")]
+AsDocument = Annotated[bool, typer.Option("--json", help="Print the document, with the full history, or the turns.")]
+Turns = Annotated[bool, typer.Option("--turns", help="Walk through it as ToolBrain's turns, with warnings.")]
+Parser = Annotated[
+    str | None, typer.Option("--parser", metavar="NAME", help=f"With --turns, one of {', '.join(PARSERS)}.")
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -93,22 +99,52 @@ def list_(directory: Directory = None, as_json: AsJson = False) -> None:
 
 
 @app.command("show")
-def show(file: File, full: Full = False, step: Step = None, as_json: AsDocument = False) -> None:
+def show(  # noqa: PLR0913, PLR0917 - one argument an option
+    file: File,
+    full: Full = False,
+    step: Step = None,
+    turns: Turns = False,
+    parser: Parser = None,
+    as_json: AsDocument = False,
+) -> None:
     """Show a run, step by step.
 
-    Of each step: what was new to the model, what it said, and what its tools gave.
+    Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call how its
+    prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
+    output.
     """
+    _check_walk(parser, step, turns=turns)
     try:
         trajectory = read(file)
     except UnreadableError as error:
         fail(str(error))
     try:
-        if as_json:
+        if turns:
+            _print_turns(trajectory, parser or walk.DEFAULT, full=full, as_json=as_json)
+        elif as_json:
             print_json(trajectory.to_document())
         else:
             _print_run(trajectory, file, full=full, step=step)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         fail(f"{file} is damaged, `trace-recorder validate` says where ({type(error).__name__}: {error})")
+
+
+def _check_walk(parser: str | None, step: int | None, *, turns: bool) -> None:
+    if turns and step is not None:
+        raise typer.BadParameter("turns have no step numbers", param_hint="--step")
+    if parser is not None and not turns:
+        raise typer.BadParameter("it goes with --turns", param_hint="--parser")
+    if parser not in {None, *PARSERS}:
+        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
+
+
+def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(walk.turns_as_json(trajectory, parser))
+        return
+    out = console()
+    for line, style in walk.lines(trajectory, parser, full=full):
+        print_lines(out, [line], style)
 
 
 def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None) -> None:

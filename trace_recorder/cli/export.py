@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.exporting import Export
+from trace_recorder.cli.exporting import Export, Summary
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.printing import fail, warn
+from trace_recorder.cli.pushing import Push
 from trace_recorder.cli.reading import UnreadableError, runs_of
 from trace_recorder.conversation import Payload
+from trace_recorder.errors import PushError
 
 Paths = Annotated[
     list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
@@ -23,11 +26,21 @@ Out = Annotated[
     typer.Option("-o", "--out", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
 ]
 Form = Annotated[
-    str | None, typer.Option("--form", help="trl: messages, prompt_completion, tokens; hierarchy: its cut.")
+    str | None,
+    typer.Option(
+        "--form",
+        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
+    ),
 ]
 Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]
 Metadata = Annotated[
     list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="More metadata; a value may be JSON.")
+]
+PushName = Annotated[
+    str | None, typer.Option("--push", metavar="NAME", help="invariant: send the runs to an Explorer, as this dataset.")
+]
+PushUrl = Annotated[
+    str | None, typer.Option("--push-url", metavar="URL", help="Where it is. Default: $INVARIANT_API_ENDPOINT.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
@@ -39,30 +52,52 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     form: Form = None,
     dataset: Dataset = None,
     metadata: Metadata = None,
+    push: PushName = None,
+    push_url: PushUrl = None,
     force: Force = False,
 ) -> None:
     """Write runs in another format.
 
     What the format cannot carry is counted. A run that cannot be read is told and passed over; the exit code is then 1.
+    Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
+    _check(name, out, push, push_url)
+    about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
+    try:
+        view = FORMATS[name].view(form)
+        target = Push.to(push, push_url) if push else None
+        with target.file(out) if target else nullcontext(out) as file:
+            summary = Export(name, view, file, about, force=force).run(runs_of(paths))
+            _tell(summary, name, str(out) if out else "a temporary file" if push else "stdout")
+            if target and file:
+                _send(target, file)
+    except (ImportError, ValueError, UnreadableError, PushError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+def _check(name: str, out: Path | None, push: str | None, push_url: str | None) -> None:
     if name not in FORMATS:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     if out is None and FORMATS[name].kind != "rows":
         raise typer.BadParameter(f"{name} writes a file a run: say with -o in which directory", param_hint="-o")
-    about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
-    try:
-        view = FORMATS[name].view(form)
-        summary = Export(name, view, out, about, force=force).run(runs_of(paths))
-    except (ImportError, ValueError) as error:
-        fail(str(error))
-    except UnreadableError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
-    for line in (*summary.failed, *summary.empty, *summary.lines(name, str(out) if out else "stdout")):
+    if (push, push_url) != (None, None) and (name != "invariant" or not push):
+        raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
+
+
+def _tell(summary: Summary, name: str, where: str) -> None:
+    for line in (*summary.failed, *summary.empty, *summary.lines(name, where)):
         warn(line)
-    if summary.failed:
-        raise typer.Exit(1)
+
+
+def _send(target: Push, file: Path) -> None:
+    ids, said = target.send(file)
+    for identity in ids:
+        typer.echo(identity)
+    warn(said)
 
 
 def given(pairs: list[str], option: str) -> dict[str, Payload]:

@@ -48,17 +48,19 @@ class Format:
             said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has one form only"
             raise ValueError(f"this format has no form {form!r}: {said}")
         view: Callable[..., Payload] = getattr(import_module(f"trace_recorder.views.{self.module}"), self.function)
-        return partial(view, **{_FORM_ARGUMENT.get(self.module, "form"): form}) if form else view
+        if form is None:
+            return view
+        if self.function == "to_turns":
+            return partial(view, parser=import_module("trace_recorder.views.parsing").PARSERS[form])
+        return partial(view, **{"cut" if self.function == "to_hierarchy" else "form": form})
 
-
-_FORM_ARGUMENT = {"hierarchy": "cut"}
 
 FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif", "atif_documents"),
     "hierarchy": Format("documents", "hierarchy", "to_hierarchy", forms=("turn", "message")),
     "invariant": Format("rows", "invariant", "dataset_lines", begins_with_metadata=True),
     "openai": Format("rows", "openai_finetuning", "to_openai_finetuning"),
-    "toolbrain": Format("documents", "toolbrain", "to_turns"),
+    "toolbrain": Format("documents", "toolbrain", "to_turns", forms=("calls", "code", "react")),
     "traces": Format("sessions", "traces", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),
     "trl": Format("rows", "trl", "to_trl", forms=("messages", "prompt_completion", "tokens")),
@@ -78,7 +80,7 @@ def pieces_of(
         for number, session in enumerate(view(trajectory, **counted)):
             yield f"{source.name}.{number}.jsonl" if number else f"{source.name}.jsonl", session
     elif name == "invariant":
-        lines = (json.loads(line) for line in view([trajectory]))
+        lines = (json.loads(line) for line in view([trajectory], **counted))
         yield from (("", line | {"index": source.number}) for line in lines if line["messages"])
     else:
         rows: Iterable[Payload] = view(trajectory, **counted)

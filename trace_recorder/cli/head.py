@@ -27,6 +27,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", tokens_of(metrics))
+    yield Entry("masked", counted(metrics["redactions"], "secret") if metrics.get("redactions") else "")
     yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)

@@ -147,11 +147,11 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
 
 
 def read_usage(given: Mapping[str, Payload]) -> Usage:
-    """Read token counts under the document's names, or OpenAI's."""
+    """Read token counts under the document's names, or OpenAI's. A 0 is a count; what is absent is unknown."""
     members = Members(dict(given))
     return Usage(
-        members.integer("input_tokens") or members.integer("prompt_tokens"),
-        members.integer("output_tokens") or members.integer("completion_tokens"),
+        members.first_integer("input_tokens", "prompt_tokens"),
+        members.first_integer("output_tokens", "completion_tokens"),
         members.integer("cache_creation_input_tokens"),
         members.integer("cache_read_input_tokens"),
         members.integer("reasoning_tokens"),

@@ -91,6 +91,10 @@ class Members:
         del self._left[key]
         return number
 
+    def first_integer(self, *keys: str) -> int | None:
+        """Take the first of these members that is a whole number, be it 0."""
+        return next((number for key in keys if (number := self.integer(key)) is not None), None)
+
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
         return self.take(key) if as_number(self._left.get(key)) is not None else None

@@ -15,7 +15,7 @@ from typing import TypeVar
 from trace_recorder.conversation import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.parts import parts_of, text_of
-from trace_recorder.views.turns import Turn, turns_of, utterances
+from trace_recorder.views.turns import Turn, agent_of, turns_of, utterances
 
 Sign = tuple[Payload, ...]
 T = TypeVar("T")
@@ -134,7 +134,7 @@ def _rewritten(turns: Sequence[Turn], following: Mapping[Turn, Turn]) -> dict[Tu
     last: dict[str | None, Turn] = {}
     found: dict[Turn, list[Message]] = {}
     for turn in turns:
-        agent = turn.interaction.agent
+        agent = agent_of(turn.interaction)
         before = last.get(agent)
         if turn.relation == "rewrites" and before is not None and before not in following:
             messages = turn.interaction.input_messages
@@ -187,7 +187,7 @@ def _steps(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Turn, Agen
 def _signs_of_call(one: LLMInteraction) -> Iterator[Sign]:
     yield "interaction", one.interaction_id
     if one.step_number is not None:
-        yield "number", one.agent, one.step_number
+        yield "number", agent_of(one), one.step_number
         return
     if one.response is not None:
         yield from _signs_of_response(one.response, one.response.tool_calls)
@@ -196,7 +196,7 @@ def _signs_of_call(one: LLMInteraction) -> Iterator[Sign]:
 def _signs_of_step(step: AgentStep) -> Iterator[Sign]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
-    yield "number", step.agent, step.step_number
+    yield "number", agent_of(step), step.step_number
     yield from _signs_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 

@@ -18,7 +18,8 @@ from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.atif_steps import Images, Steps
 from trace_recorder.views.conversations import Conversation, conversations, steps_by_turn
 from trace_recorder.views.functions import built_in, function_of, is_function
-from trace_recorder.views.turns import Turn, turns_of
+from trace_recorder.views.left_out import EMBEDDINGS, count
+from trace_recorder.views.turns import Turn, agent_of, turns_of
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
@@ -60,14 +61,16 @@ class _Writing:
 
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, dropped: Counter[str] | None) -> None:
         self.trajectory = trajectory
-        self._images = Images(images_directory, Counter() if dropped is None else dropped)
+        counter: Counter[str] = Counter() if dropped is None else dropped
+        count(trajectory, counter, EMBEDDINGS)
+        self._images = Images(images_directory, counter)
         turns = turns_of(trajectory)
         self._told = steps_by_turn(trajectory, turns)
         self._identity = trajectory.trajectory_id or "trajectory"
-        agents = [turn.interaction.agent for turn in turns]
-        self._agent = None if None in agents or not agents else agents[0]
+        agents = [agent_of(turn.interaction) for turn in turns]
         found = conversations(turns)
-        self.mains = [one for one in found if one.agent == self._agent and one.kind != "apart"]
+        main = None if None in agents or not agents else agents[0]
+        self.mains = [one for one in found if one.of == main and one.kind != "apart"]
         self._others = [one for one in found if one not in self.mains]
         if not turns and not trajectory.task:
             raise EmptyTrajectoryError(
@@ -91,7 +94,7 @@ class _Writing:
         if not steps.steps:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
             steps.steps.append(known(**task, timestamp=self.trajectory.start_time))
-        document = self._root(f"{self._identity}/{number}" if number else self._identity, self._agent, mains, steps)
+        document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps)
         costs = [sub["final_metrics"].get("total_cost_usd") for sub in subs]
         _add_costs(document["final_metrics"], costs)
         about = {} if number else self._about()
@@ -108,16 +111,16 @@ class _Writing:
         steps = Steps(self._images, self._told)
         steps.add(conversation)
         name = conversation.agent or "apart"
-        return _ordered(self._root(f"{self._identity}/{name}/{place}", conversation.agent, [conversation], steps))
+        return _ordered(self._root(f"{self._identity}/{name}/{place}", [conversation], steps))
 
-    def _root(self, identity: str, agent: str | None, of: Sequence[Conversation], steps: Steps) -> dict[str, Payload]:
+    def _root(self, identity: str, of: Sequence[Conversation], steps: Steps) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in of for tool in conversation.tools()}.values()]
         copied = any(step.get("is_copied_context") for step in steps.steps)
         note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."
         return {
             "schema_version": SCHEMA_VERSION,
             **known(session_id=self.trajectory.trajectory_id, trajectory_id=identity),
-            "agent": _agent(agent, self.trajectory.model, tools),
+            "agent": _agent(of[0] if of else None, self.trajectory.model, tools),
             "steps": steps.steps,
             **known(notes=note if copied else None),
             "final_metrics": _totals(steps.steps),
@@ -132,11 +135,13 @@ class _Writing:
         return left
 
 
-def _agent(agent: str | None, model: str | None, tools: Sequence[Tool]) -> dict[str, Payload]:
-    return {"name": agent or "agent", "version": "unknown"} | known(
+def _agent(of: Conversation | None, model: str | None, tools: Sequence[Tool]) -> dict[str, Payload]:
+    name, ids = (of.agent, (of.agent_id, of.parent_agent_id)) if of else (None, (None, None))
+    extra = known(agent_id=ids[0], parent_agent_id=ids[1], built_in_tools=built_in(tools) or None)
+    return {"name": name or "agent", "version": "unknown"} | known(
         model_name=model,
         tool_definitions=[function_of(tool) for tool in tools if is_function(tool)] or None,
-        extra={"built_in_tools": others} if (others := built_in(tools)) else None,
+        extra=extra or None,
     )
 
 

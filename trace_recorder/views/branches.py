@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, count
 from trace_recorder.views.turns import Turn, interactions_of, turns_of, utterances
 
 
@@ -100,7 +101,7 @@ def count_left_out(trajectory: Trajectory, branches: Sequence[Branch], dropped: 
     dropped["calls that failed, or whose answer or prompt is not whole"] += sum(
         one.interaction_id not in held for one in calls
     )
-    dropped["further choices of an answer"] += sum(
+    dropped[CHOICES] += sum(
         max(0, len(one.response.choices) - 1) for one in calls if one.response and one.interaction_id in held
     )
-    dropped["embeddings"] += sum(one.api == "embeddings" for one in trajectory.llm_interactions)
+    count(trajectory, dropped, EMBEDDINGS)

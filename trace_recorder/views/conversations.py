@@ -3,7 +3,11 @@
 A turn that extends the newest answer of a conversation goes on with it, and adds only what was not said before; a
 call that failed is part of it, and so is the next attempt. A prompt that rewrites what its agent had, or forks it,
 begins a new conversation that *continues* the agent's; what was said before is *copied* there. One that has nothing
-in common with what its agent said before stands *apart*. Each agent has conversations of its own.
+in common with what its agent said before stands *apart*.
+
+Each agent has conversations of its own: two of one name are two agents, where the run tells them apart. One that was
+marked anew for each of its calls has another id each time: where it goes on from its own newest answer, under the same
+name and parent, it is the same.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import Literal
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import AgentStep, Trajectory
 from trace_recorder.views.functions import result_text
-from trace_recorder.views.turns import Turn, turns_of, utterances
+from trace_recorder.views.turns import Turn, agent_of, turns_of, utterances
 
 Kind = Literal["first", "continues", "apart"]
 
@@ -35,12 +39,19 @@ class Conversation:
     """Messages that were said one after another. `after` is the turn of the run that came before its first."""
 
     agent: str | None
+    agent_id: str | None
+    parent_agent_id: str | None
     kind: Kind
     after: Turn | None
     lines: list[Said] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     _newest: Turn | None = None
     _waiting: list[bytes] = field(default_factory=list)
+
+    @property
+    def of(self) -> str | None:
+        """By what its agent is known: the id, or where there is none, the name."""
+        return self.agent_id or self.agent
 
     def goes_on(self, turn: Turn) -> bool:
         """Whether a turn goes on with this conversation.
@@ -49,6 +60,12 @@ class Conversation:
         is taken to.
         """
         return self._newest is turn.before or not turn.size
+
+    def is_resumed(self, turn: Turn) -> bool:
+        """Whether a turn of an agent with another id, but of this one's name and parent, goes on from its answer."""
+        one = turn.interaction
+        same = (one.agent, one.parent_agent_id) == (self.agent, self.parent_agent_id)
+        return same and turn.before is not None and self._newest is turn.before
 
     def add(self, turn: Turn, heard: set[bytes]) -> None:
         """Take a turn that goes on here, or with which this begins.
@@ -102,12 +119,14 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     known: dict[str | None, set[bytes]] = {}
     before: Turn | None = None
     for turn in turns:
-        agent = turn.interaction.agent
-        own = [one for one in found if one.agent == agent]
-        heard = known.setdefault(agent, set())
-        conversation = next((one for one in reversed(own) if one.goes_on(turn)), None)
+        one = turn.interaction
+        own = [conversation for conversation in found if conversation.of == agent_of(one)]
+        conversation = next((open_one for open_one in reversed(own) if open_one.goes_on(turn)), None)
+        conversation = conversation or next((ended for ended in reversed(found) if ended.is_resumed(turn)), None)
+        heard = known.setdefault(conversation.of if conversation else agent_of(one), set())
         if conversation is None:
-            conversation = Conversation(agent, _kind(turn, heard) if own else "first", before)
+            kind = _kind(turn, heard) if own else "first"
+            conversation = Conversation(one.agent, one.agent_id, one.parent_agent_id, kind, before)
             found.append(conversation)
         conversation.add(turn, heard)
         before = turn
@@ -159,8 +178,9 @@ def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:
 
 
 def _that_asked(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
-    """The newest turn before a step that asked for one of its tool calls."""
+    """The newest turn before a step that asked for one of its tool calls, of its own agent if there is one."""
     called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
     asked = [turn for turn in turns if called & {call.call_id for call in turn.answer().tool_calls}]
+    asked = [turn for turn in asked if agent_of(turn.interaction) == agent_of(step)] or asked
     earlier = [turn for turn in asked if turn.interaction.timestamp <= step.timestamp]
     return next(reversed(earlier or asked), None)

@@ -9,27 +9,44 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from trace_recorder.conversation import Payload
+from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import Reward, Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns
 from trace_recorder.views.hierarchy_steps import Cut, Snapshot, snapshots
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ARGUMENTS,
+    ATTEMPTS,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    SAMPLED,
+    UNANSWERED,
+    count,
+)
 from trace_recorder.views.tokens import Counts, counts_of
 
 SOURCE = "trace_recorder"
+_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, ANNOTATIONS, GAPS)
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_context_window_exceeded"})
 
 
-def to_hierarchy(trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE) -> dict[str, Payload]:
+def to_hierarchy(
+    trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE, *, dropped: Counter[str] | None = None
+) -> dict[str, Payload]:
     """Give a run as the tree of a `trajectory_sdk` Trajectory.
 
     `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
-    in which nothing was said has no steps. Raises ValueError for any other cut.
+    in which nothing was said has no steps. What has no place in it is counted in `dropped`. Raises ValueError for any
+    other cut.
     """
     if cut not in {"turn", "message"}:
         raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
+    count(trajectory, Counter() if dropped is None else dropped, *_LEFT_OUT)
     turns = answered_turns(trajectory)
     made = snapshots(turns, cut)
     steps = [_step(one, trajectory.rewards) for one in made]
@@ -89,10 +106,12 @@ def _sum(numbers: Iterable[float | None]) -> Payload:
 
 def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
     said = {line.turn.turn: line.turn for line in one.new if line.said}.values()
+    of = one.new[-1].turn.interaction
     numbers = sorted({turn.step.step_number for turn in said if turn.step is not None})
     info = {
         "turn": one.exchange,
-        "agent": one.new[-1].turn.interaction.agent,
+        "agent": of.agent,
+        **known(agent_id=of.agent_id),
         "interaction_ids": [turn.interaction.interaction_id for turn in said],
         "step_numbers": numbers,
     }

@@ -144,6 +144,7 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         "interaction_id": call.interaction_id,
         "timestamp": call.timestamp,
         "agent": call.agent,
+        "agent_id": call.agent_id,
         "model": response.model or call.model,
         "duration_seconds": call.duration_seconds,
         "complete": None if call.complete else False,

@@ -18,7 +18,7 @@ from typing import Literal
 
 from trace_recorder.views.answers import AnsweredTurn
 from trace_recorder.views.hierarchy_messages import Line, lines_of
-from trace_recorder.views.turns import Turn
+from trace_recorder.views.turns import Turn, agent_of
 
 Cut = Literal["turn", "message"]
 
@@ -117,7 +117,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     """The turns with which conversations end; one without an answer only where its agent came no further."""
-    last = {one.interaction.agent: one.turn for one in turns}.values()
+    last = {agent_of(one.interaction): one.turn for one in turns}.values()
     told = [one for one in turns if one.interaction.source.is_whole() and (one.turn.answered or one.turn in last)]
     went_on = {one.turn.before for one in told}
     return (one for one in told if one.turn not in went_on)

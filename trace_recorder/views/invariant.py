@@ -7,16 +7,16 @@ annotations, a dataset, and what its own client sends to an Explorer.
 from __future__ import annotations
 
 import json
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
-from trace_recorder.conversation import Payload, known
+from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.invariant_events import Events
+from trace_recorder.views.invariant_push import check_name, explorer, send
+from trace_recorder.views.left_out import ARGUMENTS, ATTEMPTS, EMBEDDINGS, SAMPLED, count
 
-_DATASET_NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
 """Members of the document that are no metadata: two say how it is written, two become annotations."""
 ROOT = "<root>"
@@ -32,16 +32,23 @@ def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
     return Events.of(trajectory).messages
 
 
-def dataset_lines(trajectories: Iterable[Trajectory], metadata: Mapping[str, Payload] | None = None) -> Iterator[str]:
+def dataset_lines(
+    trajectories: Iterable[Trajectory],
+    metadata: Mapping[str, Payload] | None = None,
+    *,
+    dropped: Counter[str] | None = None,
+) -> Iterator[str]:
     """Give a dataset, line by line: its `metadata` first, if there is any, then one object a run.
 
     Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
-    was annotated, and what steps say beside their messages, at the address that each is about.
+    was annotated, and what steps say beside their messages, at the address that each is about. What has no place in it
+    is counted in `dropped`.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
         events = Events.of(trajectory)
+        count(trajectory, Counter() if dropped is None else dropped, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
         yield _json(
             {
                 "messages": events.messages,
@@ -58,23 +65,13 @@ def push(
 ) -> list[str]:
     """Send runs to an Invariant Explorer by its own client; return the ids that they got there.
 
-    Needs `pip install invariant-sdk`; the key is the environment's INVARIANT_API_KEY. Runs without messages stay
-    here. Raises ValueError for a dataset's name that has other characters than letters, digits, - and _.
+    Needs `pip install 'trace-recorder[invariant]'`; the key is the environment's INVARIANT_API_KEY. All go in one
+    request; runs without messages stay here. Raises ValueError for a dataset's name that has other characters than
+    letters, digits, - and _; ImportError without the extra; PushError without a key, and where the server refuses.
     """
-    if dataset is not None and not _DATASET_NAME.fullmatch(dataset):
-        raise ValueError(f"The dataset is called {dataset!r}. Only letters, digits, - and _ may stand in its name.")
-    runs = [(run, events) for run in trajectories if (events := Events.of(run)).messages]
-    if not runs:
-        return []
-    if client is None:
-        client = import_module("invariant_sdk.client").Client(**known(api_url=api_url))
-    answer = client.create_request_and_push_trace(
-        messages=[events.messages for _, events in runs],
-        annotations=[_annotations(run, events) for run, events in runs],
-        metadata=[_about(run) for run, _ in runs],
-        dataset=dataset,
-    )
-    return list(answer.id)
+    check_name(dataset)
+    lines = [line for line in map(json.loads, dataset_lines(trajectories)) if line["messages"]]
+    return send(lines, dataset, client or explorer(api_url)) if lines else []
 
 
 def _about(trajectory: Trajectory) -> dict[str, Payload]:

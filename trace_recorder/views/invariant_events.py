@@ -11,10 +11,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
-from trace_recorder.trajectory import Trajectory
+from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns, news_of
 from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
-from trace_recorder.views.turns import Turn, answer_of, utterances
+from trace_recorder.views.turns import Turn, agent_of, answer_of, utterances
 
 _ROLES = {"developer": "system"}
 
@@ -52,7 +52,7 @@ class Events:
 
         Where it is the next one after another, that is all that it adds; else what was not told of this agent.
         """
-        agent = turn.interaction.agent
+        agent = agent_of(turn.interaction)
         messages = news_of(turn) if next_one else turn.messages()
         before: Counter[bytes] = Counter() if next_one else self.told[agent].copy()
         for begin, end, digest in utterances(messages):
@@ -61,25 +61,27 @@ class Events:
                 continue
             self.told[agent][digest] += 1
             for message in messages[begin:end]:
-                self._tell(message, agent)
+                self._tell(message, turn.interaction)
 
     def answer(self, one: AnsweredTurn) -> None:
         """Tell what the model said, and what its tools returned, where no request shows that."""
-        agent, message = one.interaction.agent, answer_of(one.response)
+        agent, message = agent_of(one.interaction), answer_of(one.response)
         if one.step is not None:
             self.answers.setdefault(one.step.step_number, len(self.messages))
-        self._tell(message, agent, **_about(one))
+        self._tell(message, one.interaction, **_about(one))
         self.told[agent].update(digest for _, _, digest in utterances([message]))
         for result in one.results:
             self.results[self.names.get((agent, result.call_id), result.call_id)] = result
         shown = {shown.call_id for shown in one.shown}
         for tool in one.shown_by_tools():
             if tool.call_id not in shown:
-                self._tell(tool, agent, shown_to_model=False)
+                self._tell(tool, one.interaction, shown_to_model=False)
 
-    def _tell(self, message: Message, agent: str | None, **about: Payload) -> None:
+    def _tell(self, message: Message, call: LLMInteraction, **about: Payload) -> None:
         content, lost = _content(message)
-        metadata = known(agent=agent, **about, **_besides(message), parts=lost or None)
+        agent = agent_of(call)
+        whose = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}
+        metadata = known(**whose, **about, **_besides(message), parts=lost or None)
         event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
         if message.tool_calls:
             event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]

@@ -13,6 +13,7 @@ from trace_recorder.conversation import Message, Payload, ToolCall, known
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.branches import Branch, Line, branches_of, count_left_out
 from trace_recorder.views.functions import arguments_text, function_of, is_function
+from trace_recorder.views.left_out import ANNOTATIONS, GAPS, REMARKS, REWARDS, SAMPLED, count
 from trace_recorder.views.parts import Image, Other, Text, lines_of, others_of, parts_of, text_of
 
 
@@ -24,6 +25,7 @@ def to_openai_finetuning(trajectory: Trajectory, *, dropped: Counter[str] | None
     counter: Counter[str] = Counter() if dropped is None else dropped
     branches = branches_of(trajectory)
     count_left_out(trajectory, branches, counter)
+    count(trajectory, counter, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
     return [_row(branch, counter) for branch in branches]
 
 

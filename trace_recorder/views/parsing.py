@@ -169,3 +169,7 @@ def _joined(*texts: str | None) -> str | None:
 
 def _parsed(thought: str | None, tool_code: str | None, final_answer: str | None) -> ParsedCompletion:
     return {"thought": thought or None, "tool_code": tool_code, "final_answer": final_answer}
+
+
+PARSERS: Mapping[str, Parser] = {"calls": parse_tool_calls, "code": parse_code, "react": parse_react}
+"""Our parsers by name, for the command line."""

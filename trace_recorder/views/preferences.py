@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.branches import Branch, branches_of
 from trace_recorder.views.trl import Row, messages_of, rewards_of, tools_of
+from trace_recorder.views.turns import agent_of
 
 Score = Callable[[Trajectory], float | None]
 
@@ -44,6 +45,9 @@ def preference_pairs(
             counter["runs without the reward" if score is None else "runs that are no one answer to one prompt"] += 1
             continue
         asked, answer = _cut(branch, counter)
+        if not asked["prompt"]:
+            counter["runs without a prompt"] += 1
+            continue
         group = groups.setdefault(json.dumps(asked, sort_keys=True), (asked, []))
         group[1].append(_Scored(score, answer, trajectory.trajectory_id))
     for asked, runs in groups.values():
@@ -71,7 +75,7 @@ def _only_branch(trajectory: Trajectory) -> Branch | None:
     if not found:
         return None
     first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
-    own = [one for one in found if one.leaf.interaction.agent == first.leaf.interaction.agent]
+    own = [one for one in found if agent_of(one.leaf.interaction) == agent_of(first.leaf.interaction)]
     return first if len(own) == 1 else None
 
 

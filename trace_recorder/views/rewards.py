@@ -2,9 +2,10 @@
 
     def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
     def frugal(trajectory: Trajectory) -> float | None: …        a run as it was recorded
+    def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, held against each other
 
-Which of the two a function is, its first parameter says: one called `trajectory`, or annotated as a `Trajectory`, is
-given that. None is no reward.
+Which of them a function is, its first parameter says, as in ToolBrain: `traces` and `trajectories` are a batch; one
+called `trajectory`, or annotated as a `Trajectory`, is given that. None is no reward.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import inspect
 import math
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def reward_function(name: str) -> Function:
         held = _in_module(place, attribute)
     if not callable(held):
         raise ValueError(f"{name!r} names no function: {place} has none of that name")  # noqa: TRY004 - of the caller
-    function: Function = held
+    function: Function = getattr(held, "reward_func", held)  # a wrapper of ToolBrain's holds one
     _parameters(function)
     return function
 
@@ -53,6 +54,11 @@ def _in_module(module: str, attribute: str) -> object:
     return found
 
 
+def is_batch(function: Function) -> bool:
+    """Whether a function takes all runs at once."""
+    return _parameters(function)[0].name in {"traces", "trajectories"}
+
+
 def score(trajectory: Trajectory, function: Function, **variables: object) -> float | None:
     """Give the reward of a run; None where the function gives none.
 
@@ -60,8 +66,25 @@ def score(trajectory: Trajectory, function: Function, **variables: object) -> fl
     it gives is no finite number.
     """
     parameters = _parameters(function)
-    taken = _taken(parameters, variables)
-    value = function(trajectory if _takes_trajectory(parameters[0]) else _trace_of(trajectory), **taken)
+    run = trajectory if _takes_trajectory(parameters[0]) else _trace_of(trajectory)
+    return _reward(function(run, **_taken(parameters, variables)))
+
+
+def score_batch(trajectories: Sequence[Trajectory], function: Function, **variables: object) -> list[float | None]:
+    """Give the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
+
+    Raises ValueError where it gives another number of rewards than there are runs.
+    """
+    parameters = _parameters(function)
+    takes_turns = parameters[0].name == "traces"
+    runs = [_trace_of(one) for one in trajectories] if takes_turns else list(trajectories)
+    values = list(function(runs, **_taken(parameters, variables)))
+    if len(values) != len(runs):
+        raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and there has to be one for each")
+    return [_reward(value) for value in values]
+
+
+def _reward(value: Any) -> float | None:
     if value is None:
         return None
     number = float(value)
@@ -71,13 +94,11 @@ def score(trajectory: Trajectory, function: Function, **variables: object) -> fl
 
 
 def _parameters(function: Function) -> list[inspect.Parameter]:
-    """A function's parameters. Raises ValueError where it does not take one run."""
+    """A function's parameters. Raises ValueError where it does not take a run, or several."""
     parameters = [*inspect.signature(function).parameters.values()]
     name = getattr(function, "__name__", "the function")
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
         raise ValueError(f"{name} takes no run: its first parameter has to be a trace or a trajectory")
-    if parameters[0].name == "traces":
-        raise ValueError(f"{name} takes several traces at once, and only functions over one run are scored")
     return parameters
 
 

@@ -16,6 +16,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.tokens import counts_of
+from trace_recorder.views.turns import agent_of
 
 Span = tuple[float, float]
 _COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")
@@ -167,8 +168,8 @@ def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     for place, (one, begin) in enumerate(calls):
         if one.response is None or not one.response.tool_calls:
             continue
-        answered = begin + (one.duration_seconds or 0.0)
-        following = [start for other, start in calls[place + 1 :] if other.agent == one.agent and start >= answered]
+        agent, answered = agent_of(one), begin + (one.duration_seconds or 0.0)
+        following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
         spans += [(answered, following[0])] if following else []
     return spans
 

@@ -8,6 +8,7 @@ the format has no place for.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypedDict
 
@@ -15,9 +16,23 @@ from trace_recorder.conversation import Message, Payload
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns, text_of_message
 from trace_recorder.views.chat_template import ChatTemplate, Renderer
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ATTEMPTS,
+    CHOICES,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    UNANSWERED,
+    count,
+)
 from trace_recorder.views.parsing import ParsedCompletion, Parser, parse_tool_calls
 from trace_recorder.views.rendering import PlainText, Rendering
 from trace_recorder.views.turns import answer_of
+
+_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
 
 
 class Turn(TypedDict):
@@ -39,17 +54,22 @@ def to_turns(
     agent: str | None = None,
     action_output: Literal["object", "text"] = "object",
     template_variables: Mapping[str, Payload] | None = None,
+    dropped: Counter[str] | None = None,
 ) -> list[Turn]:
     """Give a run as a ToolBrain trace.
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
-    form. `agent` picks the turns of one agent. `action_output` is the object that a tool returned where the agent
-    recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's own type has it.
-    Raises RenderingError where the template does not take the messages.
+    form. `agent` picks the turns of one agent, by its name or its id. `action_output` is the object that a tool
+    returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
+    own type has it. What has no place in a trace is counted in `dropped`. Raises RenderingError where the template does
+    not take the messages.
     """
+    count(trajectory, Counter() if dropped is None else dropped, *_LEFT_OUT)
     renderer = _renderer(chat_template)
-    answered = (one for one in answered_turns(trajectory) if agent is None or one.interaction.agent == agent)
+    answered = (
+        one for one in answered_turns(trajectory) if agent in {None, one.interaction.agent, one.interaction.agent_id}
+    )
     turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
     return [_texted(turn) for turn in turns] if action_output == "text" else turns
 
@@ -107,7 +127,7 @@ def _texted(turn: Turn) -> Turn:
 
 def debug_lines(trace: Sequence[Turn], width: int = 100) -> Iterator[str]:
     """Walk through a trace: what the model saw and said, what came of it, and a warning wherever something is odd."""
-    yield f"Trace of {len(trace)} turns" if trace else "WARNING: the trace is empty"
+    yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
         yield f"=== Turn {number} ==="
         yield from _shown(turn, width)
@@ -115,20 +135,26 @@ def debug_lines(trace: Sequence[Turn], width: int = 100) -> Iterator[str]:
 
 
 def _shown(turn: Turn, width: int) -> Iterator[str]:
+    """Tell a turn's members, a line each: of the prompt the end, which is what was new to the model."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
     rows = {
-        "Model saw": turn["prompt_for_model"],
         "Model said": turn["model_completion"],
         "Thought": parsed["thought"],
         "Tool code": parsed["tool_code"],
         "Final answer": parsed["final_answer"],
         "Tool result": output,
     }
+    prompt = _in_one_line(turn["prompt_for_model"])
+    yield f"Model saw: {prompt if len(prompt) <= width else '...' + prompt[3 - width :]}"
     for name, value in rows.items():
         if value is not None:
-            text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
-            yield f"{name}: {text if len(text) <= width else text[: width - 1] + '…'}"
+            text = _in_one_line(value)
+            yield f"{name}: {text if len(text) <= width else text[: width - 3] + '...'}"
+
+
+def _in_one_line(value: Payload) -> str:
+    return " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
 
 
 def _warnings(turn: Turn) -> Iterator[str]:

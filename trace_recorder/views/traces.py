@@ -16,12 +16,24 @@ from trace_recorder.conversation import Message, Payload, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.conversations import Conversation, Said, conversations, steps_by_turn, with_results
 from trace_recorder.views.functions import arguments_of, function_of
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ATTEMPTS,
+    CHOICES,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    count,
+)
 from trace_recorder.views.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.tokens import counts_of
 from trace_recorder.views.turns import Turn, turns_of
 
 VERSION = 3
 HARNESS = "trace-recorder"
+_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
 _LONGEST = 2000
 _STOPPED = {
     **dict.fromkeys(("stop", "end_turn", "STOP", "completed", "stop_sequence"), "stop"),
@@ -39,11 +51,12 @@ def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) ->
     turns = turns_of(trajectory)
     told = steps_by_turn(trajectory, turns)
     counter: Counter[str] = Counter() if dropped is None else dropped
+    count(trajectory, counter, *_LEFT_OUT)
     found = conversations(turns)
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
-        own = [place for place in range(number) if found[place].agent == conversation.agent]
+        own = [place for place in range(number) if found[place].of == conversation.of]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
         writing = _Session(trajectory, conversation, told, counter)
         sessions.append(writing.lines(identities[number], parent))
@@ -80,7 +93,8 @@ class _Session:
         cwd = metadata.get("cwd")
         session = {"type": "session", "version": VERSION, "id": identity, "timestamp": first.timestamp}
         session |= {"cwd": cwd if isinstance(cwd, str) else "", "harness": HARNESS}
-        about = known(parentSession=parent, agent=self._conversation.agent, task=self._trajectory.task)
+        agent = {"agentId": self._conversation.agent_id, "parentAgentId": self._conversation.parent_agent_id}
+        about = known(parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task)
         lines = [session | about]
         lines += [self._entry("model_change", first, provider=first.provider or "", modelId=first.model or "")]
         if tools := self._conversation.tools():

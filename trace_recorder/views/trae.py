@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.left_out import ANNOTATIONS, ATTEMPTS, CHOICES, GAPS, REWARDS, SAMPLED, count
 
 _ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps"),
@@ -38,8 +39,7 @@ def to_trae(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> d
     kept = _only(document, _ROOT)
     kept["llm_interactions"] = [_interaction(one, counter) for one in document["llm_interactions"]]
     kept["agent_steps"] = [_step(step) for step in document["agent_steps"]]
-    counter["rewards"] += len(document["rewards"])
-    counter["annotations"] += len(document["annotations"])
+    count(trajectory, counter, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
     return kept
 
 
@@ -49,7 +49,6 @@ def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Pay
 
 def _interaction(one: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
     dropped["errors of calls"] += one.get("error") is not None
-    dropped["failed attempts"] += max(0, len(one.get("attempts") or ()) - 1)
     kept = _only(one, _INTERACTION)
     kept["input_messages"] = [written for message in one.get("input_messages") or () for written in _messages(message)]
     kept["response"] = _response(one["response"], dropped) if one["response"] else {}

@@ -19,6 +19,7 @@ from trace_recorder.conversation import Message, Payload, ToolCall, known
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.branches import Branch, Line, branches_of, count_left_out
 from trace_recorder.views.functions import arguments_of, function_of, is_function
+from trace_recorder.views.left_out import ANNOTATIONS, ARGUMENTS, GAPS, REMARKS, SAMPLED, count
 from trace_recorder.views.parts import Image, Other, Text, lines_of, others_of, parts_of, text_of
 from trace_recorder.views.tokens import Tokens, tokens_of
 from trace_recorder.views.turns import Turn
@@ -37,6 +38,7 @@ def to_trl(trajectory: Trajectory, form: Form = "messages", *, dropped: Counter[
     counter: Counter[str] = Counter() if dropped is None else dropped
     branches = branches_of(trajectory)
     count_left_out(trajectory, branches, counter)
+    count(trajectory, counter, REMARKS, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
     return [row | about for branch in branches for row in _FORMS[form](branch, counter)]
@@ -83,6 +85,9 @@ def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
     lines = branch.lines()
     first = next(place for place, line in enumerate(lines) if line.new)  # a leaf is always new
     messages = messages_of(lines, dropped)
+    if not first:
+        dropped["rows without a prompt, which TRL refuses"] += 1
+        return []
     if messages[first - 1]["role"] == "system":
         dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
         return []
@@ -152,7 +157,7 @@ def _part(part: Text | Image) -> Row:
 
 
 def _call(call: ToolCall, dropped: Counter[str]) -> Row:
-    dropped["arguments that are no object, written as `input`"] += not isinstance(call.arguments, dict)
+    dropped[ARGUMENTS] += not isinstance(call.arguments, dict)
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
 
 

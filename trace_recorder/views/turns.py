@@ -74,6 +74,11 @@ class Turn:
         return seen
 
 
+def agent_of(one: LLMInteraction | AgentStep) -> str | None:
+    """By what the calls and steps of one agent are known: its own id in the run, or where there is none, its name."""
+    return one.agent_id or one.agent
+
+
 def answer_of(response: LLMResponse | None, choice: int = 0) -> Message:
     """Make a message of an answer."""
     if response is None:
@@ -135,6 +140,8 @@ def _told(number: int, step: AgentStep) -> LLMInteraction:
         source=_Told(list(step.messages or ())),
         step_number=step.step_number,
         agent=step.agent,
+        agent_id=step.agent_id,
+        parent_agent_id=step.parent_agent_id,
         response=response,
         error=ErrorInfo("error", step.error) if step.error else None,
     )
@@ -149,9 +156,14 @@ def _is_silent(response: LLMResponse) -> bool:
 
 @dataclass(slots=True)
 class _Placing:
-    """Places interactions one after another. `ends` finds a turn, and which of its answers, by what was said so far."""
+    """Places interactions one after another.
+
+    `ends` finds a turn, and which of its answers, by what was said so far; `own_ends` those of an agent, which come
+    first: agents at once may be asked the same and say the same.
+    """
 
     ends: dict[bytes, tuple[Turn, int]] = field(default_factory=dict)
+    own_ends: dict[tuple[str | None, bytes], tuple[Turn, int]] = field(default_factory=dict)
     end_of: dict[Turn, bytes] = field(default_factory=dict)
     by_id: dict[str, Turn] = field(default_factory=dict)
     last: dict[str | None, Turn] = field(default_factory=dict)
@@ -186,10 +198,12 @@ class _Placing:
         return turn
 
     def _found(self, one: LLMInteraction, messages: list[Message], said: list[tuple[int, bytes]]) -> _Found:
+        agent = agent_of(one)
         for end, state in reversed(said):
-            if state in self.ends:
-                return _Found("extends", *self.ends[state], kept=end)
-        last = self.last.get(one.agent)
+            before = self.own_ends.get((agent, state)) or self.ends.get(state)
+            if before is not None:
+                return _Found("extends", *before, kept=end)
+        last = self.last.get(agent)
         if last is None:
             return _Found("begins")
         return _Found("refers", last) if self._is_news(one, messages, last) else _Found("rewrites")
@@ -212,17 +226,19 @@ class _Placing:
         asked = {call.call_id for call in last.answer().tool_calls}
         if asked:
             return messages[0].role == "tool" and messages[0].call_id in asked
-        return one.agent in self.instructed and not _has_instructions(messages)
+        return agent_of(one) in self.instructed and not _has_instructions(messages)
 
     def _remember(self, turn: Turn, messages: Sequence[Message], ends: list[bytes]) -> None:
         one = turn.interaction
+        agent = agent_of(one)
         if _has_instructions(messages):
-            self.instructed.add(one.agent)
+            self.instructed.add(agent)
         if not turn.answered:
             return
-        self.last[one.agent] = turn
+        self.last[agent] = turn
         self.end_of[turn] = ends[0]
-        self.ends.update((end, (turn, number)) for number, end in reversed([*enumerate(ends)]))
+        for number, end in reversed([*enumerate(ends)]):
+            self.ends[end] = self.own_ends[agent, end] = turn, number
         if one.response is not None and one.response.id:
             self.by_id[one.response.id] = turn
 

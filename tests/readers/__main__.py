@@ -1,0 +1,168 @@
+"""Have every reader read: record runs, export them, make each environment, check in it, remove it; print one table.
+
+usage: python -m tests.readers [NAME …]      names of `environments.py`; default: all.  `nox -s readers` runs this.
+
+The table is appended to `.venv-nox/readers.md`. What cannot be installed is named in it, and is no acceptance. Exits
+with 1 where anything was refused, or a check did not come to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.readers.environments import ENVIRONMENTS, Arguments, Environment
+from tests.readers.reading import RESULT
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / ".venv-nox" / "readers.md"
+EXPORTS: dict[str, Arguments] = {
+    "atif": ("atif",),
+    "trae": ("trae",),
+    "hierarchy": ("hierarchy",),
+    "hierarchy-message": ("hierarchy", "--form", "message"),
+    "invariant.jsonl": ("invariant", "--name", "runs"),
+    "openai.jsonl": ("openai",),
+    "toolbrain": ("toolbrain",),
+    "trl.jsonl": ("trl",),
+    "trl-prompt_completion.jsonl": ("trl", "--form", "prompt_completion"),
+    "trl-tokens.jsonl": ("trl", "--form", "tokens"),
+    "traces": ("traces",),
+}
+"""Which file or directory is the export of which format, and in which form."""
+SETTINGS = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
+TITLES = ("reader", "version", "what was read", "accepted", "refused")
+
+
+class CannotInstallError(Exception):
+    """An environment cannot be made here; the message says why."""
+
+
+def main() -> None:
+    """Run all of it."""
+    unknown = set(sys.argv[1:]) - {one.name for one in ENVIRONMENTS}
+    if unknown:
+        sys.exit(f"{', '.join(unknown)}: none of {', '.join(one.name for one in ENVIRONMENTS)}")
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        run(sys.executable, "-m", "tests.readers.write_runs", str(directory / "runs"))
+        export(directory)
+        chosen = [one for one in ENVIRONMENTS if one.name in sys.argv[1:] or len(sys.argv) == 1]
+        results = [result for one in chosen for result in read_in(one, directory)]
+    table = "\n".join(lines(results))
+    print(f"\n{table}", flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n\n{table}\n\n")
+    sys.exit(any(result["refused"] for result in results) or not any(result.get("accepted") for result in results))
+
+
+def export(directory: Path) -> None:
+    """Have the command line export all runs in every format."""
+    runs = [directory / "runs", *(path for path in (directory / "runs").iterdir() if path.is_dir())]
+    for name, arguments in EXPORTS.items():
+        command = [sys.executable, "-m", "trace_recorder.cli", "export", *map(str, runs), "-f", *arguments]
+        said = run(*command, "-o", str(directory / name))
+        print("\n".join(line for line in said.splitlines() if "there is nothing in it" not in line), flush=True)
+
+
+def read_in(environment: Environment, directory: Path) -> Iterator[dict[str, Any]]:
+    """Make an environment, check in it what is to be checked there, and remove it."""
+    print(f"\n── {environment.name} ──", flush=True)
+    place = directory / "environment"
+    try:
+        python = made(environment, place)
+        for check in environment.checks:
+            yield from checked(python, check, directory)
+    except CannotInstallError as error:
+        print(error, flush=True)
+        words = {
+            "reader": f"{environment.name}: not installed",
+            "version": "",
+            "what": str(error).splitlines()[-1][:200],
+        }
+        yield {**words, "accepted": None, "refused": None}
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def made(environment: Environment, place: Path) -> str:
+    """Make an environment; return its Python. Raises CannotInstallError."""
+    run(interpreter(environment.python), "-m", "venv", str(place))
+    python = str(place / "bin" / "python")
+    for arguments in environment.first:
+        if not installed(python, *arguments):
+            break
+    alone = ("--no-deps", *environment.alone) if environment.alone else ()
+    for arguments in (environment.requirements, alone):
+        refusal = installed(python, *arguments) if arguments else ""
+        if refusal:
+            raise CannotInstallError(refusal)
+    return python
+
+
+def installed(python: str, *arguments: str) -> str:
+    """Install something; return what pip says where it cannot."""
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return "" if ended.returncode == 0 else (ended.stderr.strip() or "pip failed")
+
+
+def interpreter(oldest: tuple[int, int]) -> str:
+    """A Python that is new enough: this one, one by its name, or one of pyenv's. Raises CannotInstallError."""
+    named = [shutil.which(f"python3.{minor}") for minor in range(11, 16)]
+    pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
+    for candidate in (sys.executable, *named, *map(str, pyenv)):
+        asked = [candidate, "-c", "import sys; print(*sys.version_info[:2])"] if candidate else []
+        ended = subprocess.run(asked, capture_output=True, text=True, check=False) if asked else None
+        if ended and ended.returncode == 0 and tuple(map(int, ended.stdout.split())) >= oldest:
+            return str(candidate)
+    raise CannotInstallError(f"there is no Python {oldest[0]}.{oldest[1]} or newer here")
+
+
+def checked(python: str, check: str, directory: Path) -> Iterator[dict[str, Any]]:
+    """Run a check; give its results, and one of its own where it did not come to its end."""
+    command = [python, "-m", f"tests.readers.{check}", str(directory)]
+    environment = {**os.environ, **SETTINGS, "HF_HOME": str(directory / "hugging_face")}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    said = ended.stdout.splitlines()
+    results = [json.loads(line.removeprefix(RESULT)) for line in said if line.startswith(RESULT)]
+    print("\n".join(line for line in said if not line.startswith(RESULT))[-20_000:], flush=True)
+    if not any(result["refused"] for result in results) and ended.returncode:
+        print(ended.stderr[-5_000:], flush=True)
+        why = "a reader was given nothing" if results else "it broke off"
+        results.append({"reader": check, "version": "", "what": why, "accepted": 0, "refused": 1})
+    version = run(python, "-c", "import sys; print(*sys.version_info[:2], sep='.')").strip()
+    for result in results:
+        yield {**result, "version": f"{result['version']} (Python {version})"}
+
+
+def run(*command: str) -> str:
+    """Run what has to work; return what it printed."""
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        sys.exit(f"{' '.join(command)[:300]}\n{ended.stdout}{ended.stderr}")
+    return ended.stdout + ended.stderr
+
+
+def lines(results: list[dict[str, Any]]) -> Iterator[str]:
+    """The table, in Markdown."""
+    yield f"| {' | '.join(TITLES)} |"
+    yield "|---" * 3 + "|--:" * 2 + "|"
+    for one in results:
+        counts = ["-" if one[name] is None else f"{one[name]:,}" for name in ("accepted", "refused")]
+        yield f"| {' | '.join([one['reader'], one['version'], one['what'], *counts])} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The environments of the readers, one a row: what is installed there, on which Python, and what is checked in it.
+
+`first` are ways to install what would be too much otherwise, tried one after another until one works: of torch, a file
+that pip is told of by its own configuration, else the build without CUDA, else whatever pip finds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Arguments = tuple[str, ...]
+
+_TORCH: tuple[Arguments, ...] = (
+    ("--no-index", "--no-deps", "torch"),
+    ("--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0", "--timeout", "15", "torch"),
+    ("torch",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where readers live that live together."""
+
+    name: str
+    requirements: Arguments
+    checks: Arguments
+    python: tuple[int, int] = (3, 11)
+    first: tuple[Arguments, ...] = ()
+    alone: Arguments = ()
+    """What is installed without what it needs, which is not needed here."""
+
+
+ENVIRONMENTS = (
+    Environment("atif", ("harbor==0.24.0", "arize-phoenix-client>=3.5"), ("check_atif",), python=(3, 12)),
+    Environment("hierarchy", ("trajectory-sdk==0.5.3",), ("check_hierarchy",), python=(3, 12)),
+    Environment(
+        "invariant", ("-e.[cli,invariant]", "invariant-ai==0.3.5"), ("check_invariant", "check_push"), python=(3, 11)
+    ),
+    Environment("toolbrain", ("pydantic>=2.7",), ("check_toolbrain",), alone=("toolbrain==0.1.4",)),
+    Environment("openai", ("openai>=2", "pydantic>=2.7"), ("check_openai",)),
+    Environment("trl", ("trl", "datasets>=4.7", "transformers", "jinja2"), ("check_trl",), first=_TORCH),
+    Environment("traces", ("datasets>=5.2", "teich>=0.3"), ("check_traces",)),
+)

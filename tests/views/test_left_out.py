@@ -1,0 +1,105 @@
+"""What a format has no place for is counted, for all eight of them, in the words that `export` tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.views.made import call, run, use
+from trace_recorder.views import (
+    dataset_lines,
+    to_atif,
+    to_hierarchy,
+    to_openai_finetuning,
+    to_traces,
+    to_trae,
+    to_trl,
+    to_turns,
+)
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ARGUMENTS,
+    ATTEMPTS,
+    CHOICES,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    UNANSWERED,
+)
+
+_CHOICES = [
+    {
+        "index": 0,
+        "content": "a",
+        "extra": {"token_ids": [1], "logprobs": {"content": [{"token": "a", "logprob": -1.0}]}},
+    },
+    {"index": 1, "content": "b"},
+]
+_TRIED = [{"number": number, "timestamp": "2025-06-12T20:00:01+00:00"} for number in (0, 1)]
+_FAILED = call(["q"], api="openai-chat") | {"response": {}, "error": {"type": "x", "message": "y"}}
+_STEP = {"step_number": 1, "timestamp": "2025-06-12T20:00:01+00:00", "state": "completed", "llm_messages": None}
+EVERYTHING = run(
+    call(
+        ["q"], "a", use("c1") | {"arguments": "ls"}, response={"choices": _CHOICES, "reasoning": "t"}, attempts=_TRIED
+    ),
+    _FAILED,
+    call([], None, api="embeddings"),
+    agent_steps=[{**_STEP, "reflection": "good", "error": None, "lakeview_summary": "short"}],
+    rewards=[{"name": "r", "value": 1.0}],
+    annotations={"judge": 3},
+    gaps=[{"timestamp": None, "what": "w", "why": "y"}],
+)
+"""A run with something of everything that some format has no place for."""
+_FAILED_CALLS = "calls that failed, or whose answer or prompt is not whole"
+_SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (to_atif, {EMBEDDINGS: 1}),
+        (
+            to_hierarchy,
+            {UNANSWERED: 1, ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, **_SAID_OF_STEPS},
+        ),
+        (
+            lambda one, dropped: list(dataset_lines([one], dropped=dropped)),
+            {ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1},
+        ),
+        (
+            to_turns,
+            {UNANSWERED: 1, CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
+        ),
+        (to_traces, {CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS}),
+        (
+            to_trae,
+            {
+                "errors of calls": 1,
+                "thoughts": 1,
+                CHOICES: 1,
+                ATTEMPTS: 1,
+                SAMPLED: 1,
+                REWARDS: 1,
+                ANNOTATIONS: 1,
+                GAPS: 1,
+            },
+        ),
+        (
+            to_openai_finetuning,
+            {_FAILED_CALLS: 1, CHOICES: 1, "thoughts": 1, EMBEDDINGS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
+        ),
+        (to_trl, {_FAILED_CALLS: 1, CHOICES: 1, EMBEDDINGS: 1, ARGUMENTS: 1, **_SAID_OF_STEPS}),
+    ],
+    ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "trae", "openai", "trl"],
+)
+def test_what_a_view_leaves_out_is_counted(view: Callable[..., Any], expected: dict[str, int]) -> None:
+    """No more than the run has, and no less; what is kept elsewhere in the format is not counted."""
+    dropped: Counter[str] = Counter()
+    view(EVERYTHING, dropped=dropped)
+
+    assert +dropped == expected
