@@ -113,12 +113,14 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
-    """A judge may quote what it should not."""
+    """A judge may quote what it should not; that it did is counted."""
     document = rich_run(tmp_path / "run.json")
+    before = load(document).metrics["redactions"]
 
     append_rewards(document, [{**GOOD, "explanation": "it used sk-proj-abcdefghijklmnopqrstuvwxyz123456"}])
 
     assert "sk-proj-abcdefghijklmnopqrstuvwxyz" not in document.read_text() + document.with_suffix(".jsonl").read_text()
+    assert load(document).metrics["redactions"] == before + 1
 
 
 def test_a_document_with_deltas_stays_one(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from trace_recorder.journal import BINARY, Journal, Record, fcntl, now
 from trace_recorder.load import fold_journal
 from trace_recorder.paths import document_of, journal_of
 from trace_recorder.plain import to_json
-from trace_recorder.redact import default_redactor
+from trace_recorder.redact import default_redactor, masks_in
 from trace_recorder.snapshot import Snapshot
 from trace_recorder.trajectory import Status
 
@@ -85,8 +85,10 @@ def _files_of(path: Path) -> tuple[Path, Path]:
 
 def _data(reward: Mapping[str, Payload]) -> str:
     record = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
-    if isinstance(record["explanation"], str):
-        record["explanation"] = default_redactor(record["explanation"])
+    said = record["explanation"]
+    if isinstance(said, str):
+        record["explanation"] = default_redactor(said)
+        record |= known(redacted=masks_in(said, record["explanation"]) or None)
     return to_json(record)
 
 

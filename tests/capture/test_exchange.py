@@ -215,15 +215,18 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
     """Cancellation passes, and is on file as what it was."""
     path = tmp_path / "run.json"
 
-    async def cancelled(url: str, recorder: TrajectoryRecorder) -> None:
-        async with openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
+    async def cancelled(server: Server, recorder: TrajectoryRecorder) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client:
             recorder.wrap(client)
-            with pytest.raises(asyncio.TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await client.chat.completions.create(model="m", messages=ASK)  # type: ignore[call-overload]
+            asking = asyncio.ensure_future(client.chat.completions.create(model="m", messages=ASK))  # type: ignore[call-overload]
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
 
-    with serving(Answer([0.5, b"{}"])) as server, TrajectoryRecorder(path, strict=True) as recorder:
-        asyncio.run(cancelled(server.url, recorder))
+    with serving(Answer([b"{}"], delay=0.5)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        asyncio.run(cancelled(server, recorder))
 
     [one] = interactions(path)
     assert one.error is not None
