@@ -219,7 +219,7 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
         async with openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client:
             recorder.wrap(client)
             asking = asyncio.ensure_future(client.chat.completions.create(model="m", messages=ASK))  # type: ignore[call-overload]
-            while not server.requests:
+            while not (server.requests or asking.done()):
                 await asyncio.sleep(0.01)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
