@@ -63,21 +63,22 @@ def _write_all(fd: int, content: Iterable[bytes | Span]) -> None:
     for part in content:
         if isinstance(part, bytes):
             waiting.append(part)
-        if isinstance(part, Span) or len(waiting) == _WRITTEN_AT_ONCE:
+        else:
             _write(fd, waiting)
             waiting.clear()
-        if isinstance(part, Span):
             _copy(fd, part)
     _write(fd, waiting)
 
 
 def _write(fd: int, texts: Sequence[bytes]) -> None:
     """Write texts one behind the other, without putting them together where the system takes them as they are."""
-    written = os.writev(fd, texts) if texts and hasattr(os, "writev") else 0
-    if written < sum(map(len, texts)):
-        view = memoryview(b"".join(texts))[written:]
-        while view:
-            view = view[os.write(fd, view) :]
+    for start in range(0, len(texts), _WRITTEN_AT_ONCE):
+        some = texts[start : start + _WRITTEN_AT_ONCE]
+        written = os.writev(fd, some) if hasattr(os, "writev") else 0
+        if written < sum(map(len, some)):
+            view = memoryview(b"".join(some))[written:]
+            while view:
+                view = view[os.write(fd, view) :]
 
 
 def _copy(fd: int, span: Span) -> None:
