@@ -25,7 +25,7 @@ def test_the_content_is_there_in_order(tmp_path: Path, together: str, monkeypatc
 
     os.close(fd)
     assert path.read_bytes() == b"789" + b"".join(parts) + b"0123end"
-    assert os.listdir(tmp_path) == ["file"]
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
 def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
@@ -42,6 +42,6 @@ def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
                 replace_file(path, [b"0123456789"] * (2 * replacing._WRITTEN_AT_ONCE))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        left.append((path.read_bytes(), os.listdir(tmp_path)))
+        left.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))
 
     assert left == [(b"old", ["file"])] * 3
