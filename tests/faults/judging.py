@@ -24,8 +24,9 @@ from trace_recorder.validation import validate
 EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}
 STREAM_DELAY = 1.5
 """What came of a stream earlier than this many seconds before a kill has to be on file; the contract says one."""
-DOCUMENT_DELAY = 1.5
-"""The document of a hot loop shows a call a twentieth of a second late; a busy machine takes longer."""
+DOCUMENT_DELAY = 3.0
+"""The document of a hot loop shows a call when a hundred times the cost of its last writing has passed: for a small one
+within half a second, on a busy machine within some."""
 
 Interactions = dict[str, LLMInteraction]
 """Those on file, by what was asked."""
