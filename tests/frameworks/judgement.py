@@ -120,6 +120,4 @@ def on_file(trajectory: Trajectory) -> list[Payload]:
 
 def on_the_wire(provider: Provider) -> list[Payload]:
     """Each exchange that there was, in the same form: one attempt each."""
-    return [
-        (one.body, one.answer.decode() if one.streamed else json.loads(one.answer), 1) for one in provider.sent
-    ]
+    return [(one.body, one.answer.decode() if one.streamed else json.loads(one.answer), 1) for one in provider.sent]

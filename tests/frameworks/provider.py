@@ -65,7 +65,11 @@ class Provider:
         try:
             dialect.read(path, body)
         except RefusedError as refused:
-            said = refused.status, "application/json", json.dumps(dialect.problem(refused.status, str(refused))).encode()
+            said = (
+                refused.status,
+                "application/json",
+                json.dumps(dialect.problem(refused.status, str(refused))).encode(),
+            )
         else:
             said = 200, *_written(dialect, exchange)
         self.sent.append(Sent(path, body, said[2], streamed=said[1] != "application/json"))
