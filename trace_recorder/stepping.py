@@ -24,15 +24,17 @@ class OpenCalls:
         self._unnamed: dict[tuple[Hashable, str, str], ToolCall] = {}
         self._names: dict[tuple[Hashable, str, str], str] = {}
 
-    def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str, ToolResult]]:
-        """Of results that an agent's request brings back: the interactions that asked for them."""
+    def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
+        """Of results that an agent's request brings back: the interactions that asked for them; None where none has."""
         for result in results:
             found = self._asked.get((agent, result.call_id)) or self._asked.get((None, result.call_id))
             found = found or self._named_by_agent(agent, result)
-            if found is not None:
-                identity, call = found
-                self._unnamed.pop((agent, identity, call.call_id), None)
-                yield identity, replace(result, call_id=call.call_id, name=call.name)
+            if found is None:
+                yield None, result
+                continue
+            identity, call = found
+            self._unnamed.pop((agent, identity, call.call_id), None)
+            yield identity, replace(result, call_id=call.call_id, name=call.name)
 
     def _named_by_agent(self, agent: Hashable, result: ToolResult) -> tuple[str, ToolCall] | None:
         """The call without an id of its provider's that an agent has given one: it has that from now on."""
@@ -68,7 +70,8 @@ def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
     answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
     for one in interactions:
         for asker, result in open_calls.answer(one.agent, one.source.new_results):
-            answers[asker].setdefault(result.call_id, result)
+            if asker is not None:
+                answers[asker].setdefault(result.call_id, result)
         open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls if one.response else ())
     deciding = filter(is_step, interactions)
     return [step_of(number, one, answers[one.interaction_id]) for number, one in enumerate(deciding, start=1)]
