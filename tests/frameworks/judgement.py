@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
@@ -21,7 +24,9 @@ from zlib import crc32
 import pytest
 
 from examples.demo.policy import Action
+from tests.frameworks.page import without_us
 from tests.frameworks.provider import SCRIPT, Provider, providing
+from tests.recording import ROOT
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.validation import validate
@@ -61,14 +66,30 @@ class Runs:
             program()
         return out.getvalue()
 
-    def recorded(self, code: str, plain: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
-        """Run a program that records itself, and the same one that does not; give the steps on file."""
-        steps = self._both(self.program(plain), self.program(code), script)
-        uninstrument()
-        return steps
+    def outside(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
+        """Run a program that knows nothing of us with `trace-recorder run`; give the steps on file."""
+        (self.place / "agent.py").write_text(code, encoding="utf-8")
+        command = [sys.executable, "-m", "trace_recorder.cli", "run", "--", sys.executable, "agent.py"]
+        with providing(script) as alone:
+            expected = self.printed(self.program(code), alone)
+        with providing(script) as provider:
+            environment = {**os.environ, **provider.addresses(), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+            done = subprocess.run(
+                command, cwd=self.place, env=environment, stdout=subprocess.PIPE, text=True, check=False
+            )
+        assert (done.returncode, done.stdout, asked(provider)) == (0, expected, asked(alone))
+        return judged(self.place, provider)
 
-    def instrumented(self, program: Program, script: Sequence[Action] = SCRIPT) -> list[Step]:
-        """Run a program that knows nothing of us, with every call of the process recorded; give the steps on file."""
+    def recorded(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
+        """Run a program that records itself, and the same one without our lines; give the steps on file."""
+        try:
+            return self._both(self.program(without_us(code)), self.program(code), script)
+        finally:
+            uninstrument()
+
+    def instrumented(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
+        """Run a program that records nothing, with every call of the process recorded; give the steps on file."""
+        program = self.program(code)
 
         def recording() -> None:
             instrument()

@@ -7,6 +7,7 @@ call without its result. The server keeps every request and, byte for byte, what
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from examples.demo.dialects.exchange import Dialect, Exchange, Payload, RefusedE
 from examples.demo.policy import Action, Call
 
 DIALECTS: tuple[Dialect, ...] = (anthropic_messages, gemini, ollama_chat, openai_responses, openai_chat)
+SNAKES = re.compile(r'"(function)_(call|response|declarations)":')
+"""Names of Gemini's that LiteLLM writes as their protocol buffers do, which is as good."""
 SCRIPT = (
     Action("I have to look.", "I look outside.", (Call("get_weather", {"city": "Tokyo"}),)),
     Action("That is all.", "It is sunny in Tokyo."),
@@ -53,7 +56,9 @@ class Provider:
             "ANTHROPIC_BASE_URL": self.url,
             "GEMINI_API_KEY": "k",
             "GOOGLE_GEMINI_BASE_URL": self.url,
+            "GEMINI_API_BASE": f"{self.url}/v1beta",
             "OLLAMA_HOST": self.url,
+            "OLLAMA_API_BASE": self.url,
             "OLLAMA_BASE_URL": f"{self.url}/v1",
         }
 
@@ -63,7 +68,7 @@ class Provider:
         exchange = Exchange(len(self.sent) + 1, path, body, action)
         dialect = next(one for one in DIALECTS if one.owns(path, names))
         try:
-            dialect.read(path, body)
+            dialect.read(path, json.loads(SNAKES.sub(_camel, json.dumps(body))))
         except RefusedError as refused:
             said = (
                 refused.status,
@@ -74,6 +79,10 @@ class Provider:
             said = 200, *_written(dialect, exchange)
         self.sent.append(Sent(path, body, said[2], streamed=said[1] != "application/json"))
         return said
+
+
+def _camel(name: re.Match[str]) -> str:
+    return f'"{name[1]}{name[2].capitalize()}":'
 
 
 def _written(dialect: Dialect, exchange: Exchange) -> tuple[str, bytes]:

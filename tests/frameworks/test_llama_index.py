@@ -1,0 +1,39 @@
+"""LlamaIndex: its function agent on three of its models, streaming and whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frameworks.judgement import STEPS, Runs
+from tests.frameworks.page import agent, blocks, only_with, without_us
+
+only_with("llama_index.core")
+PAGE = blocks("LlamaIndex")
+MODELS = ('OpenAI(model="gpt-4o-mini")', 'OpenAIResponses(model="gpt-4o-mini")', 'Anthropic(model="claude-sonnet-4-5")')
+RUN = """
+from llama_index.llms.openai import OpenAIResponses
+from llama_index.llms.anthropic import Anthropic
+async def main():
+    agent = FunctionAgent(tools=[get_weather], llm=MODEL, streaming=STREAMING)
+    print(str(await agent.run("What is the weather in Tokyo?")))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_page_is_true(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent, which streams, and leave it as it is."""
+    assert runs.recorded(PAGE[number]) == STEPS
+
+
+def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
+    """`trace-recorder run` records the agent in which nothing is of ours."""
+    assert runs.outside(without_us(PAGE[0])) == STEPS
+
+
+@pytest.mark.parametrize("streaming", ["True", "False"])
+@pytest.mark.parametrize("model", MODELS, ids=["openai", "openai-responses", "anthropic"])
+def test_an_agent_is_recorded(runs: Runs, model: str, streaming: str) -> None:
+    """Each provider's calls are recorded, and the result of the tool is found."""
+    code = agent("LlamaIndex") + RUN.replace("MODEL", model).replace("STREAMING", streaming)
+    assert runs.instrumented(code) == STEPS
