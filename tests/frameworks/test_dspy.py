@@ -5,8 +5,6 @@ from __future__ import annotations
 from examples.demo.policy import Action
 from tests.frameworks.judgement import ANSWERED, ASKED, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
-from tests.frameworks.provider import providing
-from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 
 only_with("dspy")
 PAGE = blocks("DSPy")
@@ -15,7 +13,6 @@ import asyncio
 print(asyncio.run(react.acall(question="What is the weather in Tokyo?")).answer)
 """
 ASK = 'print(react(question="What is the weather in Tokyo?").answer)\n'
-LITELLM = "engine='litellm'"
 
 
 def filled(**fields: str) -> Action:
@@ -48,15 +45,7 @@ def test_an_agent_that_is_awaited_is_recorded(runs: Runs) -> None:
 
 def test_its_own_engine_is_not_seen(runs: Runs) -> None:
     """Calls of the engine that speaks through sockets go unrecorded, as the page says."""
-    with providing(SAID) as provider:
-        own = f"engine='lm15', api_base={provider.addresses()['OPENAI_BASE_URL']!r}"
-        program = runs.program((agent("DSPy") + ASK).replace(LITELLM, own))
-        instrument()
-        try:
-            with TrajectoryRecorder(runs.place / "run.json") as recorder:
-                answer = runs.printed(program, provider)
-        finally:
-            uninstrument()
+    own = "engine='lm15', api_base=os.environ['OPENAI_BASE_URL']"
+    code = "import os\n" + (agent("DSPy") + ASK).replace("engine='litellm'", own)
 
-    assert (answer, len(provider.sent)) == ("It is sunny in Tokyo.\n", 3)
-    assert load(recorder.trajectory_path).llm_interactions == []
+    assert runs.unseen(code, SAID) == ("It is sunny in Tokyo.\n", 3, 0)

@@ -7,7 +7,7 @@ import pytest
 from tests.frameworks.judgement import STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
 
-only_with("llama_index.core")
+only_with("llama_index")
 PAGE = blocks("LlamaIndex")
 MODELS = ('OpenAI(model="gpt-4o-mini")', 'OpenAIResponses(model="gpt-4o-mini")', 'Anthropic(model="claude-sonnet-4-5")')
 RUN = """

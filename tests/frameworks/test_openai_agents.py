@@ -6,7 +6,6 @@ import pytest
 
 from tests.frameworks.judgement import STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
-from tests.frameworks.provider import SCRIPT
 
 only_with("agents")
 PAGE = blocks("OpenAI Agents SDK")

@@ -27,8 +27,9 @@ asyncio.run(main())
 STREAMED = """
 import asyncio
 async def main():
-    async for event in agent.run_stream_events("What is the weather in Tokyo?"):
-        print(event.event_kind)
+    async with agent.run_stream_events("What is the weather in Tokyo?") as events:
+        async for event in events:
+            print(event.event_kind)
 asyncio.run(main())
 """
 TYPED = """

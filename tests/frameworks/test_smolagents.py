@@ -46,7 +46,7 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("model", MODELS, ids=["openai", "litellm"])
 def test_an_agent_that_calls_tools_is_recorded(runs: Runs, model: str, streamed: bool) -> None:
-    """Its calls are found on the wire, and their results by the mark, also where LiteLLM leaves a stream's end unread."""
+    """Calls are found on the wire, results by the mark, also where LiteLLM leaves a stream's end unread."""
     assert runs.instrumented(made("ToolCallingAgent", model, streamed=streamed), CALLING) == [ASKED, FINAL]
 
 
