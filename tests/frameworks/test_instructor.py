@@ -19,7 +19,7 @@ STREAMED = "for user in client.create_partial(response_model=User, messages=mess
 TWICE = "print(client.create(response_model=User, messages=messages, max_retries=2))\n"
 AWAITED = """
 import asyncio
-client = instructor.from_provider(MODEL, async_client=True)
+client = instructor.from_provider('openai/gpt-5-mini', async_client=True)
 async def main():
     print(await client.create(response_model=User, messages=messages))
     async for user in client.create_partial(response_model=User, messages=messages):
@@ -53,14 +53,9 @@ def test_an_answer_that_does_not_validate_is_asked_for_again(runs: Runs) -> None
     assert second == GIVEN
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_stream_is_recorded(runs: Runs, model: str) -> None:
-    """The partial objects of a stream reach the program, and the stream the file."""
-    assert runs.instrumented(agent("instructor").replace(MODELS[0], model) + ASK + STREAMED, saying(WHOLE)) == [GIVEN]
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_what_is_awaited_is_recorded(runs: Runs, model: str) -> None:
-    """An async client's calls are recorded, whole and streamed."""
-    code = agent("instructor") + ASK + AWAITED.replace("MODEL", repr(model))
-    assert runs.instrumented(code, saying(WHOLE)) == [GIVEN] * 2
+@pytest.mark.parametrize("way", [STREAMED, AWAITED], ids=["streamed", "awaited"])
+def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
+    """A stream of partial objects reaches the program and the file; so does what an async client is answered."""
+    each = [ASK + (agent("instructor") + way).replace(MODELS[0], model) for model in MODELS]
+    calls = 2 * way.count("await client") * len(MODELS) or len(MODELS)
+    assert runs.instrumented("".join(each), saying(WHOLE)) == [GIVEN] * calls

@@ -18,11 +18,13 @@ for token, metadata in agent.stream(question, stream_mode="messages"):
 AWAITED = """
 import asyncio
 async def main():
-    result = await agent.ainvoke(question)
-    print(result["messages"][-1].text)
     async for token, metadata in agent.astream(question, stream_mode="messages"):
         print(metadata["langgraph_node"], token.text)
 asyncio.run(main())
+"""
+INVOKED = """
+import asyncio
+print(asyncio.run(agent.ainvoke(question))["messages"][-1].text)
 """
 RESPONSES = """
 from langchain_openai import ChatOpenAI
@@ -42,16 +44,11 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_an_agent_that_streams_is_recorded(runs: Runs, model: str) -> None:
-    """The tokens of each provider's stream reach the agent, and the file."""
-    assert runs.instrumented(agent("LangChain").replace(MODELS[0], model) + STREAMED) == STEPS
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_an_agent_that_is_awaited_is_recorded(runs: Runs, model: str) -> None:
-    """`ainvoke` and `astream` are recorded, one after the other."""
-    assert runs.instrumented(agent("LangChain").replace(MODELS[0], model) + AWAITED, SCRIPT * 2) == STEPS * 2
+@pytest.mark.parametrize("way", [STREAMED, AWAITED, INVOKED], ids=["streamed", "awaited stream", "awaited"])
+def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
+    """What an agent does on each of four packages is recorded, streamed with tokens, and awaited."""
+    code = "".join(agent("LangChain").replace(MODELS[0], model) + way for model in MODELS)
+    assert runs.instrumented(code, SCRIPT * len(MODELS)) == STEPS * len(MODELS)
 
 
 def test_the_responses_api_is_recorded(runs: Runs) -> None:

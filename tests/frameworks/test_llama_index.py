@@ -6,6 +6,7 @@ import pytest
 
 from tests.frameworks.judgement import STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
+from tests.frameworks.provider import SCRIPT
 
 only_with("llama_index")
 PAGE = blocks("LlamaIndex")
@@ -31,9 +32,7 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
-@pytest.mark.parametrize("streaming", ["True", "False"])
-@pytest.mark.parametrize("model", MODELS, ids=["openai", "openai-responses", "anthropic"])
-def test_an_agent_is_recorded(runs: Runs, model: str, streaming: str) -> None:
-    """Each provider's calls are recorded, and the result of the tool is found."""
-    code = agent("LlamaIndex") + RUN.replace("MODEL", model).replace("STREAMING", streaming)
-    assert runs.instrumented(code) == STEPS
+def test_every_model_is_recorded(runs: Runs) -> None:
+    """Each model's calls are recorded, streamed and whole, and the result of the tool is found."""
+    each = [RUN.replace("MODEL", model).replace("STREAMING", way) for model in MODELS for way in ("True", "False")]
+    assert runs.instrumented(agent("LlamaIndex") + "".join(each), SCRIPT * len(each)) == STEPS * len(each)

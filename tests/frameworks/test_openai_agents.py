@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from examples.demo.policy import Action, Call
 from tests.frameworks.judgement import STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
+from tests.frameworks.provider import SCRIPT
 
 only_with("agents")
 PAGE = blocks("OpenAI Agents SDK")
@@ -40,7 +42,17 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
-@pytest.mark.parametrize("model", ["", ON_CHAT], ids=["responses", "chat"])
-def test_an_agent_that_streams_is_recorded(runs: Runs, model: str) -> None:
-    """The events of a streamed run reach the agent, and the file."""
-    assert runs.instrumented(agent("OpenAI Agents SDK") + model + STREAMED) == STEPS
+def test_an_agent_that_streams_is_recorded(runs: Runs) -> None:
+    """The events of a streamed run reach the agent, and the file, in both dialects."""
+    code = agent("OpenAI Agents SDK") + STREAMED + ON_CHAT + STREAMED
+    assert runs.instrumented(code, SCRIPT * 2) == STEPS * 2
+
+
+def test_an_agent_that_hands_over_is_recorded(runs: Runs) -> None:
+    """Handing over is a call of a tool, with its result; then the other agent's calls are recorded."""
+    over = Action("", "", (Call("transfer_to_assistant", {}),))
+
+    handed, *rest = runs.instrumented(agent("OpenAI Agents SDK") + HANDED_OFF, (over, *SCRIPT))
+
+    assert handed == ("calling_tool", [("transfer_to_assistant", {})], ['{"assistant": "Assistant"}'])
+    assert rest == STEPS

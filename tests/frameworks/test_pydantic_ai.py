@@ -32,6 +32,8 @@ async def main():
             print(event.event_kind)
 asyncio.run(main())
 """
+FOR_GOOGLE = (*ASKED[:2], ['{"return_value":"It\'s sunny in Tokyo."}'])
+"""To Google the result is sent as an object."""
 TYPED = """
 from pydantic import BaseModel
 class Weather(BaseModel):
@@ -41,10 +43,7 @@ print(agent.run_sync("What is the weather in Tokyo?", output_type=Weather).outpu
 """The model gives its answer as the call of another tool."""
 
 
-def steps(model: str, result: str = "It's sunny in Tokyo.") -> list[object]:
-    """The steps of a run; Google is sent an object."""
-    told = f'{{"return_value":"{result}"}}' if model.startswith("google") else result
-    return [(*ASKED[:2], [told]), ANSWERED]
+EACH = [step for model in MODELS for step in (FOR_GOOGLE if model.startswith("google") else ASKED, ANSWERED)]
 
 
 @pytest.mark.parametrize("number", range(2))
@@ -58,16 +57,11 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
     assert runs.outside(without_us(PAGE[0])) == STEPS
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_an_agent_that_is_awaited_is_recorded(runs: Runs, model: str) -> None:
-    """Each provider's calls are recorded, of one that gives its calls no ids too."""
-    assert runs.instrumented(agent("Pydantic AI").replace(MODELS[0], model) + AWAITED) == steps(model)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_an_agent_that_streams_is_recorded(runs: Runs, model: str) -> None:
-    """The events of a streamed run reach the agent, and the file."""
-    assert runs.instrumented(agent("Pydantic AI").replace(MODELS[0], model) + STREAMED) == steps(model)
+@pytest.mark.parametrize("way", [AWAITED, STREAMED], ids=["awaited", "streamed"])
+def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
+    """Each provider's calls are recorded with their results, of one that gives calls no ids too."""
+    code = "".join(agent("Pydantic AI").replace(MODELS[0], model) + way for model in MODELS)
+    assert runs.instrumented(code, SCRIPT * len(MODELS)) == EACH
 
 
 def test_an_answer_of_a_type_is_a_call(runs: Runs) -> None:

@@ -32,6 +32,11 @@ def made(kind: str, model: str, *, streamed: bool, marked: bool = True) -> str:
     )
 
 
+def each(kind: str) -> str:
+    """Agents of a kind on both models, whole and streamed."""
+    return "".join(made(kind, model, streamed=streamed) for model in MODELS for streamed in (False, True))
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_the_page_is_true(runs: Runs, number: int) -> None:
     """The blocks of the page record the agent and its tool, and leave it as it is."""
@@ -43,18 +48,14 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
     assert runs.outside(without_us(PAGE[0]), CALLING) == [(*ASKED[:2], []), FINAL]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("model", MODELS, ids=["openai", "litellm"])
-def test_an_agent_that_calls_tools_is_recorded(runs: Runs, model: str, streamed: bool) -> None:
+def test_agents_that_call_tools_are_recorded(runs: Runs) -> None:
     """Calls are found on the wire, results by the mark, also where LiteLLM leaves a stream's end unread."""
-    assert runs.instrumented(made("ToolCallingAgent", model, streamed=streamed), CALLING) == [ASKED, FINAL]
+    assert runs.instrumented(each("ToolCallingAgent"), CALLING * 4) == [ASKED, FINAL] * 4
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("model", MODELS, ids=["openai", "litellm"])
-def test_an_agent_that_writes_code_is_recorded(runs: Runs, model: str, streamed: bool) -> None:
+def test_agents_that_write_code_are_recorded(runs: Runs) -> None:
     """A tool that the agent's code calls stands in the step whose code that is, if it is marked."""
-    assert runs.instrumented(made("CodeAgent", model, streamed=streamed), CODING) == [ASKED, WRITTEN]
+    assert runs.instrumented(each("CodeAgent"), CODING * 4) == [ASKED, WRITTEN] * 4
 
 
 def test_of_tools_without_a_mark_the_code_is_all_there_is(runs: Runs) -> None:
