@@ -76,6 +76,6 @@ def _keeps(node: ast.AST) -> bool:
 
 
 def only_with(package: str) -> None:
-    """Skip a module of tests where a framework is not installed; nothing is imported to find out."""
+    """Skip tests, also a whole module, where a package is not installed; nothing is imported to find out."""
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed", allow_module_level=True)
