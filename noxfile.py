@@ -71,7 +71,7 @@ FRAMEWORKS = {
         "llama-index-core",
         "llama-index-llms-openai",
         "llama-index-llms-anthropic",
-        "anthropic<2",  # its model cannot be made with 2, recorded or not, and its metadata do not say so
+        "anthropic<1",  # its model sends what 1 does not take, recorded or not, and its metadata do not say so
     ),
     "instructor": ("instructor[anthropic]",),
     "dspy": ("dspy",),
