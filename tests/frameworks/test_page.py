@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import product
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.frameworks.page import PAGE, agent, blocks, without_us
 from tests.recording import ROOT
 from tests.test_supported import matrix, rows
 
+PAGE_NAME = "docs/frameworks.md"
 BLOCKS = {
     "LangChain": 3,
     "OpenAI Agents SDK": 2,
@@ -25,7 +27,7 @@ BLOCKS = {
 
 def test_every_framework_has_its_place() -> None:
     """The page has the sections that are tested, with as many blocks, and a row of its table for each."""
-    named = [row[0] for row in rows("docs/frameworks.md", "Which frameworks")]
+    named = [row[0] for row in rows(PAGE_NAME, "Which frameworks")]
 
     assert {name: len(blocks(name)) for name in BLOCKS} == BLOCKS
     assert (named, PAGE.read_text(encoding="utf-8").count("```python")) == (list(BLOCKS), sum(BLOCKS.values()))
@@ -41,8 +43,11 @@ def test_an_agent_without_us_is_a_program(name: str) -> None:
 
 
 def test_the_results_are_those_of_the_sessions() -> None:
-    """Each framework of noxfile.py has tests and a result, in which none failed and none was skipped."""
-    said = [(row[0], row[4], row[5]) for row in rows("docs/frameworks.md", "Results")]
+    """Each framework of noxfile.py has tests, and results on the same Pythons, none failed and none skipped."""
+    tables = matrix()
+    said = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(PAGE_NAME, "Results")]
+    pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in said)]  # type: ignore[attr-defined]
 
-    assert said == [(name, "0", "0") for name in matrix()["FRAMEWORKS"]]  # type: ignore[union-attr]
-    assert all((ROOT / "tests" / "frameworks" / f"test_{name}.py").is_file() for name, _, _ in said)
+    assert said == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]
+    assert pythons
+    assert all((ROOT / "tests" / "frameworks" / f"test_{name}.py").is_file() for name, *_ in said)
