@@ -4,18 +4,20 @@
     nox -l                                 # the names of the sessions
     nox -s "versions-3.13(openai 3)"       # one of them
     nox -t newest                          # the newest of each SDK alone
+    nox -t frameworks                      # the agents of frameworks: docs/frameworks.md
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
-
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
 
-Each session of the matrix adds its line to `.venv-nox/results.md`; `docs/versions.md` holds those of the last whole
-run. A row of the table here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is what pyproject.toml says
-is supported. The readers' table goes to `.venv-nox/readers.md`, and stands in `docs/views/readers.md`.
+Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` beside it; `docs/versions.md`
+and `docs/frameworks.md` hold those of the last whole run. The readers' table goes to `.venv-nox/readers.md`, and stands
+in `docs/views/readers.md`. A row of the tables here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is
+what pyproject.toml says is supported. A framework's environment is large, and removed.
 """
 
 import re
 from pathlib import Path
+from shutil import rmtree
 
 import nox
 
@@ -55,6 +57,28 @@ NEWEST = {
     "ollama 0": ("ollama",),
     "all together": ("openai[aiohttp]", "anthropic[aiohttp]", "google-genai[aiohttp]", "ollama"),
 }
+FRAMEWORKS = {
+    "langchain": (
+        "langchain",
+        "langchain-openai",
+        "langchain-anthropic",
+        "langchain-google-genai",
+        "langchain-ollama",
+        "aiohttp",
+    ),
+    "openai_agents": ("openai-agents",),
+    "pydantic_ai": ("pydantic-ai",),
+    "smolagents": ("smolagents[openai,litellm]", "mcp"),
+    "litellm": ("litellm", "mcp"),  # it imports mcp where tools are given, and does not ask for it
+    "llama_index": (
+        "llama-index-core",
+        "llama-index-llms-openai",
+        "llama-index-llms-anthropic",
+        "anthropic<1",  # its model sends what 1 does not take, recorded or not, and its metadata do not say so
+    ),
+    "instructor": ("instructor[anthropic]",),
+    "dspy": ("dspy",),
+}
 ROWS = [
     nox.param(requirements, id=name, tags=[tag])
     for tag, rows in {"oldest": OLDEST, "between": BETWEEN, "newest": NEWEST}.items()
@@ -62,9 +86,12 @@ ROWS = [
 ]
 
 RESULTS = Path(".venv-nox", "results.md")
+FRAMEWORK_RESULTS = Path(".venv-nox", "frameworks.md")
+NAMES = "openai anthropic google-genai ollama httpx httpx2 aiohttp httpx-aiohttp"
 INSTALLED = """
 from importlib.metadata import distributions
-names = "openai anthropic google-genai ollama httpx httpx2 aiohttp httpx-aiohttp".split()
+import sys
+names = sys.argv[1:]
 found = {one.name: one.version for one in distributions()}
 print(", ".join(f"{name} {found[name]}" for name in names if name in found))
 """
@@ -79,13 +106,31 @@ nox.options.sessions = ["versions"]
 def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
     """Run the shapes of client on one set of versions."""
     session.install("--quiet", "-e.", "hypothesis", "pytest>=8.2", *requirements)
-    installed = session.run("python", "-c", INSTALLED, silent=True)
-    said = session.run("pytest", "tests/versions", *session.posargs, silent=True, success_codes=[0, 1])
+    _run(session, "tests/versions", NAMES.split(), RESULTS)
+
+
+@nox.session(python=PYTHONS, venv_backend="venv", tags=["frameworks"])
+@nox.parametrize("framework", [nox.param(name, id=name) for name in FRAMEWORKS])
+def frameworks(session: nox.Session, framework: str) -> None:
+    """Run the agents of one framework, on its newest version."""
+    requirements = FRAMEWORKS[framework]
+    names = [re.split(r"[\[<]", one)[0] for one in requirements]
+    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=8.2", *requirements)
+    try:
+        _run(session, f"tests/frameworks/test_{framework}.py", [*names, *NAMES.split()], FRAMEWORK_RESULTS)
+    finally:
+        rmtree(session.virtualenv.location)
+
+
+def _run(session: nox.Session, tests: str, names: list[str], results: Path) -> None:
+    """Run tests, and add a line to a file of results."""
+    installed = session.run("python", "-c", INSTALLED, *dict.fromkeys(names), silent=True)
+    said = session.run("pytest", tests, *session.posargs, silent=True, success_codes=[0, 1])
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", said)}
     failed = counts.get("failed", 0) + counts.get("error", 0)
     name = re.search(r"\((.*)\)", session.name)[1].strip("'\"")
     cells = (name, session.python, installed.strip(), counts.get("passed", 0), failed, counts.get("skipped", 0))
-    with RESULTS.open("a") as file:
+    with results.open("a") as file:
         file.write(f"| {' | '.join(map(str, cells))} |\n")
     if failed or "passed" not in counts:
         session.error(said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -149,6 +149,36 @@ def test_a_request_that_is_sent_again_changes_nothing() -> None:
     again = call(2, results={"a": 1})
 
     assert answers(call(1, "a"), again, again, call(3, results={"a": "late"})) == [{"a": 1}, {}, {}, {}]
+
+
+def unnamed(number: int, *calls: ToolCall, results: tuple[ToolResult, ...] = ()) -> LLMInteraction:
+    """An interaction whose calls have made-up ids, and which brings `results` back."""
+    made = tuple(replace(one, call_id=f"call_{place}", call_id_made_up=True) for place, one in enumerate(calls))
+    return replace(call(number), source=Source(list(results)), response=LLMResponse("x", tool_calls=made))  # type: ignore[arg-type]
+
+
+def test_calls_that_the_agent_has_named_are_answered() -> None:
+    """Where the provider gives no ids and the agent its own, a result is the next open call's of its name."""
+    look, count = ToolCall("", "look", {}), ToolCall("", "count", {})
+    first = (
+        ToolResult("own-2", "count", None, 2),
+        ToolResult("own-1", "look", None, 1),
+        ToolResult("own-3", "look", None, 3),
+    )
+    second = ToolResult("own-4", "look", None, 4)
+
+    assert answers(
+        unnamed(1, look, count, look),
+        unnamed(2, look, results=first),
+        unnamed(3, results=(*first, second)),
+    ) == [{"call_0": 1, "call_1": 2, "call_2": 3}, {"call_0": 4}, {}]
+
+
+def test_what_was_never_asked_for_answers_no_call_with_an_id() -> None:
+    """A result of an unknown id, of the name of an open call to which the provider gave an id, is nobody's."""
+    of_another = replace(call(2), source=Source([ToolResult("y", "tool-a", None, 0)]))  # type: ignore[arg-type]
+
+    assert answers(call(1, "a"), of_another) == [{}, {}]
 
 
 def test_no_calls_are_no_steps() -> None:

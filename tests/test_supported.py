@@ -21,7 +21,7 @@ def matrix() -> dict[str, object]:
         for node in tree.body
         if isinstance(node, ast.Assign)
         for name in node.targets
-        if isinstance(name, ast.Name) and name.id in {"PYTHONS", "OLDEST", "BETWEEN", "NEWEST"}
+        if isinstance(name, ast.Name) and name.id in {"PYTHONS", "OLDEST", "BETWEEN", "NEWEST", "FRAMEWORKS"}
     }
 
 

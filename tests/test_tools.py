@@ -15,10 +15,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 import trace_recorder
-from tests.recording import TOOL, Payload, asked, call, records_of, said
+from tests.recording import CHAT, TOOL, Answer, Payload, Wire, asked, call, records_of, said
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.conversation import ToolResult
 from trace_recorder.trajectory import AgentStep
@@ -520,6 +521,28 @@ def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder
     told = ToolResult("c1", "bash", True, {"code": 0, "out": "ls"}, sent="code 0")
     assert replace(result, duration_seconds=None) == told
     assert (first.state, first.derived, second.state, second.tool_calls) == ("calling_tool", True, "completed", ())
+
+
+ASKING = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+
+
+@pytest.mark.parametrize("delta", [{"tool_calls": [ASKING]}, {"content": "I run it myself."}])
+def test_a_stream_that_is_closed_late_has_asked_before(recorder: TrajectoryRecorder, delta: Payload) -> None:
+    """An agent that goes on before it has closed a stream has its tool and its answer where they belong."""
+    events = f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\ndata: [DONE]\n\n"
+    transport = Wire(Answer(events.encode(), media="text/event-stream", size=len(events)))
+    bash = recorder.tool(lambda command: {"out": command}, name="bash")
+    ask(recorder)
+    with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client:
+        with client.stream("POST", CHAT, json=asked("go", stream=True, tools=[TOOL])) as response:
+            next(response.iter_bytes())
+            bash("ls")
+            ask(recorder, c1="ls")
+
+    _, streamed, last = steps(recorder)
+    [result] = streamed.tool_results
+    assert (result.result, last.tool_results) == ({"out": "ls"}, ())
+    assert (result.call_id, result.sent) == (("c1", "ls") if "tool_calls" in delta else ("tool_1", None))
 
 
 def test_parallel_calls_are_told_apart_by_their_arguments(recorder: TrajectoryRecorder) -> None:

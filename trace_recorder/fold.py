@@ -7,13 +7,13 @@ interactions began. Readers give the meaning of what went over the wire; they ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from trace_recorder.conversation import Message, Payload, ToolResult
 from trace_recorder.guard import attempt
-from trace_recorder.interaction import ENDINGS, Call, stated_error
+from trace_recorder.interaction import ENDINGS, Call, asks_for_stream, stated_error
 from trace_recorder.items import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.marked import Asking, MarkedStep, ToolUse, agent_key
@@ -24,6 +24,14 @@ from trace_recorder.providers.shape import as_int
 from trace_recorder.reading import Readings
 from trace_recorder.stepping import OpenCalls, is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+
+
+@dataclass(slots=True)
+class _During:
+    """What came while a stream was open, for calls that nobody knows yet: a caller may go on before it has its end."""
+
+    uses: dict[str, ToolUse] = field(default_factory=dict)
+    results: list[tuple[Hashable, ToolResult]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -64,6 +72,7 @@ class Fold:
     open_calls: OpenCalls = field(default_factory=OpenCalls)
     asking: Asking = field(default_factory=Asking)
     _running: dict[str, ToolUse] = field(default_factory=dict)
+    _during: dict[str, _During] = field(default_factory=dict)
     _heard: list[tuple[Call | None, Record]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -170,7 +179,17 @@ class Fold:
     def _read_request(self, call: Call) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
-        for asker, result in self.open_calls.answer(agent_key(call.begin), call.new_results):
+        self._hear_results(agent_key(call.begin), call.new_results)
+        if asks_for_stream(call.begin):
+            self._during[call.interaction_id] = _During()
+
+    def _hear_results(self, agent: Hashable, results: Iterable[ToolResult]) -> None:
+        """Give what a request brings back from tools to those who asked; what nobody did waits for open streams."""
+        for asker, result in self.open_calls.answer(agent, results):
+            if asker is None:
+                for during in self._during.values():
+                    during.results.append((agent, result))
+                continue
             answers = self.answers.setdefault(asker, {})
             if result.call_id not in answers:
                 answers[result.call_id] = result
@@ -178,6 +197,7 @@ class Fold:
                 self.changed[asker] = None
 
     def _read_response(self, call: Call) -> None:
+        during = self._during.pop(call.interaction_id, _During())
         one = self.interaction(call)
         if one is None or one.response is None or self.is_double(one):
             return
@@ -190,6 +210,17 @@ class Fold:
         self.open_calls.ask(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
         if is_step(one):
             self.asking.ask(one, call.first.seq, self.mark_of.get(one.interaction_id))
+            for use in during.uses.values():
+                self._find_late(use, one.interaction_id)
+            for agent, result in during.results:
+                self._hear_results(agent, [result])
+
+    def _find_late(self, use: ToolUse, identity: str) -> None:
+        """Find the call for which a tool ran before the end of the stream that may have asked for it."""
+        if use.asker is None:
+            self.asking.find(use)
+            self._attach(use, identity if self._last_before(use) == identity else use.after)
+            self.changed[identity] = None
 
     def _read_use(self, record: Record) -> None:
         """Read one record of a tool's execution, and find out for which call it was run."""
@@ -202,7 +233,9 @@ class Fold:
                 mark.uses.append(use)
         if use.asker is None:
             self.asking.find(use)
-            self._attach(use)
+            self._attach(use, use.after or self._last_before(use))
+            for during in () if use.asker else self._during.values():
+                during.uses[identity] = use
         if record.kind == "tool_result":
             use.ended = record.data
             del self._running[identity]
@@ -211,9 +244,9 @@ class Fold:
         for asker in filter(None, (use.asker, use.after)):
             self.changed[asker] = None
 
-    def _attach(self, use: ToolUse) -> None:
-        """Have it stand with the interaction that asked, or else the last one of its agent."""
-        before, use.after = use.after, use.asker or use.after or self._last_before(use)
+    def _attach(self, use: ToolUse, last: str | None) -> None:
+        """Have it stand with the interaction that asked, or else with the last one of its agent."""
+        before, use.after = use.after, use.asker or last
         if before != use.after and before in self.uses:
             self.uses[before].remove(use)
             self.changed[before] = None
@@ -233,6 +266,7 @@ class Fold:
         self.answers.pop(identity, None)
         self.uses.pop(identity, None)
         self.mark_of.pop(identity, None)
+        self._during.pop(identity, None)
         self.asking.answered(identity)
         if one is not None and one.response is not None:
             self.open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls)

@@ -210,7 +210,7 @@ def interaction_of(call: Call) -> LLMInteraction:
         attempts=call.attempts(),
         duration_seconds=_seconds(end.get("duration_seconds")),
         time_to_first_token_seconds=_seconds((end or call.last_part).get("time_to_first_token_seconds")),
-        stream=bool(end.get("stream", _asks_for_stream(begin))),
+        stream=bool(end.get("stream", asks_for_stream(begin))),
         complete=answered and end.get("complete", True) is True,
         ended_by=end.get("ended_by"),
     )
@@ -224,7 +224,8 @@ def _model(begin: Mapping[str, Payload]) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _asks_for_stream(begin: Mapping[str, Payload]) -> bool:
+def asks_for_stream(begin: Mapping[str, Payload]) -> bool:
+    """Whether a request's data say that a stream was asked for."""
     body = begin.get("body")
     return begin.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
 

@@ -2,7 +2,8 @@
 
 The tool results are found in the requests that follow, by call id; ids that were made up because the provider gives
 none count within one conversation, so the newest open call of that id, of the same agent where possible, is the one
-that was answered. Steps are numbered from 1.
+that was answered. An agent may give such a call an id of its own: a result of an id that nobody knows is that of the
+first open call of its name in the newest response whose ids were made up. Steps are numbered from 1.
 """
 
 from __future__ import annotations
@@ -20,22 +21,45 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._asked: dict[tuple[Hashable, str], tuple[str, ToolCall]] = {}
+        self._unnamed: dict[tuple[Hashable, str, str], ToolCall] = {}
+        self._names: dict[tuple[Hashable, str, str], str] = {}
 
-    def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str, ToolResult]]:
-        """Of results that an agent's request brings back: the interactions that asked for them."""
+    def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
+        """Of results that an agent's request brings back: the interactions that asked for them; None where none has."""
         for result in results:
             found = self._asked.get((agent, result.call_id)) or self._asked.get((None, result.call_id))
-            if found is not None:
-                yield found[0], replace(result, name=found[1].name)
+            found = found or self._named_by_agent(agent, result)
+            if found is None:
+                yield None, result
+                continue
+            identity, call = found
+            self._unnamed.pop((agent, identity, call.call_id), None)
+            yield identity, replace(result, call_id=call.call_id, name=call.name)
+
+    def _named_by_agent(self, agent: Hashable, result: ToolResult) -> tuple[str, ToolCall] | None:
+        """The call without an id of its provider's that an agent has given one: it has that from now on."""
+        same = [key for key, call in self._unnamed.items() if key[0] == agent and result.name in {None, call.name}]
+        if not same or not result.call_id:
+            return None
+        key = next(key for key in same if key[1] == same[-1][1])
+        self._names[key] = result.call_id
+        self._asked[agent, result.call_id] = self._asked[None, result.call_id] = found = key[1], self._unnamed[key]
+        return found
 
     def ask(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
         """Take the calls of an interaction's response."""
         for call in calls:
             self._asked[agent, call.call_id] = self._asked[None, call.call_id] = interaction_id, call
+            if call.call_id_made_up:
+                self._unnamed[agent, interaction_id, call.call_id] = call
 
     def forget(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
         """Take an interaction's calls for answered."""
-        for key in [(asker, call.call_id) for call in calls for asker in (agent, None)]:
+        keys = [(agent, interaction_id, call.call_id) for call in calls]
+        names = [self._names.pop(key) for key in keys if key in self._names]
+        for _, _, call_id in keys:
+            self._unnamed.pop((agent, interaction_id, call_id), None)
+        for key in [(asker, name) for name in (*names, *(key[2] for key in keys)) for asker in (agent, None)]:
             if self._asked.get(key, ("",))[0] == interaction_id:
                 del self._asked[key]
 
@@ -46,7 +70,8 @@ def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
     answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
     for one in interactions:
         for asker, result in open_calls.answer(one.agent, one.source.new_results):
-            answers[asker].setdefault(result.call_id, result)
+            if asker is not None:
+                answers[asker].setdefault(result.call_id, result)
         open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls if one.response else ())
     deciding = filter(is_step, interactions)
     return [step_of(number, one, answers[one.interaction_id]) for number, one in enumerate(deciding, start=1)]

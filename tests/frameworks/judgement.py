@@ -1,0 +1,141 @@
+"""What every framework is held to: a run is recorded, exchange for exchange, and is what it was without recording.
+
+An agent is a program that prints its answer. It is run twice, each time in a process of its own and with a provider of
+its own that says the same: as it is without us, and recorded. What it prints and what it sends are to be equal; what is
+on file is to be what went over the wire. The steps and the results of tools are given back, to be compared by each
+framework's own tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from examples.demo.policy import Action
+from tests.frameworks.page import without_us
+from tests.frameworks.provider import SCRIPT, Provider, providing
+from tests.recording import ROOT
+from trace_recorder import load
+from trace_recorder.trajectory import Trajectory
+from trace_recorder.validation import validate
+
+Payload = Any
+Step = tuple[str, list[tuple[str, Payload]], list[Payload]]
+"""The state of a step; its tool calls as names and arguments; the results of its tools."""
+
+ASKED: Step = ("calling_tool", [("get_weather", {"city": "Tokyo"})], ["It's sunny in Tokyo."])
+ANSWERED: Step = ("completed", [], [])
+STEPS = [ASKED, ANSWERED]
+"""The steps of a run of two turns."""
+
+INSTRUMENTED = """
+import trace_recorder
+trace_recorder.instrument()
+recorder = trace_recorder.TrajectoryRecorder(strict=True)
+recorder.start()
+{}
+recorder.finalize(success=True)
+"""
+MADE_UP = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
+QUIET = {
+    "PYTHONWARNINGS": "ignore",  # what frameworks warn of is theirs
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",  # its own tracer sends to api.openai.com
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks github.com for prices
+}
+_SETTINGS = ("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "OLLAMA_", "LANGSMITH_", "LANGCHAIN_", "LITELLM_", "DSPY_")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs the programs of one test, in a directory of its own."""
+
+    place: Path
+
+    def recorded(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
+        """Run a program that records itself, and the same one without our lines; give the steps on file."""
+        return self._both(without_us(code), code, script)
+
+    def instrumented(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
+        """Run a program that records nothing, and have every call of its process recorded; give the steps on file."""
+        return self._both(code, INSTRUMENTED.format(code), script)
+
+    def outside(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
+        """Run a program that knows nothing of us with `trace-recorder run`; give the steps on file."""
+        return self._both(code, code, script, "-m", "trace_recorder.cli", "run", "--", sys.executable)
+
+    def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
+        """Run a program as `instrumented` does; give what it prints, the exchanges there were, and those on file."""
+        with providing(script) as provider:
+            printed = self.printed(INSTRUMENTED.format(code), provider)
+        [document] = self.place.glob("trajectories/*.json")
+        return printed, len(provider.sent), len(load(document).llm_interactions)
+
+    def printed(self, code: str, provider: Provider, *command: str) -> str:
+        """What a program prints that takes a provider for its own."""
+        path = self.place / provider.url.rpartition(":")[2] / "agent.py"
+        path.parent.mkdir()
+        path.write_text(code, encoding="utf-8")
+        own = {name: value for name, value in os.environ.items() if not _is_setting(name)}
+        done = subprocess.run(
+            [sys.executable, *command, str(path)],
+            cwd=self.place,
+            env={**own, **QUIET, **provider.addresses(), "PYTHONPATH": str(ROOT), "DSPY_CACHEDIR": str(path.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _both(self, plain: str, recording: str, script: Sequence[Action], *command: str) -> list[Step]:
+        with providing(script) as alone, providing(script) as provider, ThreadPoolExecutor() as pool:
+            expected = pool.submit(self.printed, plain, alone)
+            printed = self.printed(recording, provider, *command)
+        assert (printed, asked(provider)) == (expected.result(), asked(alone))
+        return judged(self.place, provider)
+
+
+def _is_setting(name: str) -> bool:
+    return name.startswith(_SETTINGS) or name.lower().endswith("_proxy")
+
+
+def asked(provider: Provider) -> list[tuple[str, Payload]]:
+    """What a provider was asked, in order, but for the ids that a framework makes up anew each time."""
+    return [(one.path, json.loads(MADE_UP.sub("ID", json.dumps(one.body)))) for one in provider.sent]
+
+
+def judged(place: Path, provider: Provider) -> list[Step]:
+    """Hold the one run that was recorded against what went over the wire; give its steps."""
+    [document] = place.glob("trajectories/*.json")
+    trajectory = load(document)
+    assert (validate(document).ok, trajectory.gaps, trajectory.status) == (True, (), "completed")
+    assert on_file(trajectory) == on_the_wire(provider)
+    return [
+        (
+            step.state,
+            [(call.name, call.arguments) for call in step.tool_calls],
+            [result.error if result.result is None else result.result for result in step.tool_results],
+        )
+        for step in trajectory.agent_steps
+    ]
+
+
+def on_file(trajectory: Trajectory) -> list[Payload]:
+    """Each exchange that was recorded: the request, and what came back, of a stream its text."""
+    return [
+        (one.raw_request, one.raw_stream if one.stream else one.raw_response, len(one.attempts))
+        for one in trajectory.llm_interactions
+    ]
+
+
+def on_the_wire(provider: Provider) -> list[Payload]:
+    """Each exchange that there was, in the same form: one attempt each."""
+    return [(one.body, one.answer.decode() if one.streamed else json.loads(one.answer), 1) for one in provider.sent]

@@ -1,0 +1,73 @@
+"""LangChain: agents of `create_agent` on its packages for four providers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.frameworks.judgement import STEPS, Runs
+from tests.frameworks.page import agent, blocks, only_with, without_us
+from tests.frameworks.provider import SCRIPT
+
+only_with("langchain")
+PAGE = blocks("LangChain")
+MODELS = ("openai:gpt-5", "anthropic:claude-sonnet-4-5", "ollama:llama3.1", "google_genai:gemini-2.5-flash")
+STREAMED = """
+for token, metadata in agent.stream(question, stream_mode="messages"):
+    print(metadata["langgraph_node"], token.text)
+"""
+AWAITED_STREAM = """
+import asyncio
+async def main():
+    async for token, metadata in agent.astream(question, stream_mode="messages"):
+        print(metadata["langgraph_node"], token.text)
+asyncio.run(main())
+"""
+AWAITED = """
+import asyncio
+print(asyncio.run(agent.ainvoke(question))["messages"][-1].text)
+"""
+RESPONSES = """
+from langchain_openai import ChatOpenAI
+agent = create_agent(ChatOpenAI(model="gpt-5", use_responses_api=True), tools=[get_weather])
+print(agent.invoke(question)["messages"][-1].text)
+"""
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_page_is_true(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent, and leave it as it is."""
+    assert runs.recorded(PAGE[number]) == STEPS
+
+
+def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
+    """`trace-recorder run` records the agent in which nothing is of ours."""
+    assert runs.outside(without_us(PAGE[0])) == STEPS
+
+
+def on_each(way: str, models: Sequence[str]) -> str:
+    """The agent of the page on each of these models."""
+    return "".join(agent("LangChain").replace(MODELS[0], model) + way for model in models)
+
+
+def test_every_package_is_recorded(runs: Runs) -> None:
+    """The tokens of each provider's stream reach the agent, and the file."""
+    assert runs.instrumented(on_each(STREAMED, MODELS), SCRIPT * 4) == STEPS * 4
+
+
+@pytest.mark.parametrize("way", [AWAITED, AWAITED_STREAM], ids=["whole", "streamed"])
+def test_what_is_awaited_is_recorded(runs: Runs, way: str) -> None:
+    """An agent that is awaited is recorded, whole and streamed."""
+    assert runs.instrumented(on_each(way, MODELS[:3]), SCRIPT * 3) == STEPS * 3
+
+
+def test_what_google_awaits_through_aiohttp_is_not_seen(runs: Runs) -> None:
+    """Where aiohttp is installed google-genai takes it, past `instrument()`, as the page says."""
+    only_with("aiohttp")
+    assert runs.unseen(on_each(AWAITED, MODELS[3:])) == ("It is sunny in Tokyo.\n", 2, 0)
+
+
+def test_the_responses_api_is_recorded(runs: Runs) -> None:
+    """A model that was told to use OpenAI's Responses API is recorded in that dialect."""
+    assert runs.instrumented(agent("LangChain") + RESPONSES) == STEPS

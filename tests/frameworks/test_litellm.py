@@ -1,0 +1,56 @@
+"""LiteLLM: a loop of calls and tools on four providers, whole and streamed, sync and async."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frameworks.judgement import ANSWERED, STEPS, Runs
+from tests.frameworks.page import agent, blocks, only_with, without_us
+from tests.frameworks.provider import SCRIPT
+
+only_with("litellm")
+PAGE = blocks("LiteLLM")
+MODELS = ("openai/gpt-5", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash", "ollama_chat/llama3.1")
+BEGIN = "messages = messages[:1]\n"
+LOOP = """
+while calls := (message := ASK.choices[0].message).tool_calls:
+    messages.append(message)
+    for call in calls:
+        result = get_weather(**json.loads(call.function.arguments))
+        messages.append({"role": "tool", "tool_call_id": call.id, "name": call.function.name, "content": result})
+print(message.content)
+"""
+ASYNC = "\nimport asyncio\nasync def main():" + LOOP.replace("\n", "\n    ") + "\nasyncio.run(main())\n"
+WHOLE = "litellm.completion(MODEL, messages=messages, tools=tools)"
+STREAMED = f"litellm.stream_chunk_builder(list({WHOLE[:-1]}, stream=True)), messages=messages)"
+AWAITED = "(await litellm.acompletion(MODEL, messages=messages, tools=tools))"
+AWAITED_STREAM = (
+    f"litellm.stream_chunk_builder([one async for one in {AWAITED[:-2]}, stream=True))], messages=messages)"
+)
+
+
+@pytest.mark.parametrize(("number", "steps"), [(0, STEPS), (1, [ANSWERED] * 2)])
+def test_the_page_is_true(runs: Runs, number: int, steps: object) -> None:
+    """The blocks of the page record the agent, and leave it as it is."""
+    assert runs.recorded(PAGE[number], SCRIPT if number == 0 else SCRIPT[1:]) == steps
+
+
+def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
+    """`trace-recorder run` records the agent in which nothing is of ours."""
+    assert runs.outside(without_us(PAGE[0])) == STEPS
+
+
+def loops(code: str, *ways: str) -> str:
+    """The loop on each model, with each way to ask."""
+    asking = (code.replace("ASK", way).replace("MODEL", repr(model)) for model in MODELS for way in ways)
+    return agent("LiteLLM") + "".join(f"{BEGIN}{each}" for each in asking)
+
+
+def test_every_provider_is_recorded(runs: Runs) -> None:
+    """Each provider's calls are recorded, and the results found, also where a stream's end is left unread."""
+    assert runs.instrumented(loops(LOOP, WHOLE, STREAMED), SCRIPT * 8) == STEPS * 8
+
+
+def test_what_is_awaited_is_recorded(runs: Runs) -> None:
+    """The calls that aiohttp carries inside of httpx are recorded once."""
+    assert runs.instrumented(loops(ASYNC, AWAITED, AWAITED_STREAM), SCRIPT * 8) == STEPS * 8

@@ -1,0 +1,53 @@
+"""What docs/frameworks.md says of itself: its sections, blocks and results agree with the tests and with noxfile.py."""
+
+from __future__ import annotations
+
+import ast
+from itertools import product
+
+import pytest
+
+from tests.frameworks.page import PAGE, agent, blocks, without_us
+from tests.recording import ROOT
+from tests.test_supported import matrix, rows
+
+PAGE_NAME = "docs/frameworks.md"
+BLOCKS = {
+    "LangChain": 3,
+    "OpenAI Agents SDK": 2,
+    "Pydantic AI": 2,
+    "smolagents": 2,
+    "LiteLLM": 2,
+    "LlamaIndex": 2,
+    "instructor": 2,
+    "DSPy": 1,
+}
+"""The blocks of each section, all of which its framework's tests run."""
+
+
+def test_every_framework_has_its_place() -> None:
+    """The page has the sections that are tested, with as many blocks, and a row of its table for each."""
+    named = [row[0] for row in rows(PAGE_NAME, "Which frameworks")]
+
+    assert {name: len(blocks(name)) for name in BLOCKS} == BLOCKS
+    assert (named, PAGE.read_text(encoding="utf-8").count("```python")) == (list(BLOCKS), sum(BLOCKS.values()))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_agent_without_us_is_a_program(name: str) -> None:
+    """What is left of each block without our lines is code, in which the recorded one's last line stands."""
+    for block in blocks(name):
+        plain = without_us(block)
+        assert ast.unparse(ast.parse(block)).splitlines()[-1].strip() == plain.splitlines()[-1].strip()
+    assert compile(agent(name), name, "exec")
+
+
+def test_the_results_are_those_of_the_sessions() -> None:
+    """Each framework of noxfile.py has tests, and results on the same Pythons, none failed and none skipped."""
+    tables = matrix()
+    said = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(PAGE_NAME, "Results")]
+    pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in said)]  # type: ignore[attr-defined]
+
+    assert said == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]
+    assert pythons
+    assert all((ROOT / "tests" / "frameworks" / f"test_{name}.py").is_file() for name, *_ in said)

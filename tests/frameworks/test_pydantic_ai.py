@@ -1,0 +1,74 @@
+"""Pydantic AI: agents on its models of four providers, sync and async, streamed, with an output of a type."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.demo.policy import Action, Call
+from tests.frameworks.judgement import ANSWERED, ASKED, STEPS, Runs
+from tests.frameworks.page import agent, blocks, only_with, without_us
+from tests.frameworks.provider import SCRIPT
+
+only_with("pydantic_ai")
+PAGE = blocks("Pydantic AI")
+MODELS = (
+    "openai:gpt-5",
+    "openai-chat:gpt-5",
+    "anthropic:claude-sonnet-4-5",
+    "google:gemini-2.5-flash",
+    "ollama:llama3.2",
+)
+AWAITED = """
+import asyncio
+async def main():
+    print((await agent.run("What is the weather in Tokyo?")).output)
+asyncio.run(main())
+"""
+STREAMED = """
+import asyncio
+async def main():
+    async with agent.run_stream_events("What is the weather in Tokyo?") as events:
+        async for event in events:
+            print(event.event_kind)
+asyncio.run(main())
+"""
+FOR_GOOGLE = (*ASKED[:2], ['{"return_value":"It\'s sunny in Tokyo."}'])
+"""To Google the result is sent as an object."""
+TYPED = """
+from pydantic import BaseModel
+class Weather(BaseModel):
+    sunny: bool
+print(agent.run_sync("What is the weather in Tokyo?", output_type=Weather).output)
+"""
+"""The model gives its answer as the call of another tool."""
+
+
+EACH = [step for model in MODELS for step in (FOR_GOOGLE if model.startswith("google") else ASKED, ANSWERED)]
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_page_is_true(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent, and leave it as it is."""
+    assert runs.recorded(PAGE[number]) == STEPS
+
+
+def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
+    """`trace-recorder run` records the agent in which nothing is of ours."""
+    assert runs.outside(without_us(PAGE[0])) == STEPS
+
+
+@pytest.mark.parametrize("way", [AWAITED, STREAMED], ids=["awaited", "streamed"])
+def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
+    """Each provider's calls are recorded with their results, of one that gives calls no ids too."""
+    code = "".join(agent("Pydantic AI").replace(MODELS[0], model) + way for model in MODELS)
+    assert runs.instrumented(code, SCRIPT * len(MODELS)) == EACH
+
+
+def test_an_answer_of_a_type_is_a_call(runs: Runs) -> None:
+    """Where the answer is to be an object, the model calls a tool that nobody runs: that call has no result."""
+    typed = (SCRIPT[0], Action("", "", (Call("final_result", {"sunny": True}),)))
+
+    asked, answered = runs.instrumented(agent("Pydantic AI") + TYPED, typed)
+
+    assert asked == ASKED
+    assert answered == ("calling_tool", [("final_result", {"sunny": True})], [])

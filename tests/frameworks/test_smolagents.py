@@ -1,0 +1,63 @@
+"""smolagents: agents that call tools, and agents that write code, streamed and whole, on two of its models."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.demo.policy import Action, Call
+from tests.frameworks.judgement import ASKED, Runs, Step
+from tests.frameworks.page import agent, blocks, only_with, without_us
+from tests.frameworks.provider import SCRIPT
+
+only_with("smolagents")
+PAGE = blocks("smolagents")
+MODELS = ('OpenAIModel(model_id="gpt-5")', 'LiteLLMModel(model_id="anthropic/claude-sonnet-4-5")')
+CALLING = (SCRIPT[0], Action("", "That is it.", (Call("final_answer", {"answer": "sunny"}),)))
+CODING = (
+    Action("", "Thought: I look outside.\n<code>\nseen = get_weather(city='Tokyo')\nprint(seen)\n</code>"),
+    Action("", "Thought: That is it.\n<code>\nfinal_answer(seen)\n</code>"),
+)
+FINAL: Step = ("calling_tool", [("final_answer", {"answer": "sunny"})], [])
+WRITTEN: Step = ("completed", [], [])
+RUN = 'print(agent.run("What is the weather in Tokyo?"))\n'
+
+
+def made(kind: str, model: str, *, streamed: bool, marked: bool = True) -> str:
+    """The agent of the page as another kind, on another model; its tool marked, as on the page, or not."""
+    tool = agent("smolagents").partition("agent =")[0].replace("OpenAIModel", "OpenAIModel, LiteLLMModel, CodeAgent")
+    if marked:
+        tool = f"import trace_recorder\n{tool}".replace("@tool\n", "@tool\n@trace_recorder.tool\n")
+    return (
+        f"{tool}agent = {kind}(tools=[get_weather], model={model}, stream_outputs={streamed}, verbosity_level=0)\n{RUN}"
+    )
+
+
+def each(kind: str) -> str:
+    """Agents of a kind on both models, whole and streamed."""
+    return "".join(made(kind, model, streamed=streamed) for model in MODELS for streamed in (False, True))
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_page_is_true(runs: Runs, number: int) -> None:
+    """The blocks of the page record the agent and its tool, and leave it as it is."""
+    assert runs.recorded(PAGE[number], CALLING) == [ASKED, FINAL]
+
+
+def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
+    """`trace-recorder run` records the agent in which nothing is of ours; the result is no result on the wire."""
+    assert runs.outside(without_us(PAGE[0]), CALLING) == [(*ASKED[:2], []), FINAL]
+
+
+def test_agents_that_call_tools_are_recorded(runs: Runs) -> None:
+    """Calls are found on the wire, results by the mark, also where LiteLLM leaves a stream's end unread."""
+    assert runs.instrumented(each("ToolCallingAgent"), CALLING * 4) == [ASKED, FINAL] * 4
+
+
+def test_agents_that_write_code_are_recorded(runs: Runs) -> None:
+    """A tool that the agent's code calls stands in the step whose code that is, if it is marked."""
+    assert runs.instrumented(each("CodeAgent"), CODING * 4) == [ASKED, WRITTEN] * 4
+
+
+def test_of_tools_without_a_mark_the_code_is_all_there_is(runs: Runs) -> None:
+    """Without the mark the code and what it printed are texts among the messages."""
+    assert runs.instrumented(made("CodeAgent", MODELS[0], streamed=False, marked=False), CODING) == [WRITTEN, WRITTEN]
