@@ -1,6 +1,6 @@
 """The version matrix, every shape of client on the oldest and the newest of each SDK and of Python; and the readers.
 
-    nox                                    # all of it; interpreters that are not at hand are skipped
+    nox                                    # the matrix; interpreters that are not at hand are skipped
     nox -l                                 # the names of the sessions
     nox -s "versions-3.13(openai 3)"       # one of them
     nox -t newest                          # the newest of each SDK alone
