@@ -16,7 +16,7 @@ from operator import attrgetter
 from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
 from trace_recorder.items import ItemTable
 from trace_recorder.json_text import writer
-from trace_recorder.providers import element_reader_of
+from trace_recorder.providers import ElementReader, Joiner, element_reader_of, joiner_of
 from trace_recorder.providers.call_ids import Numbering
 
 LANES = 8
@@ -100,12 +100,23 @@ class Readings:
         self._lanes = [other for other in self._lanes if other is not lane]  # what fails leaves none half continued
         if lane is None:
             base = reader.read_request(self._items.expand({"body": begin["body"], "items": others}) | {growing: []})
-            lane = _Lane(key, replace(base, messages=[]))
+            lane = _Lane(key, replace(base, messages=[]), joiner_of(begin["api"]))
             lane.take(_BEFORE, base.messages, self._render)
-        for number in numbers[len(lane.numbers) :]:
-            lane.take(number, reader.read_message(self._items.element(number)), self._render)
+        if not self._take(lane, reader, numbers):
+            lane = lane.anew()
+            self._take(lane, reader, numbers)
         self._lanes = _newest([lane, *self._lanes])
         return lane.known(identity)
+
+    def _take(self, lane: _Lane, reader: ElementReader, numbers: array[int]) -> bool:
+        """Have a lane take the elements that it has not yet; False where they are one with those that it has."""
+        new = numbers[len(lane.numbers) :]
+        for at, number in enumerate(new):
+            messages = reader.read_message(self._items.element(number))
+            if not at and lane.is_one_with(messages):
+                return False
+            lane.take(number, messages, self._render)
+        return True
 
     def forget(self, identity: str) -> None:
         """Write nothing against an interaction."""
@@ -140,12 +151,15 @@ _dump = writer(",", ":")
 class _Lane:
     """A conversation as far as it has been read. Its texts only ever grow: all its requests begin with the same."""
 
-    def __init__(self, key: str, offer: RequestReading) -> None:
+    def __init__(self, key: str, offer: RequestReading, joiner: Joiner | None) -> None:
         self.key = key
         self.numbers = array("q")
         self.owner: str | None = None
         self.size = 0
         self._offer = offer
+        self._joiner = joiner
+        self._last: Message | None = None
+        self._at = 0
         self._texts: list[bytes] = []
         self._ends = array("q", [0])
         self._results: list[ToolResult] = []
@@ -157,14 +171,31 @@ class _Lane:
 
     def take(self, number: int, messages: Iterable[Message], render: Render) -> None:
         """Take the messages of one more element."""
-        texts: list[bytes] = []
-        for message in map(self._numbering.number, messages):
-            texts.append(_BETWEEN + render(message))
+        taken = [self._numbering.number(message) for message in messages]
+        for message in taken:
             if message.role == "assistant":
                 self._results = []
             elif message.role == "tool":
                 self._results.append(result_of(message))
-        self._put(number, b"".join(texts), len(texts))
+        if self._joiner is not None and taken:
+            if self._last is not None and self._joiner.goes_on(self._last, taken[0]):
+                taken[0] = self._joiner.together(self._last, taken[0])
+                self._take_back()
+            self._last, self._at = (taken[-1] if number != _BEFORE else None), len(self._texts)
+        self._put(number, b"".join([_BETWEEN + render(message) for message in taken]), len(taken))
+
+    def is_one_with(self, messages: Sequence[Message]) -> bool:
+        """Whether the first of these would be one message with the last that is here."""
+        if self._joiner is None or self._last is None or not messages:
+            return False
+        return self._joiner.goes_on(self._last, messages[0])
+
+    def _take_back(self) -> None:
+        """Leave the last message, the only one of its element, to the element that follows."""
+        self.size -= len(self._texts[self._at])
+        self._texts[self._at] = b""
+        for place in range(self._at + 1, len(self._ends)):
+            self._ends[place] -= 1
 
     def _put(self, number: int, text: bytes, messages: int) -> None:
         self.numbers.append(number)
@@ -191,7 +222,11 @@ class _Lane:
         None do where what has been read depends on what stood before it, or where there is no such end. A list of which
         less than a half may stand here is not looked at.
         """
-        if self._numbering.made_up or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers:
+        if (
+            self._joiner
+            or self._numbering.made_up
+            or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers
+        ):
             return []
         pairs = zip(self.numbers, numbers, strict=False)
         same = next((at for at, (one, other) in enumerate(pairs) if one != other), len(numbers))
@@ -208,13 +243,13 @@ class _Lane:
 
     def anew(self) -> _Lane:
         """A lane with nothing but what stands before the list."""
-        lane = _Lane(self.key, self._offer)
+        lane = _Lane(self.key, self._offer, self._joiner)
         lane._put(_BEFORE, self._texts[0], self._ends[1])
         return lane
 
     def window(self, positions: list[int]) -> _Lane:
         """A lane that begins with the elements at these positions."""
-        lane = _Lane(self.key, self._offer)
+        lane = _Lane(self.key, self._offer, self._joiner)
         for position in positions:
             messages = self._ends[position + 1] - self._ends[position]
             lane._put(self.numbers[position], self._texts[position], messages)

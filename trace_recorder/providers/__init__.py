@@ -28,11 +28,15 @@ _MODULE_OF_API = {
 
 _GROWING_MEMBER = {
     "openai-chat": "messages",
+    "openai-responses": "input",
     "anthropic-messages": "messages",
     "google-generate": "contents",
     "ollama-chat": "messages",
 }
-"""The dialects whose `read_request` reads the elements of one list each for itself, and that list."""
+"""The dialects whose `read_request` reads the elements of one list one by one, and that list."""
+
+_JOINING = frozenset({"openai-responses"})
+"""Those of them in which neighbours may be one message."""
 
 
 class Reader(Protocol):
@@ -53,6 +57,16 @@ class ElementReader(Reader, Protocol):
 
     def read_message(self, element: Payload) -> list[Message]:
         """Read one element of what was said; ids that are missing stay empty."""
+
+
+class Joiner(Protocol):
+    """What the module of a dialect offers in which neighbours may be one message: assistants' alone are."""
+
+    def goes_on(self, before: Message, message: Message) -> bool:
+        """Whether a message is one with the one before it."""
+
+    def together(self, before: Message, message: Message) -> Message:
+        """Make one of both."""
 
 
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
@@ -85,3 +99,9 @@ def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
     """A reader and the list that it reads element by element, behind all else that a request says; None for others."""
     growing = _GROWING_MEMBER.get(api or "")
     return (cast(ElementReader, reader_of(api)), growing) if growing else None
+
+
+@cache
+def joiner_of(api: str | None) -> Joiner | None:
+    """What puts neighbours together in a dialect; None where each element is a message of its own."""
+    return cast(Joiner, reader_of(api)) if api in _JOINING else None

@@ -97,21 +97,22 @@ def _read_items(items: Payload) -> list[Message]:
     messages: list[Message] = []
     for element in items if isinstance(items, list) else [items]:
         for message in read_message(element):
-            if messages and _goes_on(messages[-1], message):
-                messages[-1] = _together(messages[-1], message)
+            if messages and goes_on(messages[-1], message):
+                messages[-1] = together(messages[-1], message)
             else:
                 messages.append(message)
     return messages
 
 
-def _goes_on(before: Message, message: Message) -> bool:
+def goes_on(before: Message, message: Message) -> bool:
     """Whether a message can join the one before it in the order thinking, content, calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
 
 
-def _together(before: Message, message: Message) -> Message:
+def together(before: Message, message: Message) -> Message:
+    """Make one message of two neighbours."""
     thinking = as_list(before.extra.get("reasoning")) + as_list(message.extra.get("reasoning"))
     return Message(
         "assistant",
