@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -543,6 +544,18 @@ def test_a_stream_that_is_closed_late_has_asked_before(recorder: TrajectoryRecor
     [result] = streamed.tool_results
     assert (result.result, last.tool_results) == ({"out": "ls"}, ())
     assert (result.call_id, result.sent) == (("c1", "ls") if "tool_calls" in delta else ("tool_1", None))
+
+
+def test_what_no_open_stream_asked_for_waits_once_with_each(recorder: TrajectoryRecorder) -> None:
+    """However many streams are open when a result comes that none of them asked for, it costs its bytes in each."""
+    events = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'
+    transport = Wire(Answer(events, media="text/event-stream", size=len(events)))
+    with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client, ExitStack() as streams:
+        for _ in range(30):
+            streams.enter_context(client.stream("POST", CHAT, json=asked("go", stream=True)))
+        ask(recorder, nobody="asked for this")
+
+    assert [step.tool_results for step in steps(recorder)] == [()] * 31
 
 
 def test_parallel_calls_are_told_apart_by_their_arguments(recorder: TrajectoryRecorder) -> None:
