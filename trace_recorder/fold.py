@@ -7,7 +7,7 @@ interactions began. Readers give the meaning of what went over the wire; they ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -180,17 +180,18 @@ class Fold:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
         agent = agent_key(call.begin)
-        for result in self._unclaimed(agent, call.new_results):
-            for during in self._during.values():
-                during.results.append((agent, result))
+        unclaimed = self._give(agent, call.new_results)
+        for during in self._during.values():
+            during.results += ((agent, result) for result in unclaimed)
         if asks_for_stream(call.begin):
             self._during[call.interaction_id] = _During()
 
-    def _unclaimed(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[ToolResult]:
-        """Give what a request brings back from tools to those who asked; yield what nobody has asked for yet."""
+    def _give(self, agent: Hashable, results: Iterable[ToolResult]) -> list[ToolResult]:
+        """Give what a request brings back from tools to those who asked; return what nobody has asked for yet."""
+        unclaimed = []
         for asker, result in self.open_calls.answer(agent, results):
             if asker is None:
-                yield result
+                unclaimed.append(result)
                 continue
             answers = self.answers.setdefault(asker, {})
             if result.call_id not in answers:
@@ -214,9 +215,8 @@ class Fold:
             self.asking.ask(one, call.first.seq, self.mark_of.get(one.interaction_id))
             for use in during.uses.values():
                 self._find_late(use, one.interaction_id)
-            for agent, result in during.results:  # what it does not claim waits with the other streams already
-                for _ in self._unclaimed(agent, [result]):
-                    pass
+            for agent, result in during.results:
+                self._give(agent, [result])  # what nobody asked for waits with the other streams already
 
     def _find_late(self, use: ToolUse, identity: str) -> None:
         """Find the call for which a tool ran before the end of the stream that may have asked for it."""
