@@ -159,6 +159,21 @@ def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path:
     assert [one.response.extra["request"] for one in load(recorder.trajectory_path).llm_interactions] == [0, 0]
 
 
+def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_it_out(tmp_path: Path) -> None:
+    """A request that shares its end with the one before, without the tool's answer in it, answers no call."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    asks = said(None, calls=[("c1", "bash", "{}")])
+    answer = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
+
+    call(recorder, asked("list"), asks)
+    call(recorder, asked(answer, "again"), asks)
+    call(recorder, asked("again"), said("done"))
+    recorder.finalize()
+
+    assert agrees(recorder)
+    assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0]
+
+
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many calls over a sliding history leave about as much in memory, and a document of deltas."""
     monkeypatch.setattr(filed, "AT_HAND", 50_000)

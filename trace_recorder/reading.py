@@ -149,6 +149,7 @@ class _Lane:
         self._texts: list[bytes] = []
         self._ends = array("q", [0])
         self._results: list[ToolResult] = []
+        self._spoke = _BEFORE
         self._numbering = Numbering()
         self._since: str | None = None
         self._kept: Ranges = ()
@@ -161,7 +162,7 @@ class _Lane:
         for message in map(self._numbering.number, messages):
             texts.append(_BETWEEN + render(message))
             if message.role == "assistant":
-                self._results = []
+                self._results, self._spoke = [], len(self.numbers)
             elif message.role == "tool":
                 self._results.append(result_of(message))
         self._put(number, b"".join(texts), len(texts))
@@ -202,9 +203,13 @@ class _Lane:
             except ValueError:
                 break
             if self.numbers[end:] == numbers[same : same + len(self.numbers) - end]:
-                return [*range(same), *range(end, len(self.numbers))]
+                return [*range(same), *range(end, len(self.numbers))] if self._has_results(same, end) else []
             end += 1
         return []
+
+    def _has_results(self, same: int, end: int) -> bool:
+        """Whether what tools brought back is the same without the elements between these positions."""
+        return end <= self._spoke or (self._spoke < same and not self._results)
 
     def anew(self) -> _Lane:
         """A lane with nothing but what stands before the list."""
@@ -218,6 +223,8 @@ class _Lane:
         for position in positions:
             messages = self._ends[position + 1] - self._ends[position]
             lane._put(self.numbers[position], self._texts[position], messages)
+        if self._spoke in positions:
+            lane._spoke = positions.index(self._spoke)
         lane._results, lane.owner = list(self._results), self.owner
         lane.begin(self.kept_of(positions))
         return lane
