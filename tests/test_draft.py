@@ -198,6 +198,24 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: py
     assert agrees(recorder)
 
 
+def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:
+    """What all interactions of an inline document begin with is copied for none of them."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
+    talk: list[Payload] = [{"role": "system", "content": "s" * 100_000}]
+    for number in range(400):
+        talk.append(str(number))
+        call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
+    recorder.finalize()
+
+    tracemalloc.start()
+    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
+    assert most < 100 * 100_000
+
+
 def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:
     """What is copied from the last document is not what somebody has written into it meanwhile."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)

@@ -285,7 +285,7 @@ def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     size = journal.path.stat().st_size
-    monkeypatch.setattr(os, "ftruncate", lambda *_: os.stat(tmp_path / "nothing"))
+    monkeypatch.setattr(os, "ftruncate", lambda *_: (tmp_path / "nothing").stat())
     with limit(resource.RLIMIT_FSIZE, 3 * size - 1), pytest.raises(OSError, match="of a record"):
         journal.append_all([("note", f'{{"text":"{number}"}}') for number in (2, 3)], TIME)
 

@@ -40,8 +40,8 @@ class Known:
     """What is known of a request.
 
     `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element, with a comma
-    before each message. The ones before `new` are, in order, those of the interaction `since` at the positions `kept`,
-    ranges with their ends.
+    before each message but the first. The ones before `new` are, in order, those of the interaction `since` at the
+    positions `kept`, ranges with their ends.
     """
 
     offer: RequestReading
@@ -58,7 +58,7 @@ class Known:
         parts = list(self.texts[start : self.count])
         first = next((at for at, text in enumerate(parts) if text), None)
         if first is not None:
-            parts[first] = parts[first][len(_BETWEEN) :]
+            parts[first] = parts[first].removeprefix(_BETWEEN)
         return parts
 
     def size_of_new(self) -> int:
@@ -168,6 +168,8 @@ class _Lane:
         self._put(number, b"".join(texts), len(texts))
 
     def _put(self, number: int, text: bytes, messages: int) -> None:
+        if not self._ends[-1]:
+            text = text.removeprefix(_BETWEEN)  # here, so that what every request begins with is not copied for each
         self.numbers.append(number)
         self._texts.append(text)
         self._ends.append(self._ends[-1] + messages)

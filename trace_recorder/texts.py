@@ -16,6 +16,8 @@ from trace_recorder.trajectory import History, LLMInteraction
 OFFERS = 8
 """Of how many offers the texts are remembered: as many as conversations."""
 
+_POINTER = 8
+"""How many bytes it costs to share a text."""
 _REQUEST = b'"request": '
 _encode = writer(", ", ": ")
 _encode_lines = writer(",\n", ": ")
@@ -46,7 +48,7 @@ class Texts:
         before, _, rest = text.partition(name + b"0")  # what stands before it are strings, with quotes escaped
         between, _, after = rest.rpartition(_REQUEST + b"0")  # so it is behind the other
         parts = [before + name + b"[", *messages, b"]" + between + _REQUEST, offer, after]
-        return parts, len(text) + known.size_of_new()
+        return parts, len(text) + known.size_of_new() + _POINTER * len(parts)
 
     def _offer(self, offer: RequestReading, document: Payload) -> bytes:
         for other, text in self._offers:
