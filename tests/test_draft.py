@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.recording import Answer, Payload, asked, call, said
+from tests.recording import Answer, Payload, asked, call, journal_of, said
 from trace_recorder import TrajectoryRecorder, draft, filed, load, reading, snapshot
 from trace_recorder.document import expanded
+from trace_recorder.trajectory import History
 
 TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])
 REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
@@ -157,6 +158,43 @@ def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path:
 
     assert agrees(recorder)
     assert [one.response.extra["request"] for one in load(recorder.trajectory_path).llm_interactions] == [0, 0]
+
+
+@pytest.mark.parametrize("history", ["inline", "delta"])
+def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: History) -> None:
+    """Where a journal says half of a surrogate pair, it is described, and the messages stand where they belong."""
+    request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}
+    body = {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}
+    failed = {"interaction_id": "llm_1", "attempt": 0, "type": "Error", "message": "\ud83d"}
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(
+        journal_of(
+            ("start", {}),
+            ("item", {"n": 0, "value": asked("a")["messages"][0]}),
+            ("llm_request", request | body),
+            ("llm_error", failed),
+        )
+    )
+
+    snapshot.Snapshot(path, tmp_path / "run.json", history).write()
+
+    (shown,) = expanded(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
+    assert shown["input_messages"] == [{"role": "user", "content": "a"}]
+    assert shown["error"]["message"] == {"__type__": "str", "repr": "'\\ud83d'"}
+
+
+def test_a_stream_s_error_that_is_cut_in_a_character_is_text(tmp_path: Path) -> None:
+    """It reads as U+FFFD, as the rest of a stream does."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    stream = b'data: {"error":{"type":"overloaded","message":"bad \\ud83d"}}\n\n'
+
+    call(recorder, asked("a", stream=True), Answer(stream, media="text/event-stream"))
+    recorder.finalize()
+
+    assert agrees(recorder)
+    (one,) = load(recorder.trajectory_path).llm_interactions
+    assert one.error is not None
+    assert one.error.message == "bad \N{REPLACEMENT CHARACTER}"
 
 
 def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_it_out(tmp_path: Path) -> None:

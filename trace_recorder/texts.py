@@ -7,6 +7,8 @@ text as they are, never copied. How the parts are laid out in a file is for `pie
 
 from __future__ import annotations
 
+import json
+
 from trace_recorder.conversation import Message, Payload, RequestReading
 from trace_recorder.json_text import writer
 from trace_recorder.plain import to_json
@@ -79,8 +81,8 @@ def dump(value: Payload) -> bytes:
     """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
     try:
         return _encode(value).encode()
-    except UnicodeEncodeError:
-        return to_json(value).encode()
+    except UnicodeEncodeError:  # with the same spaces: texts are put in the place of what stands there
+        return _encode(json.loads(to_json(value))).encode()
 
 
 def members(document: dict[str, Payload]) -> bytes:
