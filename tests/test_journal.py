@@ -297,6 +297,24 @@ def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch
     ]
 
 
+@pytest.mark.parametrize("size", [0, 150, 10_000])
+def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_else(tmp_path: Path, size: int) -> None:
+    """What was not whole is cut off where it stands, and the next record has the next number."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    journal.append("note", '{"text":"1"}', TIME)
+    journal.append("note", '{"text":"2"}', TIME)
+    os.truncate(journal.path, size)
+    with limit(resource.RLIMIT_FSIZE, size + 300), pytest.raises(OSError, match="of a record"):
+        journal.append_all([("note", '{"text":"lost"}'), ("note", f'{{"text":"{LONG}"}}')], TIME)
+    left = journal.path.stat().st_size
+
+    journal.append("note", '{"text":"3"}', TIME)
+
+    journal.close()
+    assert left == size
+    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())][-1] == (3, "3")
+
+
 def drained(reading: int) -> bytes:
     data = b""
     with contextlib.suppress(BlockingIOError):

@@ -125,6 +125,7 @@ class Journal:
                 lines[0] = b"\n" + lines[0]
             text = lines[0] if len(lines) == 1 else b"".join(lines)
             pending, length, count = (seq, before, lines), len(text), len(lines)
+            written = 0
             if self.next_seq == seq:  # else a signal's handler, or the garbage collector, recorded something meanwhile
                 break
         try:  # from here to the write there is no call, at whose end Python would look for signals
@@ -136,17 +137,19 @@ class Journal:
             if self.sync:
                 os.fsync(self._fd)
         except OSError:
-            self._take_back(pending, length)
+            self._take_back(pending, written)
             raise
         if self._pending is pending:  # else a handler has settled it, and recorded something behind it
             self._torn, self._pending, self._end = False, None, before + length
         return seq + count - 1, crcs[-1]
 
-    def _take_back(self, pending: Pending, length: int) -> None:
+    def _take_back(self, pending: Pending, written: int) -> None:
+        """Cut off what was written last, which may stand elsewhere than was thought: others may have cut the file."""
         with contextlib.suppress(OSError):
-            _, before, _ = pending
-            size = self.size
-            if before <= size <= before + length and self._pending is pending:
+            before = self.size - written
+            moved = (pending[0], before, pending[2])
+            if self._pending is pending:
+                self._pending = moved
                 os.ftruncate(self._fd, before)
         with contextlib.suppress(OSError):
             self._settle()
