@@ -167,9 +167,7 @@ class Journal:
             left -= len(lines[whole])
             whole += 1
         torn = left != 0 or (self._torn and whole == 0)
-        if (
-            self._pending is pending
-        ):  # else a handler has settled it meanwhile; between here and the end there is no call
+        if self._pending is pending:  # else a handler has settled it; from here on there is no call
             self._torn, self._end = torn, end
             self.next_seq = seq + whole  # what is not whole is no record, and there must be no hole
             self._pending = None
