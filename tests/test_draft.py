@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.recording import Answer, Payload, asked, call, said
+from tests.recording import Answer, Payload, asked, call, journal_of, said
 from trace_recorder import TrajectoryRecorder, draft, filed, load, reading, snapshot
 from trace_recorder.document import expanded
+from trace_recorder.trajectory import History
 
 TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])
 REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
@@ -159,6 +160,58 @@ def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path:
     assert [one.response.extra["request"] for one in load(recorder.trajectory_path).llm_interactions] == [0, 0]
 
 
+@pytest.mark.parametrize("history", ["inline", "delta"])
+def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: History) -> None:
+    """Where a journal says half of a surrogate pair, it is described, and the messages stand where they belong."""
+    request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}
+    body = {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}
+    failed = {"interaction_id": "llm_1", "attempt": 0, "type": "Error", "message": "\ud83d"}
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(
+        journal_of(
+            ("start", {}),
+            ("item", {"n": 0, "value": asked("a")["messages"][0]}),
+            ("llm_request", request | body),
+            ("llm_error", failed),
+        )
+    )
+
+    snapshot.Snapshot(path, tmp_path / "run.json", history).write()
+
+    (shown,) = expanded(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
+    assert shown["input_messages"] == [{"role": "user", "content": "a"}]
+    assert shown["error"]["message"] == {"__type__": "str", "repr": "'\\ud83d'"}
+
+
+def test_a_stream_s_error_that_is_cut_in_a_character_is_text(tmp_path: Path) -> None:
+    """It reads as U+FFFD, as the rest of a stream does."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    stream = b'data: {"error":{"type":"overloaded","message":"bad \\ud83d"}}\n\n'
+
+    call(recorder, asked("a", stream=True), Answer(stream, media="text/event-stream"))
+    recorder.finalize()
+
+    assert agrees(recorder)
+    (one,) = load(recorder.trajectory_path).llm_interactions
+    assert one.error is not None
+    assert one.error.message == "bad \N{REPLACEMENT CHARACTER}"
+
+
+def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_it_out(tmp_path: Path) -> None:
+    """A request that shares its end with the one before, without the tool's answer in it, answers no call."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    asks = said(None, calls=[("c1", "bash", "{}")])
+    answer = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
+
+    call(recorder, asked("list"), asks)
+    call(recorder, asked(answer, "again"), asks)
+    call(recorder, asked("again"), said("done"))
+    recorder.finalize()
+
+    assert agrees(recorder)
+    assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0]
+
+
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many calls over a sliding history leave about as much in memory, and a document of deltas."""
     monkeypatch.setattr(filed, "AT_HAND", 50_000)
@@ -181,6 +234,24 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: py
     assert kept[1] - kept[0] < 600 * 800
     assert recorder.trajectory_path.stat().st_size < 660 * 3000
     assert agrees(recorder)
+
+
+def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:
+    """What all interactions of an inline document begin with is copied for none of them."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
+    talk: list[Payload] = [{"role": "system", "content": "s" * 100_000}]
+    for number in range(400):
+        talk.append(str(number))
+        call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
+    recorder.finalize()
+
+    tracemalloc.start()
+    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
+    assert most < 100 * 100_000
 
 
 def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:

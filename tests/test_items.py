@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tracemalloc
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -191,6 +192,22 @@ def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
     store.add(*texts, json.dumps({"input": LARGE}))
 
     assert sum(line.count(LARGE.encode()) for line in store.lines) == 1
+
+
+def test_what_is_remembered_of_requests_has_a_limit() -> None:
+    """Requests whose bytes stand behind their longest list are remembered within the same limit."""
+    encoder = ItemEncoder()
+    tracemalloc.start()
+    for number in range(20):
+        request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (items.LANE_BYTES // 8)}"}}'.encode()
+        encoded = encoder.encode(request)
+        records(encoded, number * 3 + 1)
+        encoded.written(number * 3 + 3)
+        del request
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert items.LANE_BYTES // 4 < kept < 1.5 * items.LANE_BYTES
 
 
 NO_OBJECTS = (

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.faults.unlucky import limit
 from tests.recording import ROOT, TIME, interrupted, json_objects, line, python
 from trace_recorder.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
 from trace_recorder.plain import to_json
@@ -277,6 +278,41 @@ def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> Non
     os.close(reading)
     journal.close()
     assert ([(one.seq, one.data) for one in records(data)], len(damages(data))) == ([(1, {}), (2, {"text": "last"})], 1)
+
+
+def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it cannot be cut off, it is read, and the next record has the next number."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    journal.append("note", '{"text":"1"}', TIME)
+    size = journal.path.stat().st_size
+    monkeypatch.setattr(os, "ftruncate", lambda *_: (tmp_path / "nothing").stat())
+    with limit(resource.RLIMIT_FSIZE, 3 * size - 1), pytest.raises(OSError, match="of a record"):
+        journal.append_all([("note", f'{{"text":"{number}"}}') for number in (2, 3)], TIME)
+
+    journal.append("note", '{"text":"4"}', TIME)
+
+    journal.close()
+    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())] == [
+        (number, str(number)) for number in range(1, 5)
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 150, 10_000])
+def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_else(tmp_path: Path, size: int) -> None:
+    """What was not whole is cut off where it stands, and the next record has the next number."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    journal.append("note", '{"text":"1"}', TIME)
+    journal.append("note", '{"text":"2"}', TIME)
+    os.truncate(journal.path, size)
+    with limit(resource.RLIMIT_FSIZE, size + 300), pytest.raises(OSError, match="of a record"):
+        journal.append_all([("note", '{"text":"lost"}'), ("note", f'{{"text":"{LONG}"}}')], TIME)
+    left = journal.path.stat().st_size
+
+    journal.append("note", '{"text":"3"}', TIME)
+
+    journal.close()
+    assert left == size
+    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())][-1] == (3, "3")
 
 
 def drained(reading: int) -> bytes:

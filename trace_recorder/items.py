@@ -117,11 +117,13 @@ class _Lane:
     growing: _List
     request: bytes = b""
     head: int = 0
+    size: int = 0
     telling: bytes = b""
 
     def take(self, request: bytes) -> Self:
         """Take a request, whose longest list is all there in `growing`."""
         self.request, self.head = request, len(request) - len(self.tail)
+        self.size = len(request) + len(self.tail)
         self.telling = request[max(0, self.head - TELLING) : self.head]
         return self
 
@@ -312,12 +314,12 @@ def _lane_of(request: bytes, text: str, members: dict[str, Member], body: str, p
 def _newest(lane: _Lane | None, lanes: list[_Lane]) -> list[_Lane]:
     """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
     kept = lanes if lane is None else [lane, *(other for other in lanes if other is not lane)][:LANES]
-    while sum(map(_head_of, kept)) > LANE_BYTES:
+    while sum(map(_size_of, kept)) > LANE_BYTES:
         kept = kept[:-1]
     return kept
 
 
-_head_of = attrgetter("head")
+_size_of = attrgetter("size")
 
 
 def _says(text: str, placeholder: str) -> bool:

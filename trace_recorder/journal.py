@@ -81,6 +81,9 @@ class BadLine:
 Data = str | Callable[[Sequence[int]], str]
 """A record's data as JSON text, on one line; or a function that makes it, from the CRCs of those written with it."""
 
+Pending = tuple[int, int, list[bytes]]
+"""A write that has not returned yet: its first `seq`, where the file ended before it, and its lines."""
+
 
 class Journal:
     """The writer of one journal file, which it holds locked for its lifetime. Not thread-safe."""
@@ -92,7 +95,7 @@ class Journal:
         self.sync = sync
         self._torn = False
         self._end = -1
-        self._pending: tuple[int, int, list[bytes]] | None = None
+        self._pending: Pending | None = None
         self._pid = os.getpid()
 
     @classmethod
@@ -122,6 +125,7 @@ class Journal:
                 lines[0] = b"\n" + lines[0]
             text = lines[0] if len(lines) == 1 else b"".join(lines)
             pending, length, count = (seq, before, lines), len(text), len(lines)
+            written = 0
             if self.next_seq == seq:  # else a signal's handler, or the garbage collector, recorded something meanwhile
                 break
         try:  # from here to the write there is no call, at whose end Python would look for signals
@@ -133,32 +137,40 @@ class Journal:
             if self.sync:
                 os.fsync(self._fd)
         except OSError:
-            self._take_back(before, length)
+            self._take_back(pending, written)
             raise
-        self._torn, self._pending, self._end = False, None, before + length
+        if self._pending is pending:  # else a handler has settled it, and recorded something behind it
+            self._torn, self._pending, self._end = False, None, before + length
         return seq + count - 1, crcs[-1]
 
-    def _take_back(self, before: int, length: int) -> None:
+    def _take_back(self, pending: Pending, written: int) -> None:
+        """Cut off what was written last, which may stand elsewhere than was thought: others may have cut the file."""
         with contextlib.suppress(OSError):
-            if before <= self.size <= before + length:
+            before = self.size - written
+            moved = (pending[0], before, pending[2])
+            if self._pending is pending:
+                self._pending = moved
                 os.ftruncate(self._fd, before)
         with contextlib.suppress(OSError):
             self._settle()
 
     def _settle(self) -> None:
         """Ask the system what became of a write that did not return: an error or Ctrl-C may have come with it."""
-        if self._pending is None:
+        pending = self._pending
+        if pending is None:
             return
-        seq, before, lines = self._pending
-        self._end = self.size
-        left = self._end - before
+        seq, before, lines = pending
+        end = self.size
+        left = end - before
         whole = 0
-        while whole < len(lines) and left >= len(lines[whole]):
+        while whole < len(lines) and left >= len(lines[whole]) - 1:  # whole it is without its newline too
             left -= len(lines[whole])
             whole += 1
-        self._torn = left != 0 or (self._torn and whole == 0)
-        self.next_seq = seq + whole  # what is not whole is no record, and there must be no hole
-        self._pending = None
+        torn = left != 0 or (self._torn and whole == 0)
+        if self._pending is pending:  # else a handler has settled it; from here on there is no call
+            self._torn, self._end = torn, end
+            self.next_seq = seq + whole  # what is not whole is no record, and there must be no hole
+            self._pending = None
 
     @property
     def size(self) -> int:

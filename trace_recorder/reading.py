@@ -40,8 +40,8 @@ class Known:
     """What is known of a request.
 
     `offer` is all of it but its messages. These are the first `count` of `texts`, a text for each element, with a comma
-    before each message. The ones before `new` are, in order, those of the interaction `since` at the positions `kept`,
-    ranges with their ends.
+    before each message but the first. The ones before `new` are, in order, those of the interaction `since` at the
+    positions `kept`, ranges with their ends.
     """
 
     offer: RequestReading
@@ -58,7 +58,7 @@ class Known:
         parts = list(self.texts[start : self.count])
         first = next((at for at, text in enumerate(parts) if text), None)
         if first is not None:
-            parts[first] = parts[first][len(_BETWEEN) :]
+            parts[first] = parts[first].removeprefix(_BETWEEN)
         return parts
 
     def size_of_new(self) -> int:
@@ -163,6 +163,7 @@ class _Lane:
         self._texts: list[bytes] = []
         self._ends = array("q", [0])
         self._results: list[ToolResult] = []
+        self._spoke = _BEFORE
         self._numbering = Numbering()
         self._since: str | None = None
         self._kept: Ranges = ()
@@ -174,7 +175,7 @@ class _Lane:
         taken = [self._numbering.number(message) for message in messages]
         for message in taken:
             if message.role == "assistant":
-                self._results = []
+                self._results, self._spoke = [], len(self.numbers)
             elif message.role == "tool":
                 self._results.append(result_of(message))
         if self._joiner is not None and taken:
@@ -198,6 +199,8 @@ class _Lane:
             self._ends[place] -= 1
 
     def _put(self, number: int, text: bytes, messages: int) -> None:
+        if not self._ends[-1]:
+            text = text.removeprefix(_BETWEEN)  # here, so that what every request begins with is not copied for each
         self.numbers.append(number)
         self._texts.append(text)
         self._ends.append(self._ends[-1] + messages)
@@ -237,9 +240,13 @@ class _Lane:
             except ValueError:
                 break
             if self.numbers[end:] == numbers[same : same + len(self.numbers) - end]:
-                return [*range(same), *range(end, len(self.numbers))]
+                return [*range(same), *range(end, len(self.numbers))] if self._has_results(same, end) else []
             end += 1
         return []
+
+    def _has_results(self, same: int, end: int) -> bool:
+        """Whether what tools brought back is the same without the elements between these positions."""
+        return end <= self._spoke or (self._spoke < same and not self._results)
 
     def anew(self) -> _Lane:
         """A lane with nothing but what stands before the list."""
@@ -253,6 +260,8 @@ class _Lane:
         for position in positions:
             messages = self._ends[position + 1] - self._ends[position]
             lane._put(self.numbers[position], self._texts[position], messages)
+        if self._spoke in positions:
+            lane._spoke = positions.index(self._spoke)
         lane._results, lane.owner = list(self._results), self.owner
         lane.begin(self.kept_of(positions))
         return lane

@@ -7,6 +7,8 @@ text as they are, never copied. How the parts are laid out in a file is for `pie
 
 from __future__ import annotations
 
+import json
+
 from trace_recorder.conversation import Message, Payload, RequestReading
 from trace_recorder.json_text import writer
 from trace_recorder.plain import to_json
@@ -16,6 +18,8 @@ from trace_recorder.trajectory import History, LLMInteraction
 OFFERS = 8
 """Of how many offers the texts are remembered: as many as conversations."""
 
+_POINTER = 8
+"""How many bytes it costs to share a text."""
 _REQUEST = b'"request": '
 _encode = writer(", ", ": ")
 _encode_lines = writer(",\n", ": ")
@@ -46,7 +50,7 @@ class Texts:
         before, _, rest = text.partition(name + b"0")  # what stands before it are strings, with quotes escaped
         between, _, after = rest.rpartition(_REQUEST + b"0")  # so it is behind the other
         parts = [before + name + b"[", *messages, b"]" + between + _REQUEST, offer, after]
-        return parts, len(text) + known.size_of_new()
+        return parts, len(text) + known.size_of_new() + _POINTER * len(parts)
 
     def _offer(self, offer: RequestReading, document: Payload) -> bytes:
         for other, text in self._offers:
@@ -77,8 +81,8 @@ def dump(value: Payload) -> bytes:
     """JSON text in UTF-8; half of a surrogate pair, which a stream that was cut off may end in, is described."""
     try:
         return _encode(value).encode()
-    except UnicodeEncodeError:
-        return to_json(value).encode()
+    except UnicodeEncodeError:  # with the same spaces: texts are put in the place of what stands there
+        return _encode(json.loads(to_json(value))).encode()
 
 
 def members(document: dict[str, Payload]) -> bytes:

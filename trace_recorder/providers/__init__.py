@@ -78,12 +78,13 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     if reader is None:
         return None
     joined = reader.join_stream(data.decode("utf-8", "replace"))
-    text = json.dumps(joined.body, ensure_ascii=False)
+    text = json.dumps([joined.body, joined.error], ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return replace(joined, body=json.loads(whole))
+        body, error = json.loads(whole)
+        return replace(joined, body=body, error=error)
     return joined
 
 
