@@ -198,6 +198,7 @@ class Fold:
                 answers[result.call_id] = result
                 self.asking.answered(asker, result.call_id)
                 self.changed[asker] = None
+        return unclaimed
 
     def _read_response(self, call: Call) -> None:
         during = self._during.pop(call.interaction_id, _During())
