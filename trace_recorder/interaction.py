@@ -148,6 +148,11 @@ class Call:
         data = self.stream_bytes()
         return None if data is None else join_stream(self.begin.get("api"), data)
 
+    def stream_error(self) -> Payload:
+        """The provider's error that the stream carried; one in whose text there is no such word is not put together."""
+        data = self.stream_bytes()
+        return self.joined.error if data is not None and b"error" in data and self.joined is not None else None
+
     def raw_response(self) -> Payload:
         """The JSON that came, or its text; of a stream, as it was assembled then, or else is now."""
         if self.by_hand:
@@ -233,8 +238,8 @@ def asks_for_stream(begin: Mapping[str, Payload]) -> bool:
 def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
     if call.by_hand:
         return stated_error(call.begin.get("error"))
-    if call.joined is not None and call.joined.error is not None:
-        kind, message = read_error({"error": call.joined.error})
+    if (carried := call.stream_error()) is not None:
+        kind, message = read_error({"error": carried})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
     return _ending_error(call.ending)
 

@@ -45,9 +45,11 @@ KNOWN_ITEMS = 32_768
 """How many items are remembered; one that was forgotten is written again when it comes back."""
 SCATTERED = 12
 """A list of more ranges than this is written against an earlier full one."""
-LANES = 8
+LANES = 64
 LANE_BYTES = 16 * 1024 * 1024
 """How many requests are remembered for the next to be held against, and of how many bytes together."""
+WORTH = 2048
+"""A request of fewer bytes is remembered for the next one alone: taking it apart costs no more than looking for it."""
 TELLING = 64
 """By so many bytes at its end most requests are told from a head that is not theirs."""
 
@@ -119,20 +121,21 @@ class _Lane:
     head: int = 0
     size: int = 0
     telling: bytes = b""
+    told_at: int = 0
 
     def take(self, request: bytes) -> Self:
         """Take a request, whose longest list is all there in `growing`."""
         self.request, self.head = request, len(request) - len(self.tail)
         self.size = len(request) + len(self.tail)
-        self.telling = request[max(0, self.head - TELLING) : self.head]
+        self.told_at = max(0, self.head - TELLING)
+        self.telling = request[self.told_at : self.head]
         return self
 
     def middle(self, request: bytes) -> bytes | None:
         """What a request has between this one's head and tail; None where it is no continuation of this one."""
-        head = self.head
-        if not request.startswith(self.telling, max(0, head - TELLING)) or not request.endswith(self.tail):
+        if not request.startswith(self.telling, self.told_at) or not request.endswith(self.tail):
             return None  # so are most that have nothing to do with this one
-        end = len(request) - len(self.tail)
+        head, end = self.head, len(request) - len(self.tail)
         is_longer = head <= end and request.startswith(memoryview(self.request)[:head])
         return request[head:end] if is_longer else None
 
@@ -312,8 +315,9 @@ def _lane_of(request: bytes, text: str, members: dict[str, Member], body: str, p
 
 
 def _newest(lane: _Lane | None, lanes: list[_Lane]) -> list[_Lane]:
-    """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
-    kept = lanes if lane is None else [lane, *(other for other in lanes if other is not lane)][:LANES]
+    """The lanes to remember, the newest first, without small ones, and without the oldest ones beyond the limits."""
+    others = [other for other in lanes if other is not lane and other.size >= WORTH]
+    kept = (others if lane is None else [lane, *others])[:LANES]
     while sum(map(_size_of, kept)) > LANE_BYTES:
         kept = kept[:-1]
     return kept

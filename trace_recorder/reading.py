@@ -19,8 +19,10 @@ from trace_recorder.json_text import writer
 from trace_recorder.providers import ElementReader, Joiner, element_reader_of, joiner_of
 from trace_recorder.providers.call_ids import Numbering
 
-LANES = 8
-"""How many conversations are remembered; sub-agents that take turns need more than one."""
+LANES = 64
+"""How many conversations are remembered; agents that take turns need one each."""
+WORTH = 1024
+"""One of fewer bytes is remembered for the next request alone: reading it costs no more than looking for it."""
 LANE_BYTES = 8 * 1024 * 1024
 """Of how many bytes their messages are together, at most."""
 _BEFORE = -1
@@ -137,8 +139,8 @@ def _continued(lanes: list[_Lane], numbers: array[int]) -> _Lane | None:
 
 
 def _newest(lanes: list[_Lane]) -> list[_Lane]:
-    """The lanes to remember, the newest first, without the oldest ones beyond the limits."""
-    kept = lanes[:LANES]
+    """The lanes to remember, the newest first, without small ones, and without the oldest ones beyond the limits."""
+    kept = [*lanes[:1], *(lane for lane in lanes[1:] if lane.size >= WORTH)][:LANES]
     while sum(map(_size_of, kept)) > LANE_BYTES:
         kept = kept[:-1]
     return kept

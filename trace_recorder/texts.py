@@ -15,8 +15,8 @@ from trace_recorder.plain import to_json
 from trace_recorder.reading import Known
 from trace_recorder.trajectory import History, LLMInteraction
 
-OFFERS = 8
-"""Of how many offers the texts are remembered: as many as conversations."""
+OFFERS = 32
+"""Of how many offers the texts are remembered."""
 
 _POINTER = 8
 """How many bytes it costs to share a text."""

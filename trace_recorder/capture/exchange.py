@@ -90,6 +90,7 @@ class Exchange:
         self._flushed = self._began
         self._chunks = 0
         self._lost = False
+        self._guarded = run.guard("record a part of a response")
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -164,7 +165,7 @@ class Exchange:
         """Take the next bytes of the response, as they came over the wire."""
         if self._done or self.run.abandoned:
             return
-        with self.run.guard("record a part of a response"), self._lock:
+        with self._guarded, self._lock:
             now = time.perf_counter()
             self._last = now
             if self._first is None:
