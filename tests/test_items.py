@@ -17,7 +17,8 @@ from tests.histories import PATTERNS, append_only
 from tests.recording import TIME, Payload, exactly, json_objects, json_texts, json_values
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder import items
-from trace_recorder.items import Encoded, ItemEncoder, ItemTable
+from trace_recorder.item_table import ItemTable
+from trace_recorder.items import Encoded, ItemEncoder
 from trace_recorder.journal import BadLine, Data, Journal, Record, read
 from trace_recorder.json_text import NotJsonError, parse
 

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Mapping
 
 from trace_recorder.conversation import Payload
-from trace_recorder.items import ItemTable
+from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 
 AT_HAND = 256 * 1024

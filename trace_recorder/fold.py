@@ -14,7 +14,7 @@ from functools import partial
 from trace_recorder.conversation import Message, Payload, ToolResult
 from trace_recorder.guard import attempt
 from trace_recorder.interaction import ENDINGS, Call, asks_for_stream, stated_error
-from trace_recorder.items import ItemTable
+from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.marked import Asking, MarkedStep, ToolUse, agent_key
 from trace_recorder.metrics import Tally, metrics_of

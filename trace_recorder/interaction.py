@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
-from trace_recorder.items import ItemTable
+from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 from trace_recorder.json_text import NotJsonError, parse
 from trace_recorder.providers import Reader, by_hand, join_stream, reader_of

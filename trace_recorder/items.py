@@ -2,7 +2,7 @@
 
 An LLM call repeats the whole conversation. `ItemEncoder` takes a request's JSON apart: each element of a list that
 recurs (messages, contents, tools, …), each large member, and each large string inside an element is an `item`
-record, written once and numbered; what is left of the request names numbers. `ItemTable` expands it again to the
+record, written once and numbered; what is left of the request names numbers. `item_table.py` expands it to the
 JSON that was sent. Equality is that of the serialised text, never of Python values. Which member means what is not
 known here: the same rule serves every provider.
 
@@ -23,17 +23,15 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Self
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
-from trace_recorder.journal import Record
 from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line, writer
 from trace_recorder.secret_shapes import SECRET_MEMBER
 
@@ -361,98 +359,3 @@ def _ranges(numbers: Iterable[int]) -> list[list[int]]:
     for number in numbers:
         part.add(_Item(number))
     return part.ranges
-
-
-class ItemTable:
-    """Expands what `ItemEncoder` wrote. It takes item records, and requests whose lists may serve as a base.
-
-    A number that is not there (its line was damaged) makes `expand` raise KeyError, for the calls that use it only.
-    """
-
-    def __init__(self) -> None:
-        self._items: dict[int, tuple[Payload, int]] = {}
-        self._strings: dict[int, str] = {}
-        self._bases: dict[int, dict[str, list[int]]] = {}
-
-    def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
-        """Take an item record's data and the CRC of its line."""
-        if "s" in data:
-            self._strings[data["s"]] = data["value"]
-            return
-        with suppress(KeyError):
-            self._items[data["n"]] = self._filled(data), crc
-
-    def add_record(self, record: Record) -> None:
-        """Take an item record."""
-        self.add_item(record.data, record.crc)
-
-    def _filled(self, data: Mapping[str, Payload]) -> Payload:
-        """The value of an item, with its large strings in their places. Raises KeyError where one is missing."""
-        strings = {mark: self._string(number) for mark, number in data.get("strings", {}).items()}
-        return _fill(data["value"], strings) if strings else data["value"]
-
-    def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
-        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
-        full = {name: list(_numbers(part, [])) for name, part in items.items() if _is_full(part)}
-        if full:
-            self._bases[seq] = full
-
-    def element(self, number: int) -> Payload:
-        """The value of an item. Raises KeyError where it is not there."""
-        return self._item(number)[0]
-
-    def _item(self, number: int) -> tuple[Payload, int]:
-        return self._items[number]
-
-    def _string(self, number: int) -> str:
-        return self._strings[number]
-
-    def _base(self, seq: int) -> Mapping[str, list[int]]:
-        return self._bases[seq]
-
-    def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
-        """Return the JSON that was sent, from a record with `body` and `items`. Parts may be shared: do not change."""
-        body: dict[str, Payload] = dict(data["body"])
-        for name, part in data["items"].items():
-            if isinstance(part, int):
-                body[name] = self.element(part)
-            else:
-                body[name] = [self.element(number) for number in self.numbers(name, part)]
-        return body
-
-    def numbers(self, name: str, part: Payload) -> list[int]:
-        """The item numbers of a list, in order. Raises KeyError where the base that it names is not there."""
-        if isinstance(part, list):
-            return list(_numbers(part, []))
-        return list(_numbers(part["ranges"], self._base(part["base"])[name]))
-
-    def check(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the ranges of a record lead to the very item records that its writer meant."""
-        for name, expected in data["check"].items():
-            found = 0
-            for number in self.numbers(name, data["items"][name]):
-                found = crc32(b"%08x" % self._item(number)[1], found)
-            if f"{found:08x}" != expected:
-                return False
-        return True
-
-
-def _is_full(part: Payload) -> bool:
-    return isinstance(part, list) and len(part) > SCATTERED
-
-
-def _numbers(ranges: list[Payload], base: list[int]) -> Iterator[int]:
-    return chain.from_iterable(
-        base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
-        for entry in ranges
-    )
-
-
-def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
-    if isinstance(value, str):
-        return strings.get(value, value)
-    if isinstance(value, list):
-        return [_fill(element, strings) for element in value]
-    if isinstance(value, dict):
-        return {name: _fill(element, strings) for name, element in value.items()}
-    return value

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
-from trace_recorder.items import ItemTable
+from trace_recorder.item_table import ItemTable
 from trace_recorder.json_text import writer
 from trace_recorder.providers import ElementReader, Joiner, element_reader_of, joiner_of
 from trace_recorder.providers.call_ids import Numbering

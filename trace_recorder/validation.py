@@ -20,7 +20,7 @@ from trace_recorder.document import expanded, from_document
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.fold import Fold
 from trace_recorder.interaction import Call
-from trace_recorder.items import ItemTable
+from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.json_text import DEEPEST_DOCUMENT, parse
 from trace_recorder.plain import plain

@@ -21,7 +21,8 @@ from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
 from tests.recording import Payload, rich_run
 from tests.secrets.corpus import innocent, keys
 from trace_recorder.fold import Fold
-from trace_recorder.items import ItemEncoder, ItemTable
+from trace_recorder.item_table import ItemTable
+from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import read
 from trace_recorder.json_text import NotJsonError, members_of, parse
 from trace_recorder.plain import to_json
