@@ -7,6 +7,7 @@ import json
 import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
 import pytest
@@ -104,9 +105,11 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
     return expanded(written) == {**whole, "history": written["history"]}
 
 
-@pytest.fixture(params=["as they are", "small"])
+@pytest.fixture(params=["as they are", "soon long", "small"])
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits as they are, or so small that everything is settled, read again and put aside at once."""
+    """The limits as they are; a document that is soon long; all so small that everything is settled and read again."""
+    if request.param == "soon long":
+        monkeypatch.setattr(snapshot, "INLINE_LIMIT", 6_000)
     if request.param == "small":
         for owner, name, value in (
             (draft, "NEWEST", 1),
@@ -231,8 +234,85 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: py
     tracemalloc.stop()
     recorder.finalize()
 
-    assert kept[1] - kept[0] < 600 * 800
+    assert kept[1] - kept[0] < 600 * 500
     assert recorder.trajectory_path.stat().st_size < 660 * 3000
+    assert agrees(recorder)
+
+
+def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """What was needed to record a call and to show it goes at once when it is settled: there are no cycles in it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    talk: list[Payload] = []
+
+    def calls(how_many: int) -> None:
+        for _ in range(how_many):
+            talk.append(str(len(talk)))
+            call(recorder, asked(*talk), said("fine", identity=f"r{len(talk)}"))
+        recorder.save_trajectory()
+
+    calls(20)
+    gc.collect()
+    gc.disable()
+    try:
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        calls(20)
+        gc.collect()
+        found = {type(one).__module__ for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    recorder.finalize()
+
+    assert not {module for module in found if module.startswith("trace_recorder")}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
+def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
+    """Once a run has ended, its files are closed, though its recorder lives on and garbage is not collected."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    gc.disable()
+    try:
+        for number in range(12):
+            call(recorder, asked(str(number)), said("fine", identity=f"r{number}"))
+        before = _held(tmp_path)
+        recorder.finalize()
+        after = _held(tmp_path)
+    finally:
+        gc.enable()
+
+    assert (len(before) > 1, after) == (True, [])
+
+
+def _held(place: Path) -> list[str]:
+    """What this process has open in a directory, by its names, those of removed files too."""
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [name for link in links if (name := str(link.readlink())).startswith(str(place))]
+
+
+@pytest.mark.parametrize("settles", [False, True], ids=["nothing settled", "some settled"])
+def test_a_document_that_grows_long_is_begun_again_only_for_what_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settles: bool
+) -> None:
+    """Long histories that pass the limit in a few calls become deltas without the journal being read again."""
+    drafts: list[draft.Draft] = []
+    monkeypatch.setattr(snapshot, "INLINE_LIMIT", 90_000)
+    monkeypatch.setattr(draft, "NEWEST", 1 if settles else 12)
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    for number in range(12):
+        call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
+    recorder.finalize()
+
+    def begun(*arguments: Any) -> draft.Draft:
+        drafts.append(draft.Draft(*arguments))
+        return drafts[-1]
+
+    monkeypatch.setattr(draft, "BLOCK", 1_000)
+    monkeypatch.setattr(snapshot, "Draft", begun)
+    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "auto").write()
+
+    assert len(drafts) == (2 if settles else 1)
+    assert json.loads((tmp_path / "again.json").read_bytes())["history"] == "delta"
     assert agrees(recorder)
 
 

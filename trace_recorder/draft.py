@@ -9,7 +9,6 @@ is raised: another draft, which is told of it, reads the journal from its beginn
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import IO
 
 from trace_recorder import journal, texts
 from trace_recorder.conversation import Payload
-from trace_recorder.filed import FiledItems
+from trace_recorder.filed import FiledItems, JournalFile
 from trace_recorder.fold import Fold, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
@@ -40,7 +39,7 @@ DRAFTS = 32
 """After so many drafts of one journal nothing is settled any more: this run is not like others."""
 BLOCK = 128 * 1024
 """The journal is read in parts of so many bytes."""
-IN_MEMORY = 16 * BLOCK
+IN_MEMORY = 4 * BLOCK
 """Of so many bytes settled texts that were not written yet are kept in memory; more go into a file without a name."""
 
 
@@ -58,7 +57,7 @@ class StaleDraftError(Exception):
 
 
 class TooLongError(Exception):
-    """With the whole history in each interaction, the document has more bytes than it may have."""
+    """With the whole history in each interaction, of which some are settled, the document is longer than it may be."""
 
 
 @dataclass(slots=True)
@@ -86,9 +85,9 @@ class _Given:
 
 
 class Draft:
-    """The document of one journal, as far as `read_on` has read it, of at most `limit` bytes.
+    """The document of one journal, as far as `read_on` has read it.
 
-    `status` is that of a run that has no end on file.
+    `history` is how it is written; beyond `limit` bytes, with deltas. `status` is that of a run without an end on file.
     """
 
     def __init__(
@@ -96,17 +95,16 @@ class Draft:
     ) -> None:
         self._path = path
         self._spool: IO[bytes] | None = None
-        self._fd = -1
-        self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
+        self._file = JournalFile(path)
         self._read = 0
         self._long = 0
-        self._history = history
+        self.history = history
         self._texts = Texts(history)
         self._told = told
         told.drafts += 1
         self._limit = limit
         self._status = status
-        self._fold = Fold(FiledItems(self._record_at), texts.message)
+        self._fold = Fold(FiledItems(self._file), texts.message)
         self._interactions = Pieces()
         self._steps = Pieces()
         self._shown: dict[str, _Shown] = {}
@@ -122,21 +120,14 @@ class Draft:
 
     def is_in_place(self) -> bool:
         """Whether the file that is read still has the journal's name: a removed one is made again."""
-        return os.path.samestat(os.fstat(self._fd), self._path.stat())
-
-    def close(self) -> None:
-        """Give back the descriptor of the journal."""
-        self._close_spool()
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-    __del__ = close
+        return self._file.is_in_place()
 
     def _close_spool(self) -> None:
-        if self._spool is not None:
-            self._spool.close()
-            self._spool = None
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            spool.close()
+
+    __del__ = _close_spool
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +137,7 @@ class Draft:
         Raises StaleDraftError and TooLongError.
         """
         size = BLOCK
-        while data := os.pread(self._fd, size, self._read):
+        while data := self._file.read(size, self._read):
             whole = data.rfind(b"\n") + 1
             for record in journal.read(data[:whole], base=self._read):
                 self._take(record)
@@ -157,16 +148,6 @@ class Draft:
             if len(data) < size:
                 break
             size = BLOCK if whole else size * 2
-
-    def _record_at(self, offset: int) -> Record:
-        """Read one record again. Raises KeyError where there is none."""
-        size = 4096
-        while (data := os.pread(self._fd, size, offset)) and b"\n" not in data and len(data) == size:
-            size *= 8
-        for record in journal.read(data.partition(b"\n")[0], base=offset):
-            if isinstance(record, Record):
-                return record
-        raise KeyError(offset)
 
     def _take(self, record: Record | BadLine) -> None:
         if isinstance(record, Record):
@@ -247,10 +228,20 @@ class Draft:
         shown.piece.set(*self._texts.interaction(one, call.known))
         self._long += len(shown.piece)
         if self._long > self._limit:
-            raise TooLongError
+            self._turn_to_deltas()
         shown.figures = self._of_calls.exchange(shown.figures, figures_of(one))
         shown.gaps = unreadable([one])
         self._show_step(shown)
+
+    def _turn_to_deltas(self) -> None:
+        """Write only what each request adds, from now on and in what is there; TooLongError where that is settled."""
+        if any(piece.settled for piece in self._interactions.pieces):
+            raise TooLongError
+        self.history, self._texts, self._limit = "delta", Texts("delta"), math.inf
+        for shown in self._shown.values():
+            if shown.one is not None:
+                shown.piece.set(*self._texts.interaction(shown.one, shown.call.known))
+        self._long = len(self._interactions)
 
     def _show_step(self, shown: _Shown) -> None:
         if shown.step is not None and shown.one is not None:
@@ -364,10 +355,11 @@ class Draft:
         self._interactions.lay_out(layout)
         layout.put(b'],\n"agent_steps": [')
         self._steps.lay_out(layout)
-        layout.put(b"],\n" + texts.members(outline.tail(self._history)) + b"\n}\n")
-        if layout.size > self._limit:
-            raise TooLongError
-        return layout
+        layout.put(b"],\n" + texts.members(outline.tail(self.history)) + b"\n}\n")
+        if layout.size <= self._limit:
+            return layout
+        self._turn_to_deltas()
+        return self.layout()
 
     def written(self) -> None:
         """Hear that every piece has its span in the file that was written."""

@@ -1,33 +1,68 @@
-"""Items that stay in the journal's file: where each stands is known, and the newest values are kept at hand.
+"""A journal that is read while it grows, and its items, which stay there: the newest values are kept at hand.
 
-What `ItemTable` keeps in memory grows with the run; this does not, but for eight bytes an item.
+What `ItemTable` keeps in memory grows with the run; `FiledItems` does not, but for eight bytes an item.
 """
 
 from __future__ import annotations
 
+import os
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 
+from trace_recorder import journal
 from trace_recorder.conversation import Payload
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 
-AT_HAND = 256 * 1024
+AT_HAND = 1024 * 1024
 """Of so many bytes of items, as they stand in the journal, the values are kept."""
 
 BASES = 64
 """How many full lists are kept; a list is written against the last one of its name."""
 
-ReadRecord = Callable[[int], Record]
-"""Reads the record that begins at an offset of the journal. Raises KeyError where there is none."""
+
+class JournalFile:
+    """A journal that is open to be read, by whatever name it goes meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+        self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """At most `size` bytes from `offset` on; fewer at its end."""
+        return os.pread(self._fd, size, offset)
+
+    def record_at(self, offset: int) -> Record:
+        """The record that begins at an offset. Raises KeyError where there is none."""
+        size = 4096
+        while (data := self.read(size, offset)) and b"\n" not in data and len(data) == size:
+            size *= 8
+        for record in journal.read(data.partition(b"\n")[0], base=offset):
+            if isinstance(record, Record):
+                return record
+        raise KeyError(offset)
+
+    def is_in_place(self) -> bool:
+        """Whether the file still has the journal's name: a removed one is made again."""
+        return os.path.samestat(os.fstat(self._fd), self._path.stat())
+
+    def close(self) -> None:
+        """Give back its descriptor."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    __del__ = close
 
 
 class FiledItems(ItemTable):
     """An `ItemTable` that takes the records of one journal, in order, and reads them there again."""
 
-    def __init__(self, read: ReadRecord) -> None:
+    def __init__(self, file: JournalFile) -> None:
         super().__init__()
-        self._read = read
+        self._file = file
         self._offsets = {"n": array("q"), "s": array("q")}
         self._sizes: dict[tuple[str, int], int] = {}
         self._at_hand = 0
@@ -60,7 +95,7 @@ class FiledItems(ItemTable):
         offsets = self._offsets[kind]
         if not 0 <= number < len(offsets) or offsets[number] < 0:
             raise KeyError(number)
-        self._keep(kind, number, self._read(offsets[number]))
+        self._keep(kind, number, self._file.record_at(offsets[number]))
 
     def _item(self, number: int) -> tuple[Payload, int]:
         if number not in self._items:

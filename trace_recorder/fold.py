@@ -13,7 +13,7 @@ from functools import partial
 
 from trace_recorder.conversation import Message, Payload, ToolResult
 from trace_recorder.guard import attempt
-from trace_recorder.interaction import ENDINGS, Call, asks_for_stream, stated_error
+from trace_recorder.interaction import ENDINGS, Call, asks_for_stream, interaction_of, stated_error
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.marked import Asking, MarkedStep, ToolUse, agent_key
@@ -74,6 +74,7 @@ class Fold:
     _running: dict[str, ToolUse] = field(default_factory=dict)
     _during: dict[str, _During] = field(default_factory=dict)
     _heard: list[tuple[Call | None, Record]] = field(default_factory=list)
+    _made: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.readings = Readings(self.items, self.render)
@@ -115,6 +116,7 @@ class Fold:
                 mark.interactions.append(identity)
                 self.mark_of[identity] = mark.identity
         call.add(record)
+        self._made.pop(identity, None)
         self.changed[identity] = None
         self._heard.append((call, record))
         if "items" in record.data:
@@ -267,6 +269,7 @@ class Fold:
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Let go of an interaction's records: nothing more is to come of it."""
         del self.calls[identity]
+        self._made.pop(identity, None)
         self.answers.pop(identity, None)
         self.uses.pop(identity, None)
         self.mark_of.pop(identity, None)
@@ -281,16 +284,20 @@ class Fold:
         return [one for one in made if not self.is_double(one)]
 
     def interaction(self, call: Call) -> LLMInteraction | None:
-        """Make an interaction of its records; what no reader can make sense of is a gap."""
-        if call.interaction_id in self.senseless:
-            return None
+        """An interaction, made of its records once; what no reader can make sense of is a gap."""
+        identity = call.interaction_id
+        if identity in self._made or identity in self.senseless:
+            return self._made.get(identity)
 
         def give_up(error: Exception) -> None:
-            self.senseless.add(call.interaction_id)
-            self.readings.forget(call.interaction_id)
+            self.senseless.add(identity)
+            self.readings.forget(identity)
             self._gap(call.first, error)
 
-        return attempt(call.interaction, give_up)
+        made = attempt(partial(interaction_of, call), give_up)
+        if made is not None:
+            self._made[identity] = made
+        return made
 
     def trajectory(self, status: Status) -> Trajectory:
         """What the records say; `status` is that of a journal without an end."""

@@ -37,14 +37,12 @@ class Call:
         self._requests: list[Record] = []
         self._streams: list[Record] = []
         self._endings: dict[int, Record] = {}
-        self._made: LLMInteraction | None = None
         self._whole: bool | None = None
         self.known: Known | None = None
 
     def add(self, record: Record) -> None:
         """Take one more record of this interaction."""
         self.__dict__.pop("joined", None)
-        self._made = None
         self._whole = None
         if record.kind in ENDINGS:
             self._endings[record.data.get("attempt", 0)] = record
@@ -170,12 +168,6 @@ class Call:
 
     def _reader(self) -> Reader | None:
         return by_hand if self.by_hand else reader_of(self.begin.get("api"))
-
-    def interaction(self) -> LLMInteraction:
-        """The value of what there is so far."""
-        if self._made is None:
-            self._made = interaction_of(self)
-        return self._made
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Every HTTP exchange of this interaction, in order."""

@@ -23,8 +23,9 @@ LANES = 64
 """How many conversations are remembered; agents that take turns need one each."""
 WORTH = 1024
 """One of fewer bytes is remembered for the next request alone: reading it costs no more than looking for it."""
-LANE_BYTES = 8 * 1024 * 1024
-"""Of how many bytes their messages are together, at most."""
+LONGEST_LANE = 16 * 1024 * 1024
+LANE_BYTES = 4 * 1024 * 1024
+"""Of how many bytes the messages of the newest are, and those of the others together, at most."""
 _BEFORE = -1
 """The number of what stands before the growing list, such as a system prompt."""
 
@@ -140,10 +141,10 @@ def _continued(lanes: list[_Lane], numbers: array[int]) -> _Lane | None:
 
 def _newest(lanes: list[_Lane]) -> list[_Lane]:
     """The lanes to remember, the newest first, without small ones, and without the oldest ones beyond the limits."""
-    kept = [*lanes[:1], *(lane for lane in lanes[1:] if lane.size >= WORTH)][:LANES]
-    while sum(map(_size_of, kept)) > LANE_BYTES:
-        kept = kept[:-1]
-    return kept
+    others = [lane for lane in lanes[1:] if lane.size >= WORTH][: LANES - 1]
+    while sum(map(_size_of, others)) > LANE_BYTES:
+        others.pop()
+    return [*(lane for lane in lanes[:1] if lane.size <= LONGEST_LANE), *others]
 
 
 _size_of = attrgetter("size")

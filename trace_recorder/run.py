@@ -290,7 +290,9 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
+        self._writer.let_go()
         self._journal.close()
+        self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
     def _write_aside(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.

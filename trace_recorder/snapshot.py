@@ -96,10 +96,7 @@ class Snapshot:
     def _write(self, breathe: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
-        draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
-        if draft is None or self._last.changed() or not draft.is_in_place():
-            draft = self._new_draft()
-        draft, layout = self._up_to_date(draft, breathe)
+        draft, layout = self._up_to_date(breathe)
         try:
             fd = replace_file(self.path, layout, sync=self._sync)
         except OSError:
@@ -111,15 +108,26 @@ class Snapshot:
         draft.written()
         self._draft = draft
 
+    def close(self) -> None:
+        """Let go of the files, and of what is known of the journal; a later writing reads it anew."""
+        with self._lock:
+            self._draft = None
+            self._last.close()
+
     def _new_draft(self) -> Draft:
         limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
         return Draft(self._journal_path, self._history, self._told, limit, self._status)
 
-    def _up_to_date(self, draft: Draft, breathe: Callable[[], None]) -> tuple[Draft, Layout]:
+    def _up_to_date(self, breathe: Callable[[], None]) -> tuple[Draft, Layout]:
+        draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
+        if draft is None or self._last.changed() or not draft.is_in_place():
+            draft = self._new_draft()
         while True:
             try:
                 draft.read_on(breathe)
-                return draft, draft.layout()
+                layout = draft.layout()
+                self._history = draft.history
+                return draft, layout
             except StaleDraftError:
                 pass
             except TooLongError:
@@ -154,10 +162,13 @@ class _Last:
         """Whether somebody has written to it."""
         return self._fd >= 0 and _state(self._fd) != self._seen
 
-    def __del__(self) -> None:
+    def close(self) -> None:
+        """Let go of it."""
         last, self._fd = self._fd, -1
         if last >= 0:
             os.close(last)
+
+    __del__ = close
 
 
 def _state(fd: int) -> tuple[int, int]:
@@ -242,6 +253,10 @@ class Writer:
                 self._wake.notify_all()
             self._thread.join(0.1)
         self.save()
+
+    def let_go(self) -> None:
+        """Keep nothing that was needed for the next snapshot; where there is one all the same, it takes longer."""
+        self._guarded(self._snapshot.close)
 
     def _run(self) -> None:
         pause = SOON
