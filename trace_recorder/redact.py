@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from trace_recorder.guard import attempt
 from trace_recorder.json_text import COLON, STRING
 from trace_recorder.secret_shapes import SECRET_MEMBER, SECRET_VALUE, mask_shapes, may_begin, may_hold, unescaped
-from trace_recorder.spelled import mask_spelled, unfinished
+from trace_recorder.spelled import Part
 
 Redactor = Callable[[str], str]
 
@@ -147,15 +147,28 @@ class Redaction:
         plainer = unescaped(text)
         return may_hold(plainer) or any(trace in plainer for trace in self._traces)
 
-    def mask_stream(self, text: str) -> tuple[str, int]:
-        """Mask a stream's text, line by line: the strings of what is JSON in a line, or else the line."""
+    def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
+        """Mask a part of a stream; return it with the number of secrets that were in it, and of how many bytes it is.
+
+        If it is not the `last`, events at its end are left out in which a model may begin to spell a secret.
+        """
         if not self._redactors:
-            return text, 0
-        text, spelled = mask_spelled(text, self._sees_secrets, self._mask_secrets)
+            return data, 0, len(data)
+        part = Part(data.decode("utf-8", "surrogateescape"))
+        waiting = 0 if last else part.unfinished(self._opens)
+        if waiting:
+            part = Part(part.text[:-waiting])
+            data = part.text.encode("utf-8", "surrogateescape")
+        text, spelled = part.mask(self._sees_secrets, self._mask_secrets)
+        masked, count = self._mask_lines(text)
+        return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
+
+    def _mask_lines(self, text: str) -> tuple[str, int]:
+        """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
-            return text, spelled
+            return text, 0
         masked = [self._mask_line(line) for line in _LINES.findall(text)]
-        return "".join(line for line, _ in masked), spelled + sum(count for _, count in masked)
+        return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask what is known, or has the shape of a secret, in bytes that are no UTF-8, and so will stand in base64."""
@@ -164,14 +177,6 @@ class Redaction:
         except UnicodeDecodeError:
             return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
         return data
-
-    def unfinished(self, data: bytes) -> int:
-        """How many bytes of a part of a stream are to wait: the events in which a model may begin to spell a secret."""
-        if not self._redactors:
-            return 0
-        text = data.decode("utf-8", "surrogateescape")
-        waiting = unfinished(text, self._opens)
-        return len(text[len(text) - waiting :].encode("utf-8", "surrogateescape"))
 
     def _opens(self, word: str) -> bool:
         """Whether a word may be the beginning of a secret, or a secret that goes on."""

@@ -226,17 +226,13 @@ class Run:
         """Mask these values from now on wherever they appear."""
         self._redaction.learn(secrets)
 
-    def mask_stream(self, text: str) -> tuple[str, int]:
-        """Mask a part of a stream's text; return it with the number of secrets that were in it."""
-        return self._redaction.mask_stream(text)
+    def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
+        """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
+        return self._redaction.mask_stream(data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask what is no text; a text is left as it is, to be masked when it is written."""
         return self._redaction.mask_bytes(data)
-
-    def unfinished(self, data: bytes) -> int:
-        """How many bytes at the end of a part of a stream are to be written with the next one."""
-        return self._redaction.unfinished(data)
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""

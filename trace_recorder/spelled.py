@@ -1,8 +1,9 @@
 """Secrets that a model spells in a stream, a few letters an event: no event holds one, the text that they make does.
 
-`mask_spelled` puts the texts of a part of a stream together, each by its place in the events, and has them masked; the
-mask goes into the event in which the secret begins, and what follows of it is taken out of the others. `unfinished`
-says where the last events begin of which the text may be the beginning of a secret: these wait for the next part.
+`Part.mask` puts the texts of a part of a stream together, each by its place in the events, and has them masked; the
+mask goes into the event in which the secret begins, and what follows of it is taken out of the others.
+`Part.unfinished` says where the last events begin of which the text may be the beginning of a secret: these wait for
+the next part.
 Nothing else of an event is spelled anew, and a stream without a sign of a secret in its texts is not taken apart.
 """
 
@@ -44,47 +45,53 @@ class _Piece:
     text: str
 
 
-def mask_spelled(text: str, sees: Sees, mask: Mask) -> tuple[str, int]:
-    """Mask what the texts of a stream's part hold, put together; return it with the number of texts masked."""
-    lines = _LINE.findall(text)
-    if not any(map(sees, _said(lines))):
-        return text, 0
-    changed: dict[int, list[tuple[int, int, str]]] = {}
-    count = 0
-    for pieces in _texts(lines).values():
-        said = "".join(piece.text for piece in pieces)
-        masked = mask(said) if sees(said) else said
-        if masked != said:
-            count += 1
-            for piece, left in _spread(pieces, said, masked):
-                changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
-    for number, changes in changed.items():
-        for start, end, left in sorted(changes, reverse=True):
-            lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
-    return "".join(lines), count
+class Part:
+    """A part of a stream's text, whole lines of it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lines = _LINE.findall(text)
+        self._said = _said(self._lines)
+
+    def mask(self, sees: Sees, mask: Mask) -> tuple[str, int]:
+        """Mask what its texts hold, put together; return the part with the number of texts masked."""
+        if not any(map(sees, self._said)):
+            return self.text, 0
+        lines = self._lines[:]
+        changed: dict[int, list[tuple[int, int, str]]] = {}
+        count = 0
+        for pieces in _texts(lines).values():
+            said = "".join(piece.text for piece in pieces)
+            masked = mask(said) if sees(said) else said
+            if masked != said:
+                count += 1
+                for piece, left in _spread(pieces, said, masked):
+                    changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
+        for number, changes in changed.items():
+            for start, end, left in sorted(changes, reverse=True):
+                lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
+        return "".join(lines), count
+
+    def unfinished(self, opens: Sees) -> int:
+        """How many characters at its end are to wait: those from the event on in which `opens` a last word."""
+        if not any(opens(word[0]) for said in self._said if (word := _LAST_WORD.search(said[-_LONGEST_WORD:]))):
+            return 0
+        first = len(self._lines)
+        for pieces in _texts(self._lines, several=False).values():
+            said = "".join(piece.text for piece in pieces)
+            word = _LAST_WORD.search(said[-_LONGEST_WORD:])
+            if word and opens(word[0]):
+                first = min(first, _holding(pieces, len(word[0])).line)
+        return sum(map(len, self._lines[first:]))
 
 
-def unfinished(text: str, opens: Sees) -> int:
-    """How many characters of a part of a stream are to wait: those from the event on in which `opens` a last word."""
-    lines = _LINE.findall(text)
-    if not any(opens(word[0]) for said in _said(lines) if (word := _LAST_WORD.search(said[-_LONGEST_WORD:]))):
-        return 0
-    first = len(lines)
-    for pieces in _texts(lines, several=False).values():
-        said = "".join(piece.text for piece in pieces)
-        word = _LAST_WORD.search(said[-_LONGEST_WORD:])
-        if word and opens(word[0]):
-            first = min(first, _holding(pieces, len(word[0])).line)
-    return sum(map(len, lines[first:]))
-
-
-def _said(lines: list[str]) -> Iterator[str]:
+def _said(lines: list[str]) -> list[str]:
     """What the pieces of the events make, told apart by the indices in their lines alone: enough for a first look."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for line in lines:
         if found := _PIECE.findall(line):
             groups.setdefault(tuple(_INDEX.findall(line)), []).extend(found)
-    return map("".join, groups.values())
+    return list(map("".join, groups.values()))
 
 
 def _holding(pieces: list[_Piece], letters: int) -> _Piece:

@@ -89,10 +89,10 @@ def redact(data: bytes) -> None:
     once = default_redactor(text)
     assert default_redactor(once) == once
     redaction = _redaction()
-    stream, count = redaction.mask_stream(text)
-    assert stream.count("\n") <= text.count("\n")
-    assert (count > 0) == (stream != text)
-    assert 0 <= redaction.unfinished(data) <= len(data)
+    stream, count, taken = redaction.mask_stream(data)
+    assert (stream.count(b"\n") <= data.count(b"\n"), taken) == (True, len(data))
+    assert (count > 0) == (stream != data)
+    assert 0 <= redaction.mask_stream(data, last=False)[2] <= len(data)
     try:
         text = data.decode()
         parse(text)

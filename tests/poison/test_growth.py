@@ -205,8 +205,7 @@ def look(text: str) -> None:
     masking = redaction()
     default_redactor(text)
     masking.mask_plain(text)
-    masking.mask_stream(text)
-    masking.unfinished(text.encode())
+    masking.mask_stream(text.encode(), last=False)
     one_line(text)
     list(events(text)), list(json_lines(text))
     with contextlib.suppress(NotJsonError):
@@ -218,14 +217,13 @@ def take(text: str) -> None:
     """What a text goes through that is JSON."""
     parse(text)
     redaction().mask(text)
-    redaction().mask_stream(f"data: {text}\n\n")
+    redaction().mask_stream(f"data: {text}\n\n".encode())
     plain(json.loads(text))
     ItemEncoder().encode(f'{{"messages":[{text}],"x":{text}}}'.encode())
 
 
 def join(text: str) -> None:
-    redaction().mask_stream(text)
-    redaction().unfinished(text.encode())
+    redaction().mask_stream(text.encode(), last=False)
     for api in APIS:
         join_stream(api, text.encode())
 

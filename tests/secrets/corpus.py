@@ -116,8 +116,9 @@ def masked_on_the_wire() -> list[tuple[str, str]]:
     redaction = Redaction(default_redactor, {})
     for one in load():
         for text in (json.dumps(one.request, ensure_ascii=False), one.response_text):
-            left, count = redaction.mask_stream(text)
+            masked, count, _ = redaction.mask_stream(text.encode())
             if count:
+                left = masked.decode()
                 at = next(n for n, pair in enumerate(zip(text, left, strict=False)) if pair[0] != pair[1])
                 found.append((one.source, text[max(0, at - 60) : at + 60]))
     return found

@@ -162,27 +162,38 @@ class Exchange:
                 self.run.append("llm_error", about, members(named_error(error)))
 
     def chunk(self, data: bytes) -> None:
-        """Take the next bytes of the response, as they came over the wire."""
+        """Take the next bytes of the response, as they came over the wire.
+
+        The caller waits for each: but for an encoding, there is nothing here that could fail, nor a lock.
+        """
         if self._done or self.run.abandoned:
             return
+        self._last = now = time.perf_counter()
+        if self._first is None:
+            self._first = now
+        self._chunks += 1
+        if self._decode is None:
+            self._buffer.append(data)
+            self._buffered += len(data)
+        else:
+            self._take_encoded(data)
+        if self._streams and (self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS):
+            with self._guarded:
+                self.flush()
+        elif self._streams and not pulse.is_watched(self):
+            with self._guarded:
+                pulse.watch(self)
+
+    def _take_encoded(self, data: bytes) -> None:
+        """Undo the encoding; where that fails once, what follows cannot be understood either."""
         with self._guarded, self._lock:
-            now = time.perf_counter()
-            self._last = now
-            if self._first is None:
-                self._first = now
-            self._chunks += 1
-            if self._lost:
+            if self._lost or self._decode is None:
                 return
             self._lost = True
-            decoded = self._decode(data) if self._decode else data
+            decoded = self._decode(data)
             self._lost = False
             self._buffer.append(decoded)
             self._buffered += len(decoded)
-            if self._streams:
-                if self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS:
-                    self.flush()
-                else:
-                    pulse.watch(self)
 
     def whole(self, content: bytes) -> None:
         """Take a response that is there already, its encoding undone."""
@@ -215,30 +226,35 @@ class Exchange:
     def flush(self, *, last: bool = False) -> None:
         """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
         with self._lock:
+            if self._done and not last:
+                return
             self._flushed = time.perf_counter()
-            self._due = max(FLUSH_BYTES, 2 * self._buffered)  # what cannot be written is not tried with every chunk
-            data = b"".join(self._buffer)
+            parts = self._buffer[:]  # chunks may be added behind these meanwhile
+            data = b"".join(parts)
+            self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
-            end -= 0 if whole else self.run.unfinished(data[:end])
             if end:
-                self._write_stream(data[:end])  # what cannot be written now stays, and is tried again
-            self._buffer = [data[end:]] if end < len(data) else []
+                end = self._write_stream(data[:end], last=whole)  # what cannot be written now stays, and is tried again
+            self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
             self._buffered = len(data) - end
             self._due = max(FLUSH_BYTES, 2 * self._buffered)
 
-    def _write_stream(self, data: bytes) -> None:
-        text, redacted = self.run.mask_stream(data.decode("utf-8", "surrogateescape"))
-        masked = text.encode("utf-8", "surrogateescape")
+    def _write_stream(self, data: bytes, *, last: bool) -> int:
+        """Write a part of a stream as far as its text is finished; return how many bytes these are."""
+        masked, redacted, end = self.run.mask_stream(data, last=last)
+        if not end:
+            return 0
         packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
             "status": self._status,
             "time_to_first_token_seconds": self._seconds(self._first),
-            "bytes": len(data),
+            "bytes": end,
             "zlib": packed,
         } | known(redacted=redacted or None)
         self.run.append("llm_stream", self._about() | about, facts({"headers": self._headers}))
         self._written.append(masked)
+        return end
 
     def ended(self) -> None:
         """Hear that the response came whole."""

@@ -28,11 +28,14 @@ _lock = threading.RLock()
 _thread: threading.Thread | None = None
 
 
+def is_watched(stream: Stream) -> bool:
+    """Whether the stream will be flushed within the next seconds."""
+    return stream in _watched
+
+
 def watch(stream: Stream) -> None:
     """Have the stream flushed within the next seconds."""
     global _thread  # noqa: PLW0603 - one thread for the process
-    if stream in _watched:
-        return
     with _lock:
         _watched.add(stream)
         if _thread is None or not _thread.is_alive():
