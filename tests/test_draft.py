@@ -290,30 +290,38 @@ def _held(place: Path) -> list[str]:
     return [name for link in links if (name := str(link.readlink())).startswith(str(place))]
 
 
-@pytest.mark.parametrize("settles", [False, True], ids=["nothing settled", "some settled"])
-def test_a_document_that_grows_long_is_begun_again_only_for_what_is_settled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settles: bool
+@pytest.mark.parametrize("newest", [1, 12], ids=["some settled", "nothing settled"])
+@pytest.mark.parametrize("often", [1, 10, 1000], ids=lambda often: f"every {often} records")
+def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newest: int, often: int
 ) -> None:
-    """Long histories that pass the limit in a few calls become deltas without the journal being read again."""
-    drafts: list[draft.Draft] = []
-    monkeypatch.setattr(snapshot, "INLINE_LIMIT", 90_000)
-    monkeypatch.setattr(draft, "NEWEST", 1 if settles else 12)
+    """In the last file or in memory, settled or not: it is what deltas from the beginning are, with no second draft."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
-    for number in range(12):
+    for number in range(1, 13):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
+        recorder.record_llm_interaction([{"role": "user", "content": "by hand"}], {"content": "x"}, "p", "m")
+        call(recorder, {"model": "m", "messages": "no list"}, said("what?", identity=f"q{number}"))
     recorder.finalize()
+    drafts: list[draft.Draft] = []
 
     def begun(*arguments: Any) -> draft.Draft:
         drafts.append(draft.Draft(*arguments))
         return drafts[-1]
 
-    monkeypatch.setattr(draft, "BLOCK", 1_000)
+    monkeypatch.setattr(snapshot, "INLINE_LIMIT", 90_000)
     monkeypatch.setattr(snapshot, "Draft", begun)
-    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "auto").write()
+    monkeypatch.setattr(draft, "NEWEST", newest)
+    monkeypatch.setattr(draft, "BLOCK", 1_000)
+    live = snapshot.Snapshot(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
+    with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
+        for start in range(0, len(lines), often):
+            file.writelines(lines[start : start + often])
+            live.write()
 
-    assert len(drafts) == (2 if settles else 1)
-    assert json.loads((tmp_path / "again.json").read_bytes())["history"] == "delta"
-    assert agrees(recorder)
+    assert len(drafts) == 1
+    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
+    assert (tmp_path / "live.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
 
 
 def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:

@@ -56,10 +56,6 @@ class StaleDraftError(Exception):
     """Something that was settled has changed. What it is has been told."""
 
 
-class TooLongError(Exception):
-    """With the whole history in each interaction, of which some are settled, the document is longer than it may be."""
-
-
 @dataclass(slots=True)
 class _Shown:
     """An interaction that is not settled: its pieces, its number among the derived steps, and what it adds."""
@@ -99,7 +95,7 @@ class Draft:
         self._read = 0
         self._long = 0
         self.history = history
-        self._texts = Texts(history)
+        self._texts = Texts(history, may_shorten=limit < math.inf)
         self._told = told
         told.drafts += 1
         self._limit = limit
@@ -134,7 +130,7 @@ class Draft:
     def read_on(self, breathe: Callable[[], None]) -> None:
         """Take the whole records that have been written since, with a breath between any two of them.
 
-        Raises StaleDraftError and TooLongError.
+        Raises StaleDraftError.
         """
         size = BLOCK
         while data := self._file.read(size, self._read):
@@ -225,7 +221,7 @@ class Draft:
                 self._numbered += 1
                 shown.step, shown.number = self._steps.add(), self._numbered
         shown.one = one
-        shown.piece.set(*self._texts.interaction(one, call.known))
+        self._spell(shown, one)
         self._long += len(shown.piece)
         if self._long > self._limit:
             self._turn_to_deltas()
@@ -233,14 +229,17 @@ class Draft:
         shown.gaps = unreadable([one])
         self._show_step(shown)
 
+    def _spell(self, shown: _Shown, one: LLMInteraction) -> None:
+        spelled = self._texts.interaction(one, shown.call.known)
+        shown.piece.set(spelled.parts, spelled.own, spelled.cuts)
+
     def _turn_to_deltas(self) -> None:
-        """Write only what each request adds, from now on and in what is there; TooLongError where that is settled."""
-        if any(piece.settled for piece in self._interactions.pieces):
-            raise TooLongError
+        """Write only what each request adds, from now on and in what is there."""
         self.history, self._texts, self._limit = "delta", Texts("delta"), math.inf
+        self._interactions.shorten()
         for shown in self._shown.values():
             if shown.one is not None:
-                shown.piece.set(*self._texts.interaction(shown.one, shown.call.known))
+                self._spell(shown, shown.one)
         self._long = len(self._interactions)
 
     def _show_step(self, shown: _Shown) -> None:
@@ -346,7 +345,7 @@ class Draft:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def layout(self) -> Layout:
-        """What the document's file is to hold. Raises TooLongError."""
+        """What the document's file is to hold."""
         gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
         metrics = self._of_calls.metrics(self._of_steps, self._fold.masked)
         outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
@@ -374,7 +373,7 @@ class Draft:
         if self._spool is None:
             self._spool = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 - it lives until it was copied
         for pieces in (self._interactions, self._steps):
-            pieces.put_aside(self._spool)
+            pieces.put_aside(self._spool.fileno())
 
 
 def _goes_on(record: Record) -> bool:

@@ -7,13 +7,15 @@ Pieces that are settled and stand next to each other become one: what is kept do
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO
 
-from trace_recorder.replacing import Span
+from trace_recorder.replacing import Span, write_all
 
 _BETWEEN = b",\n"
+
+Cut = bytes | tuple[int, int]
+"""A part of a shorter text: its bytes, or from where to where it stands in the longer one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,23 +23,39 @@ class Piece:
     """The text of one element, or of several settled ones: in memory, in parts, or where it stands in the last file.
 
     Other pieces may have the same parts, as interactions that begin alike do: `own` is how many bytes it adds to
-    those in memory.
+    those in memory. `cuts` are the shorter text that it may be given; empty where there is none.
     """
 
-    parts: Sequence[bytes] = ()
+    parts: Sequence[bytes | Span] = ()
     own: int = 0
     span: Span | None = None
     settled: bool = False
+    cuts: list[Cut] = field(default_factory=list)
     _size: int = 0
 
-    def set(self, parts: Sequence[bytes], own: int | None = None) -> None:
+    def set(self, parts: Sequence[bytes], own: int | None = None, cuts: Iterable[Cut] = ()) -> None:
         """Give it another text."""
         self._size = sum(map(len, parts))
         self.parts, self.own, self.span = parts, self._size if own is None else own, None
+        self.cuts = [*cuts]
 
     def stands(self, span: Span) -> None:
         """Hear where the text stands in a file."""
         self.parts, self.own, self.span, self._size = (), 0, span, span.length
+
+    def shorten(self) -> None:
+        """Give it its shorter text; what that repeats of a text in a file stays there."""
+        span = self.span
+        if not self.cuts:
+            return
+        if span is None:
+            text = b"".join(_in_memory(self.parts))
+            self.set([cut if isinstance(cut, bytes) else text[slice(*cut)] for cut in self.cuts])
+            return
+        cuts, self.cuts, self.span = self.cuts, [], None
+        self.parts = [cut if isinstance(cut, bytes) else _within(span, *cut) for cut in cuts]
+        self.own = sum(map(len, _in_memory(self.parts)))
+        self._size = self.own + sum(part.length for part in self.parts if isinstance(part, Span))
 
     def __len__(self) -> int:
         return self._size
@@ -107,15 +125,13 @@ class Pieces:
         """The bytes in memory of settled texts that are not in a file yet."""
         return sum(piece.own for piece in self.pieces if piece.settled)
 
-    def put_aside(self, file: IO[bytes]) -> None:
+    def put_aside(self, file: int) -> None:
         """Write the settled texts to a file, to be copied from there."""
         for piece in self.pieces:
             if piece.settled and piece.span is None:
-                file.seek(0, os.SEEK_END)
-                span = Span(file.fileno(), file.tell(), len(piece))
-                file.writelines((*piece.parts, _BETWEEN))
-                piece.stands(span)
-        file.flush()
+                offset = os.lseek(file, 0, os.SEEK_END)
+                write_all(file, (*piece.parts, _BETWEEN))
+                piece.stands(Span(file, offset, len(piece)))
         self.merge()
 
     def merge(self) -> None:
@@ -126,9 +142,44 @@ class Pieces:
             if joined is None:
                 merged.append(piece)
             else:
-                merged[-1] = Piece(settled=True)
+                cuts = _joined_cuts(merged[-1], piece)
+                merged[-1] = Piece(settled=True, cuts=cuts)
                 merged[-1].stands(joined)
         self.pieces = merged
+
+    def shorten(self) -> None:
+        """Give every settled piece its shorter text."""
+        for piece in self.pieces:
+            if piece.settled:
+                piece.shorten()
+
+
+def _in_memory(parts: Sequence[bytes | Span]) -> list[bytes]:
+    return [part for part in parts if isinstance(part, bytes)]
+
+
+def _within(span: Span, start: int, end: int) -> Span:
+    return Span(span.fd, span.offset + start, end - start)
+
+
+def _joined_cuts(one: Piece, other: Piece) -> list[Cut]:
+    """The shorter text of two pieces, and of what stands between them; that of the first is continued in place."""
+    if not one.cuts and not other.cuts:
+        return []
+    cuts = one.cuts or [(0, len(one))]
+    at = len(one) + len(_BETWEEN)
+    _add(cuts, (len(one), at))
+    for cut in other.cuts or [(0, len(other))]:
+        _add(cuts, cut if isinstance(cut, bytes) else (cut[0] + at, cut[1] + at))
+    return cuts
+
+
+def _add(cuts: list[Cut], cut: Cut) -> None:
+    last = cuts[-1]
+    if isinstance(last, bytes) or isinstance(cut, bytes) or last[1] != cut[0]:
+        cuts.append(cut)
+    else:
+        cuts[-1] = (last[0], cut[1])
 
 
 def _joined(one: Span | None, other: Span | None) -> Span | None:

@@ -41,7 +41,7 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
         os.unlink(temporary)  # noqa: PTH108 - on the path of every record; so below
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     try:
-        _write_all(fd, content)
+        write_all(fd, content)
         if sync:
             os.fsync(fd)
         if sync or not _exchange(temporary, str(path)):
@@ -58,7 +58,8 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
     return fd
 
 
-def _write_all(fd: int, content: Iterable[bytes | Span]) -> None:
+def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
+    """Write this content to an open file. Raises OSError."""
     waiting: list[bytes] = []
     for part in content:
         if isinstance(part, bytes):

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.draft import Draft, StaleDraftError, Told, TooLongError
+from trace_recorder.draft import Draft, StaleDraftError, Told
 from trace_recorder.pieces import Layout
 from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History, Status
@@ -130,8 +130,6 @@ class Snapshot:
                 return draft, layout
             except StaleDraftError:
                 pass
-            except TooLongError:
-                self._history = "delta"
             draft = self._new_draft()
 
 

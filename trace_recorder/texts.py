@@ -8,9 +8,12 @@ text as they are, never copied. How the parts are laid out in a file is for `pie
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload, RequestReading
 from trace_recorder.json_text import writer
+from trace_recorder.pieces import Cut
 from trace_recorder.plain import to_json
 from trace_recorder.reading import Known
 from trace_recorder.trajectory import History, LLMInteraction
@@ -20,37 +23,56 @@ OFFERS = 32
 
 _POINTER = 8
 """How many bytes it costs to share a text."""
+_MESSAGES = b'"input_messages": '
 _REQUEST = b'"request": '
 _encode = writer(", ", ": ")
 _encode_lines = writer(",\n", ": ")
 
 
-class Texts:
-    """Spells the interactions of one document."""
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A text in parts, of which `own` bytes are shared with none before it; `cuts` are what it may be shortened to."""
 
-    def __init__(self, history: History) -> None:
+    parts: list[bytes]
+    own: int
+    cuts: Sequence[Cut] = ()
+
+
+class Texts:
+    """Spells the interactions of one document; `may_shorten` is whether they may be cut down to deltas later."""
+
+    def __init__(self, history: History, *, may_shorten: bool = False) -> None:
         self._history = history
+        self._may_shorten = may_shorten and history == "inline"
         self._offers: list[tuple[RequestReading, bytes]] = []
 
-    def interaction(self, one: LLMInteraction, known: Known | None) -> tuple[list[bytes], int]:
-        """The text of an interaction, in parts, and how many bytes of these it shares with none before it."""
-        if known is None:
-            whole = _whole_delta(one) if self._history == "delta" and one.api is not None else None
-            text = dump(one.to_document(whole))
-            return [text], len(text)
-        since, kept, new = (known.since, _kept(known), known.new) if known.since else (None, 0, 0)
-        if self._history == "inline":
-            messages, name = known.messages(), b'"input_messages": '
-            document = one.to_document({"input_messages": 0})
-        else:
-            messages, name = known.messages(new), b'"messages": '
-            document = one.to_document({"input_messages_delta": {"since": since, "kept": kept, "messages": 0}})
-        offer = self._offer(known.offer, document["request"])
-        text = dump(document | {"request": 0})
-        before, _, rest = text.partition(name + b"0")  # what stands before it are strings, with quotes escaped
+    def interaction(self, one: LLMInteraction, known: Known | None) -> Spelled:
+        """The text of an interaction."""
+        document = one.to_document({"input_messages": []} if known is not None else None)
+        if one.api is None or "input_messages" not in document:  # its request cannot be put together
+            text = dump(document)
+            return Spelled([text], len(text))
+        every = [dump(document["input_messages"])[1:-1]] if known is None else known.messages()
+        offer = dump(document["request"]) if known is None else self._offer(known.offer, document["request"])
+        text = dump(document | {"input_messages": 0, "request": 0})
+        before, _, rest = text.partition(_MESSAGES + b"0")  # what stands before it are strings, with quotes escaped
         between, _, after = rest.rpartition(_REQUEST + b"0")  # so it is behind the other
-        parts = [before + name + b"[", *messages, b"]" + between + _REQUEST, offer, after]
-        return parts, len(text) + known.size_of_new() + _POINTER * len(parts)
+        new, delta = (every, _delta(None, 0)) if known is None else _added(known)
+        own = len(text) + sum(map(len, new)) + _POINTER * (len(every) + 4)
+        if self._history == "delta":
+            return Spelled([before + delta, *new, b"]}" + between + _REQUEST, offer, after], own)
+        parts = [before + _MESSAGES + b"[", *every, b"]" + between + _REQUEST, offer, after]
+        if not self._may_shorten:
+            return Spelled(parts, own)
+        end = len(parts[0]) + sum(map(len, every))
+        cuts: list[Cut] = [
+            (0, len(before)),
+            delta,
+            (end - sum(map(len, new)), end),
+            b"]}",
+            (end + 1, sum(map(len, parts))),
+        ]
+        return Spelled(parts, own, cuts)
 
     def _offer(self, offer: RequestReading, document: Payload) -> bytes:
         for other, text in self._offers:
@@ -61,9 +83,15 @@ class Texts:
         return text
 
 
-def _whole_delta(one: LLMInteraction) -> dict[str, Payload]:
-    messages = [message.to_document() for message in one.input_messages]
-    return {"input_messages_delta": {"since": None, "kept": 0, "messages": messages}}
+def _added(known: Known) -> tuple[list[bytes], bytes]:
+    """The messages that a request adds to those of another, and what stands before them in a delta."""
+    if not known.since:
+        return known.messages(), _delta(None, 0)
+    return known.messages(known.new), _delta(known.since, _kept(known))
+
+
+def _delta(since: str | None, kept: Payload) -> bytes:
+    return b'"input_messages_delta": ' + dump({"since": since, "kept": kept, "messages": 0})[: -len("0}")] + b"["
 
 
 def _kept(known: Known) -> Payload:
