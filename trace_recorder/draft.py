@@ -26,7 +26,7 @@ from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
 from trace_recorder.pieces import Layout, Piece, Pieces
 from trace_recorder.plain import to_json
 from trace_recorder.stepping import is_step
-from trace_recorder.texts import Texts
+from trace_recorder.texts import Spelled, Texts
 from trace_recorder.trajectory import Gap, History, LLMInteraction, Status
 
 NEWEST = 8
@@ -58,13 +58,17 @@ class StaleDraftError(Exception):
 
 @dataclass(slots=True)
 class _Shown:
-    """An interaction that is not settled: its pieces, its number among the derived steps, and what it adds."""
+    """An interaction that is not settled: its pieces, its number among the derived steps, and what it adds.
+
+    `response` is the text that it has in both of its pieces.
+    """
 
     call: Call
     piece: Piece
     step: Piece | None = None
     number: int = 0
     one: LLMInteraction | None = None
+    response: bytes | None = None
     figures: Figures = field(default_factory=dict)
     step_figures: Figures = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
@@ -231,7 +235,8 @@ class Draft:
 
     def _spell(self, shown: _Shown, one: LLMInteraction) -> None:
         spelled = self._texts.interaction(one, shown.call.known)
-        shown.piece.set(spelled.parts, spelled.own, spelled.cuts)
+        shown.response = spelled.response
+        _put(shown.piece, spelled)
 
     def _turn_to_deltas(self) -> None:
         """Write only what each request adds, from now on and in what is there."""
@@ -245,7 +250,7 @@ class Draft:
     def _show_step(self, shown: _Shown) -> None:
         if shown.step is not None and shown.one is not None:
             step = self._fold.derived(shown.number, shown.one)
-            shown.step.set([texts.dump(self._fold.summarised(step).to_document())])
+            _put(shown.step, texts.step(self._fold.summarised(step), shown.response))
             shown.step_figures = self._of_steps.exchange(shown.step_figures, figures_of_step(step))
 
     def _settle(self) -> None:
@@ -296,7 +301,7 @@ class Draft:
 
     def _show_given(self, given: _Given) -> None:
         step = self._fold.summarised(self._fold.step(given.mark))
-        given.piece.set([texts.dump(step.to_document())])
+        _put(given.piece, texts.step(step))
         given.figures = self._of_steps.exchange(given.figures, figures_of_step(step))
 
     def _show_mark(self, identity: str) -> None:
@@ -379,6 +384,10 @@ class Draft:
 def _goes_on(record: Record) -> bool:
     """Whether a record goes on with an interaction that began before."""
     return record.kind != "llm_interaction" and (record.kind != "llm_request" or record.data.get("attempt", 0) != 0)
+
+
+def _put(piece: Piece, spelled: Spelled) -> None:
+    piece.set(spelled.parts, spelled.own, spelled.cuts)
 
 
 def _step_name(number: Payload) -> str:

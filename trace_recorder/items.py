@@ -39,7 +39,7 @@ LARGE_MEMBER = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
 LARGE_STRING = 8192
 """A string inside an element is an item of its own from this many characters on."""
-KNOWN_ITEMS = 32_768
+KNOWN_ITEMS = 16_384
 """How many items are remembered, at most; one that was forgotten is written again when it comes back."""
 SCATTERED = 12
 """A list of more ranges than this is written against an earlier full one."""
@@ -345,7 +345,7 @@ def _is_large(text: str) -> bool:
 
 
 def _digest(name: str, text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, person=name.encode()).digest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=15, person=name.encode()).digest()
 
 
 _dump = writer(",", ":")

@@ -7,15 +7,15 @@ Pieces that are settled and stand next to each other become one: what is kept do
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.replacing import Span, write_all
 
 _BETWEEN = b",\n"
 
-Cut = bytes | tuple[int, int]
-"""A part of a shorter text: its bytes, or from where to where it stands in the longer one."""
+Cut = tuple[int, int, bytes]
+"""How a text is made shorter: from where to where, and what is put there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +23,7 @@ class Piece:
     """The text of one element, or of several settled ones: in memory, in parts, or where it stands in the last file.
 
     Other pieces may have the same parts, as interactions that begin alike do: `own` is how many bytes it adds to
-    those in memory. `cuts` are the shorter text that it may be given; empty where there is none.
+    those in memory. `cuts`, in order, are what makes it shorter.
     """
 
     parts: Sequence[bytes | Span] = ()
@@ -33,7 +33,7 @@ class Piece:
     cuts: list[Cut] = field(default_factory=list)
     _size: int = 0
 
-    def set(self, parts: Sequence[bytes], own: int | None = None, cuts: Iterable[Cut] = ()) -> None:
+    def set(self, parts: Sequence[bytes], own: int | None = None, cuts: Sequence[Cut] = ()) -> None:
         """Give it another text."""
         self._size = sum(map(len, parts))
         self.parts, self.own, self.span = parts, self._size if own is None else own, None
@@ -44,18 +44,19 @@ class Piece:
         self.parts, self.own, self.span, self._size = (), 0, span, span.length
 
     def shorten(self) -> None:
-        """Give it its shorter text; what that repeats of a text in a file stays there."""
-        span = self.span
-        if not self.cuts:
+        """Make the cuts; what they leave of a text in a file stays there."""
+        cuts, self.cuts, span = self.cuts, [], self.span
+        if not cuts:
             return
-        if span is None:
-            text = b"".join(_in_memory(self.parts))
-            self.set([cut if isinstance(cut, bytes) else text[slice(*cut)] for cut in self.cuts])
-            return
-        cuts, self.cuts, self.span = self.cuts, [], None
-        self.parts = [cut if isinstance(cut, bytes) else _within(span, *cut) for cut in cuts]
-        self.own = sum(map(len, _in_memory(self.parts)))
-        self._size = self.own + sum(part.length for part in self.parts if isinstance(part, Span))
+        text = b"".join(_in_memory(self.parts))
+        parts: list[bytes | Span] = []
+        at = 0
+        for start, end, new in (*cuts, (len(self), len(self), b"")):
+            parts += (text[at:start] if span is None else Span(span.fd, span.offset + at, start - at), new)
+            at = end
+        self.parts, self.span = parts, None
+        self.own = sum(map(len, _in_memory(parts)))
+        self._size = self.own + sum(part.length for part in parts if isinstance(part, Span))
 
     def __len__(self) -> int:
         return self._size
@@ -127,11 +128,12 @@ class Pieces:
 
     def put_aside(self, file: int) -> None:
         """Write the settled texts to a file, to be copied from there."""
-        for piece in self.pieces:
-            if piece.settled and piece.span is None:
-                offset = os.lseek(file, 0, os.SEEK_END)
-                write_all(file, (*piece.parts, _BETWEEN))
-                piece.stands(Span(file, offset, len(piece)))
+        settled = [piece for piece in self.pieces if piece.settled and piece.span is None]
+        offset = os.lseek(file, 0, os.SEEK_END)
+        write_all(file, (part for piece in settled for part in (*piece.parts, _BETWEEN)))
+        for piece in settled:
+            piece.stands(Span(file, offset, len(piece)))
+            offset += len(piece) + len(_BETWEEN)
         self.merge()
 
     def merge(self) -> None:
@@ -142,7 +144,8 @@ class Pieces:
             if joined is None:
                 merged.append(piece)
             else:
-                cuts = _joined_cuts(merged[-1], piece)
+                cuts, at = merged[-1].cuts, len(merged[-1]) + len(_BETWEEN)
+                cuts += [(start + at, end + at, new) for start, end, new in piece.cuts]
                 merged[-1] = Piece(settled=True, cuts=cuts)
                 merged[-1].stands(joined)
         self.pieces = merged
@@ -156,30 +159,6 @@ class Pieces:
 
 def _in_memory(parts: Sequence[bytes | Span]) -> list[bytes]:
     return [part for part in parts if isinstance(part, bytes)]
-
-
-def _within(span: Span, start: int, end: int) -> Span:
-    return Span(span.fd, span.offset + start, end - start)
-
-
-def _joined_cuts(one: Piece, other: Piece) -> list[Cut]:
-    """The shorter text of two pieces, and of what stands between them; that of the first is continued in place."""
-    if not one.cuts and not other.cuts:
-        return []
-    cuts = one.cuts or [(0, len(one))]
-    at = len(one) + len(_BETWEEN)
-    _add(cuts, (len(one), at))
-    for cut in other.cuts or [(0, len(other))]:
-        _add(cuts, cut if isinstance(cut, bytes) else (cut[0] + at, cut[1] + at))
-    return cuts
-
-
-def _add(cuts: list[Cut], cut: Cut) -> None:
-    last = cuts[-1]
-    if isinstance(last, bytes) or isinstance(cut, bytes) or last[1] != cut[0]:
-        cuts.append(cut)
-    else:
-        cuts[-1] = (last[0], cut[1])
 
 
 def _joined(one: Span | None, other: Span | None) -> Span | None:

@@ -16,7 +16,7 @@ from trace_recorder.json_text import writer
 from trace_recorder.pieces import Cut
 from trace_recorder.plain import to_json
 from trace_recorder.reading import Known
-from trace_recorder.trajectory import History, LLMInteraction
+from trace_recorder.trajectory import AgentStep, History, LLMInteraction
 
 OFFERS = 32
 """Of how many offers the texts are remembered."""
@@ -24,18 +24,24 @@ OFFERS = 32
 _POINTER = 8
 """How many bytes it costs to share a text."""
 _MESSAGES = b'"input_messages": '
+_RESPONSE = b', "response": '
 _REQUEST = b'"request": '
+_STEP_RESPONSE = b'"llm_response": '
 _encode = writer(", ", ": ")
 _encode_lines = writer(",\n", ": ")
 
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A text in parts, of which `own` bytes are shared with none before it; `cuts` are what it may be shortened to."""
+    """A text in parts, of which `own` bytes are shared with none before it.
+
+    Of an interaction, `cuts` make a delta of it, and `response` is the part that its step says too.
+    """
 
     parts: list[bytes]
     own: int
     cuts: Sequence[Cut] = ()
+    response: bytes | None = None
 
 
 class Texts:
@@ -54,25 +60,20 @@ class Texts:
             return Spelled([text], len(text))
         every = [dump(document["input_messages"])[1:-1]] if known is None else known.messages()
         offer = dump(document["request"]) if known is None else self._offer(known.offer, document["request"])
-        text = dump(document | {"input_messages": 0, "request": 0})
+        response = dump(document["response"])
+        text = dump(document | {"input_messages": 0, "response": 0, "request": 0})
         before, _, rest = text.partition(_MESSAGES + b"0")  # what stands before it are strings, with quotes escaped
         between, _, after = rest.rpartition(_REQUEST + b"0")  # so it is behind the other
+        behind = [response, between.removeprefix(_RESPONSE + b"0") + _REQUEST, offer, after]
         new, delta = (every, _delta(None, 0)) if known is None else _added(known)
-        own = len(text) + sum(map(len, new)) + _POINTER * (len(every) + 4)
+        own = len(text) + len(response) + sum(map(len, new)) + _POINTER * (len(every) + 6)
+        said = response if one.response else None
         if self._history == "delta":
-            return Spelled([before + delta, *new, b"]}" + between + _REQUEST, offer, after], own)
-        parts = [before + _MESSAGES + b"[", *every, b"]" + between + _REQUEST, offer, after]
-        if not self._may_shorten:
-            return Spelled(parts, own)
+            return Spelled([before + delta, *new, b"]}" + _RESPONSE, *behind], own, response=said)
+        parts = [before + _MESSAGES + b"[", *every, b"]" + _RESPONSE, *behind]
         end = len(parts[0]) + sum(map(len, every))
-        cuts: list[Cut] = [
-            (0, len(before)),
-            delta,
-            (end - sum(map(len, new)), end),
-            b"]}",
-            (end + 1, sum(map(len, parts))),
-        ]
-        return Spelled(parts, own, cuts)
+        cuts = ((len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")) if self._may_shorten else ()
+        return Spelled(parts, own, cuts, said)
 
     def _offer(self, offer: RequestReading, document: Payload) -> bytes:
         for other, text in self._offers:
@@ -98,6 +99,16 @@ def _kept(known: Known) -> Payload:
     """How many messages are kept, where these are the first; else the ranges of their positions."""
     first = known.kept[0] if len(known.kept) == 1 else (-1, -1)
     return first[1] + 1 if first[0] == 0 else [list(one) for one in known.kept]
+
+
+def step(one: AgentStep, response: bytes | None = None) -> Spelled:
+    """The text of a step; `response` is that of its response, where it is known."""
+    if response is None:
+        text = dump(one.to_document())
+        return Spelled([text], len(text))
+    text = dump(one.to_document(llm_response=0))
+    before, _, after = text.partition(_STEP_RESPONSE + b"0")  # what stands before it are strings and numbers
+    return Spelled([before + _STEP_RESPONSE, response, after], len(text))
 
 
 def message(one: Message) -> bytes:

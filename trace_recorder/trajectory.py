@@ -219,14 +219,17 @@ class AgentStep:
             return list(self.messages)
         return self.interaction.input_messages if self.interaction else None
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document. A derived step does not repeat the messages: its `interaction_id` leads to them."""
+    def to_document(self, llm_response: Payload = None) -> dict[str, Payload]:
+        """Render for the document; `llm_response` stands in for this step's.
+
+        A derived step does not repeat the messages: its `interaction_id` leads to them.
+        """
         return {
             "step_number": self.step_number,
             "timestamp": self.timestamp,
             "state": self.state,
             "llm_messages": None if self.messages is None else [message.to_document() for message in self.messages],
-            "llm_response": self.llm_response and self.llm_response.to_document(),
+            "llm_response": llm_response if llm_response is not None else self._response(),
             "tool_calls": [call.to_document() for call in self.tool_calls] or None,
             "tool_results": [result.to_document() for result in self.tool_results] or None,
             "reflection": self.reflection,
@@ -241,6 +244,9 @@ class AgentStep:
                 duration_seconds=self.duration_seconds,
             ),
         }
+
+    def _response(self) -> Payload:
+        return None if self.llm_response is None else self.llm_response.to_document()
 
 
 @dataclass(frozen=True, slots=True)
