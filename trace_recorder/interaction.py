@@ -30,6 +30,10 @@ class Call:
 
     known: Known | None
     """What is known of the newest attempt's request where it was read with those before it."""
+    begin: Mapping[str, Payload]
+    """The data of the newest attempt's request; empty where it is damaged."""
+    ending: Record | None
+    """The record that ends the newest attempt; None while it is in flight."""
 
     def __init__(self, interaction_id: str, items: ItemTable) -> None:
         self.interaction_id = interaction_id
@@ -38,7 +42,9 @@ class Call:
         self._streams: list[Record] = []
         self._endings: dict[int, Record] = {}
         self._whole: bool | None = None
-        self.known: Known | None = None
+        self.known = None
+        self.begin = {}
+        self.ending = None
 
     def add(self, record: Record) -> None:
         """Take one more record of this interaction."""
@@ -50,7 +56,8 @@ class Call:
             self._streams.append(record)
         else:
             self._requests.append(record)
-            self.known = None
+            self.known, self.begin = None, record.data
+        self.ending = self._endings.get(self.begin.get("attempt", max(self._endings, default=0)))
 
     @property
     def first(self) -> Record:
@@ -61,17 +68,6 @@ class Call:
     def by_hand(self) -> bool:
         """Whether it was recorded by the agent itself, and not captured."""
         return self.first.kind == "llm_interaction"
-
-    @property
-    def begin(self) -> Mapping[str, Payload]:
-        """The data of the newest attempt's request; empty where it is damaged."""
-        return self._requests[-1].data if self._requests else {}
-
-    @property
-    def ending(self) -> Record | None:
-        """The record that ends the newest attempt; None while it is in flight."""
-        attempt = self.begin.get("attempt", max(self._endings, default=0))
-        return self._endings.get(attempt)
 
     @property
     def last_part(self) -> Mapping[str, Payload]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from trace_recorder.conversation import Payload
@@ -63,20 +64,22 @@ class Tally:
     """Sums of figures, to which may be added, and from which may be taken what was added."""
 
     def __init__(self, first: Figures | None = None) -> None:
-        self._sums: dict[str, int] = {}
-        self._stated: dict[str, int] = {}
+        self._sums: dict[str, int] = defaultdict(int)
+        self._stated: dict[str, int] = defaultdict(int)
         self.add(first or {})
 
     def add(self, figures: Figures, times: int = 1) -> None:
         """Add figures; with `times` -1, take them away."""
+        sums, stated = self._sums, self._stated
         for name, value in figures.items():
-            self._sums[name] = self._sums.get(name, 0) + times * value
-            self._stated[name] = self._stated.get(name, 0) + times
+            sums[name] += times * value
+            stated[name] += times
 
     def exchange(self, old: Figures, new: Figures) -> Figures:
         """Take figures away, add others, and return these."""
         if old != new:
-            self.add(old, -1)
+            if old:
+                self.add(old, -1)
             self.add(new)
         return new
 
