@@ -262,11 +262,13 @@ class Exchange:
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
+        if self._done:  # as it mostly is: asked first, since looking through the stack takes long
+            return
         end = partial(self._end, "record a response that was let go of", why, None)
-        if not is_recording():
-            end()
-        elif not self._done:  # the garbage collector lets go of it, in a thread that may hold locks
+        if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
             self.run.later(end)
+        else:
+            end()
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
