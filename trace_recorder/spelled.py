@@ -88,10 +88,52 @@ class Part:
 def _said(lines: list[str]) -> list[str]:
     """What the pieces of the events make, told apart by the indices in their lines alone: enough for a first look."""
     groups: dict[tuple[str, ...], list[str]] = {}
+    group: list[str] = []
+    form: _Form | None = None
     for line in lines:
-        if found := _PIECE.findall(line):
-            groups.setdefault(tuple(_INDEX.findall(line)), []).extend(found)
+        if '"' not in line:
+            continue
+        piece = form.piece_of(line) if form else None
+        if piece is not None:
+            group.append(piece)
+            continue
+        found = list(_PIECE.finditer(line))
+        if found:
+            group = groups.setdefault(tuple(_INDEX.findall(line)), [])
+            group += [piece[1] for piece in found]
+            form = _Form(line, *found[0].span(1)) if len(found) == 1 else None
     return list(map("".join, groups.values()))
+
+
+class _Form:
+    """The form of an event with one piece, which most that follow have too.
+
+    `line` has its piece between `start` and `end`; the last string behind that, if it is none, is filler and may differ.
+    """
+
+    __slots__ = ("_head", "_middle", "_open", "_tail")
+
+    def __init__(self, line: str, start: int, end: int) -> None:
+        behind = line[end:]
+        closing = behind.rfind('"')
+        opening = behind.rfind(':"', 0, closing) + 2
+        self._open = opening > 1 and '"' not in behind[opening:closing]
+        self._head = line[:start]
+        self._middle = behind[:opening] if self._open else behind
+        self._tail = behind[closing:] if self._open else ""
+
+    def piece_of(self, line: str) -> str | None:
+        """The piece of a line that has this form; None of one that may have another."""
+        if not line.startswith(self._head):
+            return None
+        start = len(self._head)
+        end = line.find('"', start)
+        if line[end - 1] == "\\" or not line.startswith(self._middle, end) or not line.endswith(self._tail):
+            return None
+        filler = line[end + len(self._middle) : len(line) - len(self._tail)]
+        if filler and (not self._open or '"' in filler or filler[-1] == "\\"):
+            return None
+        return line[start:end]
 
 
 def _holding(pieces: list[_Piece], letters: int) -> _Piece:
