@@ -108,7 +108,7 @@ def _said(lines: list[str]) -> list[str]:
 class _Form:
     """The form of an event with one piece, which most that follow have too.
 
-    `line` has its piece between `start` and `end`; the last string behind that, if it is none, is filler and may differ.
+    `line` has its piece between `start` and `end`; the last string behind it, which is none, is filler and may differ.
     """
 
     __slots__ = ("_head", "_middle", "_open", "_tail")
