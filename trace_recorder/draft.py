@@ -225,6 +225,7 @@ class Draft:
                 self._numbered += 1
                 shown.step, shown.number = self._steps.add(), self._numbered
         shown.one = one
+        self._long -= len(shown.piece)
         self._spell(shown, one)
         self._long += len(shown.piece)
         if self._long > self._limit:

@@ -113,11 +113,12 @@ class Readings:
 
     def _take(self, lane: _Lane, reader: ElementReader, numbers: array[int]) -> bool:
         """Have a lane take the elements that it has not yet; False where they are one with those that it has."""
-        new = numbers[len(lane.numbers) :]
-        for at, number in enumerate(new):
+        has_begun = False
+        for number in numbers[len(lane.numbers) :]:
             messages = reader.read_message(self._items.element(number))
-            if not at and lane.is_one_with(messages):
+            if not has_begun and lane.is_one_with(messages):
                 return False
+            has_begun = has_begun or bool(messages)  # null is an element without a message
             lane.take(number, messages, self._render)
         return True
 

@@ -286,8 +286,8 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
+        self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.let_go()
-        self._journal.close()
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
     def _write_aside(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -110,6 +111,59 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
     [one] = load(recorder.trajectory_path).llm_interactions
     assert one.raw_stream == b"".join(lines).decode()
     assert all(later >= 2 * earlier for earlier, later in pairwise(tries[:8]))
+
+
+def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
+    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
+    monkeypatch.setattr(pulse, "watch", lambda _: None)
+    lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
+    held, read = threading.Event(), threading.Event()
+    exchanges: list[exchange.Exchange] = []
+    threads: list[threading.Thread] = []
+
+    def hold() -> None:
+        with exchanges[0]._lock:
+            held.set()
+            read.wait(PATIENCE)
+
+    def body() -> Iterator[bytes]:
+        exchanges.extend(one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and not one._done)
+        threads.append(threading.Thread(target=hold))
+        threads[0].start()
+        held.wait(PATIENCE)
+        yield from lines
+        in_time.append(threads[0].is_alive())
+        read.set()
+
+    in_time: list[bool] = []
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body())
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+            client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+    threads[0].join()
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (in_time, one.raw_stream) == ([True], b"".join(lines).decode())
+
+
+def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
+    """A caller may keep a response for as long as he likes: its text is not in memory once more."""
+    lines = [b'data: {"choices":[]}\n\n'] * 10
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(lines))
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+            response = client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+    kept = [one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and one.run is recorder._run]
+
+    assert response.content == b"".join(lines)
+    assert [(one._buffer, one._written) for one in kept] == [([], [])]
 
 
 def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:

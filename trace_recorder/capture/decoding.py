@@ -14,7 +14,7 @@ Decoder = Callable[[bytes], bytes]
 
 
 def decoder_of(content_encoding: str) -> Decoder | None:
-    """A decoder for a Content-Encoding header; None where one of its encodings cannot be undone here."""
+    """A decoder for a Content-Encoding header; None where it names none, or one that cannot be undone here."""
     decoders: list[Decoder] = []
     for name in reversed([part.strip().lower() for part in content_encoding.split(",") if part.strip()]):
         if name == "identity":
@@ -24,7 +24,7 @@ def decoder_of(content_encoding: str) -> Decoder | None:
         if decoder is None:
             return None
         decoders.append(decoder)
-    return _chain(decoders)
+    return _chain(decoders) if decoders else None
 
 
 def _chain(decoders: list[Decoder]) -> Decoder:

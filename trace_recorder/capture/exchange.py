@@ -281,6 +281,7 @@ class Exchange:
         with self.run.guard(what), self._lock:
             if self._finish():
                 attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
+                self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         about, said = self._stream_members(why) if self._streams else self._plain_members(why)
