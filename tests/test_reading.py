@@ -65,7 +65,7 @@ def test_items_that_are_one_message_with_their_neighbours(
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
 def test_an_item_without_a_message_parts_no_neighbours(tmp_path: Path, history: History) -> None:
-    """A request whose first new item says nothing goes on with the last message of the one before, and changes it not."""
+    """A request whose first new item says nothing goes on with the last message before it, and changes no other."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, strict=True)
     items: list[Payload] = [ITEMS["user"], ITEMS["thought"]]
     ask(recorder, items)

@@ -93,11 +93,11 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
     write = exchange.Exchange._write_stream
     lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
 
-    def full(self: exchange.Exchange, data: bytes, *, last: bool) -> int:
+    def full(self: exchange.Exchange, data: bytes, taken: Payload, *, last: bool) -> None:
         tries.append(len(data))
         if len(tries) < 8:
             raise OSError(28, "No space left on device")
-        return write(self, data, last=last)
+        write(self, data, taken, last=last)
 
     monkeypatch.setattr(exchange.Exchange, "_write_stream", full)
 

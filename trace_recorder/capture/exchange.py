@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -234,17 +234,23 @@ class Exchange:
             self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
-            if end:
-                end = self._write_stream(data[:end], last=whole)  # what cannot be written now stays, and is tried again
-            self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
-            self._buffered = len(data) - end
-            self._due = max(FLUSH_BYTES, 2 * self._buffered)
 
-    def _write_stream(self, data: bytes, *, last: bool) -> int:
-        """Write a part of a stream as far as its text is finished; return how many bytes these are."""
+            def taken(masked: bytes, end: int) -> None:
+                self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
+                self._buffered = len(data) - end
+                self._due = max(FLUSH_BYTES, 2 * self._buffered)
+                self._written.append(masked)
+
+            if end:
+                self._write_stream(
+                    data[:end], taken, last=whole
+                )  # what cannot be written now stays, and is tried again
+
+    def _write_stream(self, data: bytes, taken: Callable[[bytes, int], None], *, last: bool) -> None:
+        """Write a part of a stream as far as its text is finished, and say what is on file, and of how many bytes."""
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
-            return 0
+            return
         packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
             "status": self._status,
@@ -252,9 +258,8 @@ class Exchange:
             "bytes": end,
             "zlib": packed,
         } | known(redacted=redacted or None)
-        self.run.append("llm_stream", self._about() | about, facts({"headers": self._headers}))
-        self._written.append(masked)
-        return end
+        about = self._about() | about
+        self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
     def ended(self) -> None:
         """Hear that the response came whole."""
