@@ -150,6 +150,34 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (in_time, one.raw_stream) == ([True], b"".join(lines).decode())
 
 
+def test_a_run_that_ends_waits_for_a_response_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where another thread finalizes at a stream's very end, the response is on file before that."""
+    monkeypatch.setattr(exchange, "PATIENCE", 60.0)
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    finalizing = threading.Thread(target=recorder.finalize)
+    write = exchange.Exchange._write_ending
+
+    def late(self: exchange.Exchange, why: str | None, error: BaseException | None) -> None:
+        finalizing.start()
+        finalizing.join(0.3)  # it waits for this; if it did not, it would be done by now
+        write(self, why, error)
+
+    monkeypatch.setattr(exchange.Exchange, "_write_ending", late)
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter([b"data: [DONE]\n\n"]))
+
+    with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+        client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+    finalizing.join()
+
+    trajectory = load(recorder.trajectory_path)
+    assert ([one.complete for one in trajectory.llm_interactions], trajectory.gaps) == ([True], ())
+
+
 def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
     """A caller may keep a response for as long as he likes: its text is not in memory once more."""
     lines = [b'data: {"choices":[]}\n\n'] * 10

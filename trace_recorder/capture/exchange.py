@@ -160,6 +160,7 @@ class Exchange:
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members(named_error(error)))
+                self.run.let_go(self)
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
@@ -287,6 +288,7 @@ class Exchange:
             if self._finish():
                 attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
+                self.run.let_go(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         about, said = self._stream_members(why) if self._streams else self._plain_members(why)
@@ -337,7 +339,6 @@ class Exchange:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
         pulse.forget(self)
-        self.run.let_go(self)
         return first
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
