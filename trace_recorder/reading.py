@@ -64,10 +64,6 @@ class Known:
             parts[first] = parts[first].removeprefix(_BETWEEN)
         return parts
 
-    def size_of_new(self) -> int:
-        """The bytes of the messages that the request adds to those before it."""
-        return sum(map(len, self.texts[self.new : self.count]))
-
 
 def result_of(message: Message) -> ToolResult:
     """A tool message as a result. Only some dialects say that a tool failed; where none does, that is unknown."""
