@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 import tracemalloc
+import weakref
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,9 +20,11 @@ from hypothesis import strategies as st
 from tests.recording import Answer, Payload, asked, call, journal_of, said
 from trace_recorder import TrajectoryRecorder, draft, filed, load, reading, snapshot
 from trace_recorder.document import expanded
+from trace_recorder.run import Run
 from trace_recorder.trajectory import History
 
 TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])
+LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
 REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
 
 
@@ -267,7 +271,7 @@ def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path)
     assert not {module for module in found if module.startswith("trace_recorder")}
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
+@LISTS_FILES
 def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
     """Once a run has ended, its files are closed, though its recorder lives on and garbage is not collected."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
@@ -282,6 +286,41 @@ def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
         gc.enable()
 
     assert (len(before) > 1, after) == (True, [])
+
+
+@LISTS_FILES
+def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has the document written while its run closes leaves nothing open, or is too late."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    call(recorder, asked("a"), said("fine"))
+    run = recorder._run
+    assert run is not None
+    close = run._journal.close
+
+    def close_late() -> None:
+        thread = threading.Thread(target=run.save)
+        thread.start()
+        thread.join()
+        close()
+
+    monkeypatch.setattr(run._journal, "close", close_late)
+    recorder.finalize()
+
+    assert _held(tmp_path) == []
+
+
+def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
+    """One recorder of many runs holds the last one at most."""
+    recorder = TrajectoryRecorder(directory=tmp_path, strict=True)
+    runs = weakref.WeakSet[Run]()
+    for _ in range(3):
+        recorder.start()
+        assert recorder._run is not None
+        runs.add(recorder._run)
+        recorder.finalize()
+    gc.collect()
+
+    assert len(runs) == 1
 
 
 def _held(place: Path) -> list[str]:
@@ -322,6 +361,23 @@ def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
     assert len(drafts) == 1
     snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
     assert (tmp_path / "live.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
+
+
+def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interaction that is shown again, now with its response, counts once: only a longer document has deltas."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
+    for number in range(5):
+        call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
+    recorder.finalize()
+    monkeypatch.setattr(snapshot, "INLINE_LIMIT", recorder.trajectory_path.stat().st_size)
+
+    live = snapshot.Snapshot(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
+        for line in (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True):
+            file.write(line)
+            live.write()
+
+    assert (tmp_path / "live.json").read_bytes() == recorder.trajectory_path.read_bytes()
 
 
 def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recording import Answer, Payload, Wire
 from tests.test_draft import agrees
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.trajectory import History
 
 ANSWER = {
     "id": "resp_1",
@@ -59,6 +61,20 @@ def test_items_that_are_one_message_with_their_neighbours(
             assert agrees(recorder)
         recorder.finalize()
         assert agrees(recorder)
+
+
+@pytest.mark.parametrize("history", ["inline", "delta"])
+def test_an_item_without_a_message_parts_no_neighbours(tmp_path: Path, history: History) -> None:
+    """A request whose first new item says nothing goes on with the last message before it, and changes no other."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, strict=True)
+    items: list[Payload] = [ITEMS["user"], ITEMS["thought"]]
+    ask(recorder, items)
+    items += [ITEMS["nothing"], ITEMS["call"]]
+    ask(recorder, items)
+    recorder.update_lakeview(1, "shown anew")
+    recorder.finalize()
+
+    assert agrees(recorder)
 
 
 def test_a_long_conversation_costs_what_is_new_in_it(tmp_path: Path) -> None:

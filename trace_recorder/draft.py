@@ -1,9 +1,10 @@
 """The draft: a run's document in the making, brought up to date with the journal, record by record.
 
-Of what is settled, only figures and the place of its text in the last file are kept, so that memory does not grow with
-the run. What still may change, the newest interactions, those in flight, those that failed and may be tried again,
-those whose tools have not answered, is kept as values. Where something settled changes all the same, `StaleDraftError`
-is raised: another draft, which is told of it, reads the journal from its beginning.
+Of what is settled, only figures and the place of its text in the last file are kept, and as long as the document may
+still be cut down to deltas, where to cut: memory does not grow with the run. What still may change, the newest
+interactions, those in flight, those that failed and may be tried again, those whose tools have not answered, is kept as
+values. Where something settled changes all the same, `StaleDraftError` is raised: another draft, which is told of it,
+reads the journal from its beginning.
 """
 
 from __future__ import annotations
@@ -225,6 +226,7 @@ class Draft:
                 self._numbered += 1
                 shown.step, shown.number = self._steps.add(), self._numbered
         shown.one = one
+        self._long -= len(shown.piece)
         self._spell(shown, one)
         self._long += len(shown.piece)
         if self._long > self._limit:

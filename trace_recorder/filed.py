@@ -15,7 +15,7 @@ from trace_recorder.conversation import Payload
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 
-AT_HAND = 1024 * 1024
+AT_HAND = 512 * 1024
 """Of so many bytes of items, as they stand in the journal, the values are kept."""
 
 BASES = 64

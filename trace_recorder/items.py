@@ -44,7 +44,7 @@ KNOWN_ITEMS = 16_384
 SCATTERED = 12
 """A list of more ranges than this is written against an earlier full one."""
 LANES = 64
-LANE_BYTES = 4 * 1024 * 1024
+LANE_BYTES = 8 * 1024 * 1024
 """How many requests are remembered for the next to be held against, and of how many bytes together are the older."""
 LONGEST_LANE = 16 * 1024 * 1024
 """Of how many bytes the newest may be."""
@@ -345,6 +345,7 @@ def _is_large(text: str) -> bool:
 
 
 def _digest(name: str, text: str) -> bytes:
+    """What tells an item from all others: 120 bits, with which the object takes 48 bytes; with 128 it would take 64."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=15, person=name.encode()).digest()
 
 

@@ -1,7 +1,8 @@
 """Pieces: the texts of a document's array, of which only those that may still change are kept in memory.
 
 A piece that has been written stands in the file that was written last, and is copied from there into the next one.
-Pieces that are settled and stand next to each other become one: what is kept does not grow with the array.
+Pieces that are settled and stand next to each other become one: what is kept does not grow with the array, but for
+some 180 bytes a cut in one that may still be made shorter.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ LANES = 64
 WORTH = 1024
 """One of fewer bytes is remembered for the next request alone: reading it costs no more than looking for it."""
 LONGEST_LANE = 16 * 1024 * 1024
-LANE_BYTES = 4 * 1024 * 1024
+LANE_BYTES = 8 * 1024 * 1024
 """Of how many bytes the messages of the newest are, and those of the others together, at most."""
 _BEFORE = -1
 """The number of what stands before the growing list, such as a system prompt."""
@@ -63,10 +63,6 @@ class Known:
         if first is not None:
             parts[first] = parts[first].removeprefix(_BETWEEN)
         return parts
-
-    def size_of_new(self) -> int:
-        """The bytes of the messages that the request adds to those before it."""
-        return sum(map(len, self.texts[self.new : self.count]))
 
 
 def result_of(message: Message) -> ToolResult:
@@ -113,11 +109,12 @@ class Readings:
 
     def _take(self, lane: _Lane, reader: ElementReader, numbers: array[int]) -> bool:
         """Have a lane take the elements that it has not yet; False where they are one with those that it has."""
-        new = numbers[len(lane.numbers) :]
-        for at, number in enumerate(new):
+        has_begun = False
+        for number in numbers[len(lane.numbers) :]:
             messages = reader.read_message(self._items.element(number))
-            if not at and lane.is_one_with(messages):
+            if not has_begun and lane.is_one_with(messages):
                 return False
+            has_begun = has_begun or bool(messages)  # null is an element without a message
             lane.take(number, messages, self._render)
         return True
 

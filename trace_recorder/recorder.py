@@ -172,7 +172,8 @@ class TrajectoryRecorder:
             run.start(run.named(**about), said, self._parent)
         running[id(self)] = self
         process.opened(run.trajectory_id)
-        weakref.finalize(self, _interrupt, run).atexit = False
+        self._forgotten = weakref.finalize(self, _interrupt, run)
+        self._forgotten.atexit = False
 
     def _close(
         self,
@@ -189,6 +190,7 @@ class TrajectoryRecorder:
             process.closed(self._run.trajectory_id)
             about = {"status": status, "success": stated(success, bool)}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
+            self._forgotten.detach()  # it holds the run for as long as the recorder lives, which may begin others
 
     def _run_for(self, what: str) -> Run | None:
         """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
@@ -392,6 +394,7 @@ class TrajectoryRecorder:
         if self._run is not None and not self._run.closed:
             self._parent = self._run.trajectory_id
             self._run.abandon()
+            self._forgotten.detach()
             self._run = None
         self._files.forked()
 

@@ -107,12 +107,14 @@ class Run:
             self._be_open()
         self._recorded("start")
 
-    def append(self, kind: str, about: Mapping[str, object], said: str = "") -> None:
+    def append(
+        self, kind: str, about: Mapping[str, object], said: str = "", written: Callable[[], None] | None = None
+    ) -> None:
         """Write one record, then the document.
 
         `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
         masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
-        without braces.
+        without braces. `written` is called when it is on file, also where Ctrl-C comes with that.
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
@@ -120,7 +122,12 @@ class Run:
         with self._lock:
             self._be_open(looks=kind not in SHOWN)  # that of a call has been asked when it was begun
             said, count = self._redaction.mask(said) if said else ("", 0)
-            self._journal.append(kind, _data(facts(about), said, redacted + count), now())
+            seq = self._journal.next_seq
+            try:
+                self._journal.append(kind, _data(facts(about), said, redacted + count), now())
+            finally:
+                if written is not None and self._journal.next_seq > seq:
+                    written()
         self._settle()
         self._recorded(kind)
 
@@ -286,8 +293,8 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
+        self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.let_go()
-        self._journal.close()
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
     def _write_aside(self) -> None:

@@ -13,9 +13,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from tests.faults.unlucky import limit
 from tests.recording import Answer, asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.capture import exchange
+from trace_recorder.journal import Journal
 from trace_recorder.validation import validate
 
 PACKAGE = Path(sys.modules[TrajectoryRecorder.__module__].__file__ or "").parent
@@ -103,3 +107,28 @@ def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
     only = places(tmp_path, streamed("a", "b")) - places(tmp_path, said("x"))
 
     assert wrong_at(tmp_path, only, streamed("a", "b"), "ab") == {}
+
+
+def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C is heard when the system's write returns: what it wrote is on file, and not written with the end again."""
+    monkeypatch.setattr(exchange, "FLUSH_BYTES", 1)
+    append = Journal.append
+    parts: list[str] = []
+
+    def interrupted(self: Journal, kind: str, data: str, time: str) -> tuple[int, int]:
+        told = append(self, kind, data, time)
+        if kind == "llm_stream":
+            parts.append(data)
+            if len(parts) == 1:
+                raise KeyboardInterrupt
+        return told
+
+    monkeypatch.setattr(Journal, "append", interrupted)
+    whole = streamed("a", "b", "c")
+    first = whole.body.index(b"\n\n") + 2
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with pytest.raises(KeyboardInterrupt):
+            call(recorder, asked("x", stream=True), Answer(whole.body, media=whole.media, size=first))
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert one.raw_stream == whole.body[:first].decode()

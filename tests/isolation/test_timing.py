@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -92,11 +93,11 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
     write = exchange.Exchange._write_stream
     lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
 
-    def full(self: exchange.Exchange, data: bytes, *, last: bool) -> int:
+    def full(self: exchange.Exchange, data: bytes, taken: Payload, *, last: bool) -> None:
         tries.append(len(data))
         if len(tries) < 8:
             raise OSError(28, "No space left on device")
-        return write(self, data, last=last)
+        write(self, data, taken, last=last)
 
     monkeypatch.setattr(exchange.Exchange, "_write_stream", full)
 
@@ -110,6 +111,87 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
     [one] = load(recorder.trajectory_path).llm_interactions
     assert one.raw_stream == b"".join(lines).decode()
     assert all(later >= 2 * earlier for earlier, later in pairwise(tries[:8]))
+
+
+def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
+    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
+    monkeypatch.setattr(pulse, "watch", lambda _: None)
+    lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
+    held, read = threading.Event(), threading.Event()
+    exchanges: list[exchange.Exchange] = []
+    threads: list[threading.Thread] = []
+
+    def hold() -> None:
+        with exchanges[0]._lock:
+            held.set()
+            read.wait(PATIENCE)
+
+    def body() -> Iterator[bytes]:
+        exchanges.extend(one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and not one._done)
+        threads.append(threading.Thread(target=hold))
+        threads[0].start()
+        held.wait(PATIENCE)
+        yield from lines
+        in_time.append(threads[0].is_alive())
+        read.set()
+
+    in_time: list[bool] = []
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body())
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+            client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+    threads[0].join()
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (in_time, one.raw_stream) == ([True], b"".join(lines).decode())
+
+
+def test_a_run_that_ends_waits_for_a_response_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where another thread finalizes at a stream's very end, the response is on file before that."""
+    monkeypatch.setattr(exchange, "PATIENCE", 60.0)
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    finalizing = threading.Thread(target=recorder.finalize)
+    write = exchange.Exchange._write_ending
+
+    def late(self: exchange.Exchange, why: str | None, error: BaseException | None) -> None:
+        finalizing.start()
+        finalizing.join(0.3)  # it waits for this; if it did not, it would be done by now
+        write(self, why, error)
+
+    monkeypatch.setattr(exchange.Exchange, "_write_ending", late)
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter([b"data: [DONE]\n\n"]))
+
+    with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+        client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+    finalizing.join()
+
+    trajectory = load(recorder.trajectory_path)
+    assert ([one.complete for one in trajectory.llm_interactions], trajectory.gaps) == ([True], ())
+
+
+def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
+    """A caller may keep a response for as long as he likes: its text is not in memory once more."""
+    lines = [b'data: {"choices":[]}\n\n'] * 10
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(lines))
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+            response = client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+    kept = [one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and one.run is recorder._run]
+
+    assert response.content == b"".join(lines)
+    assert [(one._buffer, one._written) for one in kept] == [([], [])]
 
 
 def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -160,6 +160,7 @@ class Exchange:
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members(named_error(error)))
+                self.run.let_go(self)
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
@@ -234,17 +235,21 @@ class Exchange:
             self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
-            if end:
-                end = self._write_stream(data[:end], last=whole)  # what cannot be written now stays, and is tried again
-            self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
-            self._buffered = len(data) - end
-            self._due = max(FLUSH_BYTES, 2 * self._buffered)
 
-    def _write_stream(self, data: bytes, *, last: bool) -> int:
-        """Write a part of a stream as far as its text is finished; return how many bytes these are."""
+            def taken(masked: bytes, end: int) -> None:
+                self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
+                self._buffered = len(data) - end
+                self._due = max(FLUSH_BYTES, 2 * self._buffered)
+                self._written.append(masked)
+
+            if end:  # what cannot be written now stays, and is tried again
+                self._write_stream(data[:end], taken, last=whole)
+
+    def _write_stream(self, data: bytes, taken: Callable[[bytes, int], None], *, last: bool) -> None:
+        """Write a part of a stream as far as its text is finished, and say what is on file, and of how many bytes."""
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
-            return 0
+            return
         packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
             "status": self._status,
@@ -252,9 +257,8 @@ class Exchange:
             "bytes": end,
             "zlib": packed,
         } | known(redacted=redacted or None)
-        self.run.append("llm_stream", self._about() | about, facts({"headers": self._headers}))
-        self._written.append(masked)
-        return end
+        about = self._about() | about
+        self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
     def ended(self) -> None:
         """Hear that the response came whole."""
@@ -283,6 +287,8 @@ class Exchange:
         with self.run.guard(what), self._lock:
             if self._finish():
                 attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
+                self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
+                self.run.let_go(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         about, said = self._stream_members(why) if self._streams else self._plain_members(why)
@@ -333,7 +339,6 @@ class Exchange:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
         pulse.forget(self)
-        self.run.let_go(self)
         return first
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
