@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.recording import Answer, Payload, asked, call, journal_of, said
+from tests.recording import Answer, Payload, Wire, asked, call, journal_of, said
 from trace_recorder import TrajectoryRecorder, draft, filed, load, reading, snapshot
 from trace_recorder.document import expanded
 from trace_recorder.run import Run
@@ -217,6 +217,33 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
 
     assert agrees(recorder)
     assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0]
+
+
+def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of calls without ids, what answered one that is settled is not taken for the answer of one that is open."""
+    monkeypatch.setattr(draft, "NEWEST", 1)
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
+    asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+    answers = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"r": 1}}}]}
+    says = {"role": "model", "parts": [{"text": "fine"}]}
+    user = {"role": "user", "parts": [{"text": "go"}]}
+
+    def post(contents: list[Payload], content: Payload) -> None:
+        answer = Answer(json.dumps({"candidates": [{"content": content}]}).encode())
+        with recorder.wrap(httpx.Client(transport=Wire(answer))) as client:
+            client.post(gemini, json={"contents": contents})
+        recorder.save_trajectory()
+
+    post([user], asks)
+    post([user, asks, answers], says)
+    post([user], says)
+    post([user, asks, answers, user], asks)
+    post([user, asks, answers], says)
+    recorder.finalize()
+
+    assert agrees(recorder)
+    assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0, 0, 0]
 
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

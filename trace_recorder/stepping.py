@@ -15,6 +15,9 @@ from trace_recorder.conversation import ToolCall, ToolResult
 from trace_recorder.marked import Answers, ToolUse, tools_in
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 
+FORGOTTEN = 4096
+"""Of so many calls that were forgotten it is known that they were made."""
+
 
 class OpenCalls:
     """The tool calls of a run that may still be answered. It is told of requests and responses in their order."""
@@ -23,12 +26,16 @@ class OpenCalls:
         self._asked: dict[tuple[Hashable, str], tuple[str, ToolCall]] = {}
         self._unnamed: dict[tuple[Hashable, str, str], ToolCall] = {}
         self._names: dict[tuple[Hashable, str, str], str] = {}
+        self._forgotten: dict[tuple[Hashable, str], None] = {}
 
     def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
         """Of results that an agent's request brings back: the interactions that asked for them; None where none has."""
         for result in results:
-            found = self._asked.get((agent, result.call_id)) or self._asked.get((None, result.call_id))
-            found = found or self._named_by_agent(agent, result)
+            keys = (agent, result.call_id), (None, result.call_id)
+            key = next((key for key in keys if key in self._asked or key in self._forgotten), None)
+            if key in self._forgotten:
+                continue
+            found = self._named_by_agent(agent, result) if key is None else self._asked[key]
             if found is None:
                 yield None, result
                 continue
@@ -49,12 +56,14 @@ class OpenCalls:
     def ask(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
         """Take the calls of an interaction's response."""
         for call in calls:
-            self._asked[agent, call.call_id] = self._asked[None, call.call_id] = interaction_id, call
+            for asker in (agent, None):
+                self._asked[asker, call.call_id] = interaction_id, call
+                self._forgotten.pop((asker, call.call_id), None)
             if call.call_id_made_up:
                 self._unnamed[agent, interaction_id, call.call_id] = call
 
     def forget(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
-        """Take an interaction's calls for answered."""
+        """Take an interaction's calls for answered; a result that comes again is no other call's."""
         keys = [(agent, interaction_id, call.call_id) for call in calls]
         names = [self._names.pop(key) for key in keys if key in self._names]
         for _, _, call_id in keys:
@@ -62,6 +71,9 @@ class OpenCalls:
         for key in [(asker, name) for name in (*names, *(key[2] for key in keys)) for asker in (agent, None)]:
             if self._asked.get(key, ("",))[0] == interaction_id:
                 del self._asked[key]
+                self._forgotten[key] = None
+        while len(self._forgotten) > FORGOTTEN:
+            del self._forgotten[next(iter(self._forgotten))]
 
 
 def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
