@@ -103,6 +103,28 @@ def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
     assert wire.seen == [False]
 
 
+@pytest.mark.parametrize(("length", "waits"), [(100, True), (snapshot.SMALL, False)])
+def test_what_is_long_is_not_shown_while_the_caller_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, waits: bool
+) -> None:
+    """The first call of a run is in the document when it returns, unless what it says has to be read for long."""
+    writers: list[threading.Thread] = []
+    write = snapshot.Snapshot.write
+
+    def told(self: snapshot.Snapshot, *arguments: Payload) -> None:
+        writers.append(threading.current_thread())
+        write(self, *arguments)
+
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start()
+    monkeypatch.setattr(snapshot.Snapshot, "write", told)
+
+    call(recorder, asked("x" * length), said("fine"))
+
+    assert (threading.current_thread() in writers) == waits
+    recorder.finalize()
+
+
 READER = """
 import json, sys, time
 reads = torn = 0

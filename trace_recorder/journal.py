@@ -177,6 +177,11 @@ class Journal:
         """The bytes that have been written; asked of the system, which Ctrl-C cannot interrupt half way."""
         return os.fstat(self._fd).st_size
 
+    @property
+    def end(self) -> int:
+        """Where the last record ends, in bytes; -1 where that is not known for sure."""
+        return self._end
+
     def is_in_place(self) -> bool:
         """Whether the file still has its name: it may have been moved or removed, and another taken its place."""
         return self._fd >= 0 and _is_named(self.path, self._fd)

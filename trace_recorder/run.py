@@ -153,7 +153,7 @@ class Run:
         when = SHOWN.get(kind, "at once")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
-                self._use_writer(partial(self._writer.recorded, when))
+                self._use_writer(partial(self._writer.recorded, when, self._journal.end))
             elif when != "soon":  # no thread can be started any more that would do it
                 self._use_writer(self._writer.save)
 

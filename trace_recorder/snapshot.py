@@ -37,7 +37,7 @@ PATIENCE = 100
 GIFTS = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
 CLOSE = 8
-"""A recording call writes the document of so many records; where there are more to show, a thread does."""
+"""A recording call writes the document of so many records, and of `SMALL` bytes; where there is more, a thread does."""
 BREATH = 0.0001
 """For how many seconds that thread stands aside: the interpreter runs one thread at a time."""
 AT_A_STRETCH = 0.0005
@@ -190,11 +190,13 @@ class Writer:
         self._hurry = False
         self._at_work = False
         self._behind = 0
+        self._end = self._shown = 0
         self._breath = 0.0
 
-    def recorded(self, when: When) -> None:
-        """Hear that a record was written, and when the document is to show it."""
+    def recorded(self, when: When, end: int) -> None:
+        """Hear that a record was written, to where in the journal, and when the document is to show it."""
         self._behind += 1
+        self._end = end
         if self._snapshot.size <= SMALL and (when == "at once" or (when == "in passing" and self._is_affordable())):
             self._due = False
             self.save()
@@ -205,7 +207,7 @@ class Writer:
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
-        if self._behind > CLOSE or self._at_work:
+        if self._behind > CLOSE or self._end - self._shown > SMALL or self._at_work:
             return False
         if time.perf_counter() >= self._may:
             return True
@@ -232,7 +234,7 @@ class Writer:
 
     def _write(self, breathe: Callable[[], None]) -> None:
         began = time.thread_time()
-        self._behind = 0
+        self._behind, self._shown = 0, self._end
         self._guarded(partial(self._snapshot.write, breathe))
         self._may = time.perf_counter() + PATIENCE * (time.thread_time() - began)
 
