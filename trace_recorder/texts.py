@@ -55,7 +55,7 @@ class Texts:
     def interaction(self, one: LLMInteraction, known: Known | None) -> Spelled:
         """The text of an interaction."""
         document = one.to_document({"input_messages": []} if known is not None else None)
-        if one.api is None or "input_messages" not in document:  # its request cannot be put together
+        if one.api is None or "input_messages" not in document:  # by hand, or not to be put together
             text = dump(document)
             return Spelled([text], len(text))
         every = [dump(document["input_messages"])[1:-1]] if known is None else known.messages()
