@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -328,3 +329,48 @@ def test_a_user_s_redactor_leaves_numbers_and_names_as_they_were_spelled() -> No
 def test_a_url_is_kept_without_what_may_be_secret(url: str, expected: str) -> None:
     """User, password, fragment and every parameter that is not known to be harmless are dropped."""
     assert clean_url(url) == expected
+
+
+ODD = st.text(st.sampled_from('ab "\\\n:{}'), max_size=6)
+
+
+@given(
+    st.lists(st.tuples(ODD, ODD), max_size=4),
+    st.lists(st.integers(1, 20), min_size=4, max_size=12),
+    st.lists(st.tuples(ODD, ODD), max_size=4),
+    st.lists(ODD, min_size=1),
+    st.booleans(),
+)
+def test_a_key_that_a_stream_spells_is_masked_whatever_stands_in_the_events(
+    before: list[tuple[str, str]], sizes: list[int], behind: list[tuple[str, str]], fillers: list[str], spaced: bool
+) -> None:
+    """Events may say anything before and behind the key, with quotes and escapes, and end in filler of any form."""
+    key = f"sk-{ALNUM[:48]}"
+    cuts = [min(sum(sizes[:at]), len(key)) for at in range(len(sizes) + 1)]
+    spelled = [key[start:end] for start, end in pairwise([*cuts, len(key)])]
+    words = [*(f"{one} {two}" for one, two in before), " ", *spelled, " ", *(f"{one} {two}" for one, two in behind)]
+    events = [
+        {"choices": [{"index": 0, "delta": {"content": word}}], "obfuscation": fillers[at % len(fillers)]}
+        for at, word in enumerate(words)
+    ]
+    separators = None if spaced else (",", ":")
+    text = "".join(f"data: {json.dumps(event, separators=separators)}\n\n" for event in events)
+
+    masked, count, _ = Redaction(default_redactor, {}).mask_stream(text.encode())
+
+    told = [json.loads(line.removeprefix(b"data: ")) for line in masked.split(b"\n\n") if line]
+    said = "".join(event["choices"][0]["delta"]["content"] for event in told)
+    assert (said, count) == ("".join(words).replace(key, "[REDACTED:openai-key]"), 1)
+
+
+def test_a_key_that_is_spelled_in_events_of_another_form_is_masked() -> None:
+    """An event that begins and ends as those before it, but says more between, is looked at as a whole."""
+    key = f"sk-{ALNUM[:48]}"
+    events: list[Payload] = [{"content": "", "obfuscation": "ab"}] * 3
+    events += [{"content": "", "obfuscation": "ab", "text": key[at : at + 5]} for at in range(0, len(key), 5)]
+    text = "".join(f"data: {json.dumps(event, separators=(',', ':'))}\n\n" for event in events)
+
+    masked, count, _ = Redaction(default_redactor, {}).mask_stream(text.encode())
+
+    told = [json.loads(line.removeprefix(b"data: ")) for line in masked.split(b"\n\n") if line]
+    assert ("".join(event.get("text", "") for event in told), count) == ("[REDACTED:openai-key]", 1)

@@ -48,13 +48,10 @@ class JournalFile:
         """Whether the file still has the journal's name: a removed one is made again."""
         return os.path.samestat(os.fstat(self._fd), self._path.stat())
 
-    def close(self) -> None:
-        """Give back its descriptor."""
+    def __del__(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-    __del__ = close
 
 
 class FiledItems(ItemTable):

@@ -5,10 +5,10 @@ the last good one is never harmed. It is a function of the journal alone, which 
 stopped (`draft.py`).
 
 While the document is small it is written before the recording call returns: for what the agent records itself always;
-for a captured call where that costs at most a hundredth of the time since the last writing, as it does beside any
-model. What is only under way, what comes faster than that, and all of a larger document is shown by a thread of its
-own, when a hundred times the cost of its last writing has passed, but not within a twentieth of a second. At the end
-it is written always.
+for a captured call where little is new and that costs at most a hundredth of the time since the last writing, as it
+does beside any model. What is only under way, what comes faster than that, and all of a larger document is shown by a
+thread of its own, when a hundred times the cost of its last writing has passed, but not within a twentieth of a second.
+At the end it is written always.
 """
 
 from __future__ import annotations

@@ -29,7 +29,10 @@ class OpenCalls:
         self._forgotten: dict[tuple[Hashable, str], None] = {}
 
     def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
-        """Of results that an agent's request brings back: the interactions that asked for them; None where none has."""
+        """Of results that an agent's request brings back: the interactions that asked for them; None where none has.
+
+        What answers a call that was forgotten is passed over.
+        """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
             key = next((key for key in keys if key in self._asked or key in self._forgotten), None)
