@@ -55,6 +55,9 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     extra = document.get("extra") or {}
     interactions = [*_interactions(document)]
     steps = [replace(step, tool_results=_observed(step)) for step in derive_steps(interactions)]
+    if alone := [*_tool_steps(document)]:
+        ordered = sorted([*alone, *steps], key=lambda step: step.timestamp)
+        steps = [replace(step, step_number=number) for number, step in enumerate(ordered, start=1)]
     stated = extra.get("status")
     status = cast(Status, stated) if stated in get_args(Status) and stated != "running" else "unknown"
     timestamps = [] if stated else [one["timestamp"] for one in document["steps"] if one.get("timestamp")]
@@ -91,6 +94,37 @@ def _interactions(document: Mapping[str, Payload]) -> Iterator[LLMInteraction]:
         identity = one.interaction_id if one.interaction_id not in {"", *seen} else f"atif_{number}"
         seen.add(identity)
         yield replace(one, interaction_id=identity)
+
+
+def _is_of_tools(step: Mapping[str, Payload]) -> bool:
+    return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get("tools_alone") is True
+
+
+def _tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
+    """The steps of tools alone that a view of ours wrote, of the main agent and of its sub-agents."""
+    stated = document["agent"].get("extra") or {}
+    name = document["agent"].get("name")
+    for step in filter(_is_of_tools, document["steps"]):
+        calls = tuple(_call(call) for call in step.get("tool_calls") or ())
+        names = {call.call_id: call.name for call in calls}
+        results = (step.get("observation") or {}).get("results") or ()
+        given = tuple(replace(one, name=names.get(one.call_id)) for one in map(_given, results))
+        error = step["extra"].get("error")
+        state = "error" if error else "calling_tool"
+        about: Payload = {"agent": None if name == "agent" else name, "agent_id": stated.get("agent_id")}
+        about |= {"parent_agent_id": stated.get("parent_agent_id"), "error": error}
+        yield AgentStep(0, step["timestamp"], state, tool_calls=calls, tool_results=given, derived=True, **about)
+    for sub in document.get("subagent_trajectories") or ():
+        yield from _tool_steps(sub)
+
+
+def _given(result: Mapping[str, Payload]) -> ToolResult:
+    """What a tool gave, with the object where a view of ours kept that."""
+    extra = result.get("extra") or {}
+    failed = extra.get("success") is False
+    gave = None if failed else extra.get("result", result.get("content"))
+    error = extra.get("error") or result.get("content") if failed else None
+    return ToolResult(result["source_call_id"], success=extra.get("success"), result=gave, error=error)
 
 
 def _observed(step: AgentStep) -> tuple[ToolResult, ...]:
@@ -154,6 +188,8 @@ class _Reading:
         tools = [by_hand.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
         for step in self.document["steps"]:
+            if _is_of_tools(step):  # no model has seen of it
+                continue
             message = _message(step)
             if called and step.get("is_copied_context"):  # the history was rewritten, and is told anew from here
                 self.messages = []

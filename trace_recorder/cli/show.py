@@ -15,6 +15,7 @@ from trace_recorder.cli.prompts import Prompts
 from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
 from trace_recorder.conversation import Choice, LLMResponse, Message, ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.unasked import alone
 
 _SHORT = 100
 """Arguments of up to this many characters stand on one line."""
@@ -148,7 +149,7 @@ def _title(part: Part) -> str:
     step, call = part.step, part.call
     agent = step.agent if step else call.agent if call else None
     words = [
-        f"step {step.step_number}{'' if _of_agent(step) else ' (tools)'}" if step else "",
+        f"step {step.step_number}{' (tools)' if alone(step) else ''}" if step else "",
         call.interaction_id if call else "",
         f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
         step.state if step else "",
@@ -156,11 +157,6 @@ def _title(part: Part) -> str:
         moment(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
     ]
     return ", ".join(filter(None, words))
-
-
-def _of_agent(step: AgentStep) -> bool:
-    """Whether a step is a decision: not one of tools alone, which ran outside of these."""
-    return not step.derived or step.interaction is not None
 
 
 def _about(call: LLMInteraction) -> str:

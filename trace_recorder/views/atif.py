@@ -14,12 +14,13 @@ from pathlib import Path
 
 from trace_recorder.conversation import Payload, Tool, known
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.trajectory import Trajectory
+from trace_recorder.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif_steps import Images, Steps
 from trace_recorder.views.conversations import Conversation, conversations, steps_by_turn
 from trace_recorder.views.functions import built_in, function_of, is_function
 from trace_recorder.views.left_out import EMBEDDINGS, count
 from trace_recorder.views.turns import Turn, agent_of, turns_of
+from trace_recorder.views.unasked import alone
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
@@ -72,7 +73,9 @@ class _Writing:
         main = None if None in agents or not agents else agents[0]
         self.mains = [one for one in found if one.of == main and one.kind != "apart"]
         self._others = [one for one in found if one not in self.mains]
-        if not turns and not trajectory.task:
+        of_turns = {id(step) for told in self._told.values() for step in told}
+        self._tools = [step for step in trajectory.agent_steps if alone(step) and id(step) not in of_turns]
+        if not turns and not self._tools and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
             )
@@ -82,6 +85,7 @@ class _Writing:
         steps = Steps(self._images, self._told)
         for conversation in mains:
             steps.add(conversation)
+        steps.run(step for step in self._tools if self._host_of_tools(step) in mains or (number == 0 and not mains))
         turns = [turn for conversation in mains for turn in conversation.turns]
         others = [
             (place, one)
@@ -107,9 +111,16 @@ class _Writing:
         before = [turn for turn in mains if turn.interaction.timestamp <= first]
         return max(before, key=lambda turn: turn.interaction.timestamp, default=None)
 
+    def _host_of_tools(self, step: AgentStep) -> Conversation | None:
+        """The conversation in whose time tools ran: of their agent where it has one, else of the main agent."""
+        own = [one for one in (*self.mains, *self._others) if one.of == agent_of(step)] or self.mains
+        begun = [one for one in own if one.turns[0].interaction.timestamp <= step.timestamp]
+        return next(reversed(begun), own[0] if own else None)
+
     def _sub(self, place: int, conversation: Conversation) -> dict[str, Payload]:
         steps = Steps(self._images, self._told)
         steps.add(conversation)
+        steps.run(step for step in self._tools if self._host_of_tools(step) is conversation)
         name = conversation.agent or "apart"
         return _ordered(self._root(f"{self._identity}/{name}/{place}", [conversation], steps))
 

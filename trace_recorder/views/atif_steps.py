@@ -99,6 +99,14 @@ class Steps:
         for turn in conversation.turns:
             self._tell(turn)
 
+    def run(self, tools: Iterable[AgentStep]) -> None:
+        """Write the steps of tools alone between the others, in the order of time."""
+        for tool in tools:
+            later = (at for at, step in enumerate(self.steps) if step.get("timestamp", "") > tool.timestamp)
+            self.steps.insert(next(later, len(self.steps)), _of_tools(tool))
+        for number, step in enumerate(self.steps, start=1):
+            step["step_id"] = number
+
     def _step(self, said: Said, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
         step = {
             "step_id": len(self.steps) + 1,
@@ -156,6 +164,24 @@ class Steps:
             extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
             if extra:
                 found[0]["extra"] = extra
+
+
+def _of_tools(one: AgentStep) -> dict[str, Payload]:
+    results = []
+    for result in one.tool_results:
+        content = result_text(result)
+        extra = _extra_of(result, content, derived=False)
+        results.append({"source_call_id": result.call_id, "content": content} | known(extra=extra or None))
+    return {
+        "step_id": 0,
+        "timestamp": one.timestamp,
+        "source": "agent",
+        "message": "",
+        "tool_calls": [_call(call) for call in one.tool_calls],
+        **known(observation={"results": results} if results else None),
+        "llm_call_count": 0,
+        "extra": {"tools_alone": True} | known(error=one.error),
+    }
 
 
 def _results(step: dict[str, Payload]) -> list[Payload]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, count
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNASKED, count
 from trace_recorder.views.turns import Turn, interactions_of, turns_of, utterances
 
 
@@ -102,4 +102,4 @@ def count_left_out(trajectory: Trajectory, branches: Sequence[Branch], dropped: 
         one.interaction_id not in held for one in calls
     )
     dropped[CHOICES] += sum(max(0, len(one.response.choices) - 1) for one in calls if one.interaction_id in held)
-    count(trajectory, dropped, EMBEDDINGS)
+    count(trajectory, dropped, EMBEDDINGS, UNASKED)

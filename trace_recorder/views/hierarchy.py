@@ -26,12 +26,13 @@ from trace_recorder.views.left_out import (
     REMARKS,
     SAMPLED,
     UNANSWERED,
+    UNASKED,
     count,
 )
 from trace_recorder.views.tokens import Counts, counts_of
 
 SOURCE = "trace_recorder"
-_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, ANNOTATIONS, GAPS)
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_context_window_exceeded"})
 
 

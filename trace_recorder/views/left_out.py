@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.tokens import tokens_of
 from trace_recorder.views.turns import interactions_of
+from trace_recorder.views.unasked import unasked_of
 
 
 def count(trajectory: Trajectory, dropped: Counter[str], *what: str) -> None:
@@ -27,6 +28,7 @@ EMBEDDINGS = "embeddings"
 ATTEMPTS = "failed attempts"
 SAMPLED = "calls with token ids or log-probabilities"
 REMARKS = "reflections, errors and summaries of steps"
+UNASKED = "tools that ran though no model asked for them"
 REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 
 
@@ -62,6 +64,7 @@ _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
     ATTEMPTS: lambda run: sum(max(0, len(one.attempts) - 1) for one in run.llm_interactions),
     SAMPLED: _sampled,
     REMARKS: _remarks,
+    UNASKED: lambda run: sum(len(one.calls) for one in unasked_of(run)),
     REWARDS: lambda run: len(run.rewards),
     ANNOTATIONS: lambda run: len(run.annotations),
     GAPS: lambda run: len(run.gaps),

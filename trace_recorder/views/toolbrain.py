@@ -26,13 +26,14 @@ from trace_recorder.views.left_out import (
     REWARDS,
     SAMPLED,
     UNANSWERED,
+    UNASKED,
     count,
 )
 from trace_recorder.views.parsing import ParsedCompletion, Parser, parse_tool_calls
 from trace_recorder.views.rendering import PlainText, Rendering
 from trace_recorder.views.turns import answer_of
 
-_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
 
 
 class Turn(TypedDict):

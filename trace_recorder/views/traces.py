@@ -25,6 +25,7 @@ from trace_recorder.views.left_out import (
     REMARKS,
     REWARDS,
     SAMPLED,
+    UNASKED,
     count,
 )
 from trace_recorder.views.parts import Image, Part, Text, described, parts_of
@@ -33,7 +34,7 @@ from trace_recorder.views.turns import Turn, turns_of
 
 VERSION = 3
 HARNESS = "trace-recorder"
-_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
 _LONGEST = 2000
 _STOPPED = {
     **dict.fromkeys(("stop", "end_turn", "STOP", "completed", "stop_sequence"), "stop"),

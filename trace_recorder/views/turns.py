@@ -106,7 +106,8 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     calls = [one for one in trajectory.llm_interactions if one.api != "embeddings"]
     if calls or trajectory.llm_interactions:
         return calls
-    return [_told(number, step) for number, step in enumerate(trajectory.agent_steps, start=1)]
+    told = enumerate(trajectory.agent_steps, start=1)
+    return [_told(number, step) for number, step in told if not step.derived]
 
 
 @dataclass(frozen=True, slots=True)
