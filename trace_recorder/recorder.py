@@ -21,11 +21,12 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
 from trace_recorder import process, steps, telling, tools
+from trace_recorder.arguments import Numbers
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
-from trace_recorder.plain import named_error, stated
+from trace_recorder.plain import named_error
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.reserving import DIRECTORY, Files
 from trace_recorder.run import Run
@@ -72,7 +73,7 @@ class TrajectoryRecorder:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
         self._files = Files(trajectory_path, directory, sync=durability == "disk")
-        self._about = telling.about_run(task, provider, model, max_steps)
+        self._about = telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps)
         self._metadata = telling.metadata_of(metadata)
         self._history = history
         self._redact = redact
@@ -102,7 +103,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(**telling.about_run(task, provider, model, max_steps))
+        given = known(**telling.about_run("start()", task, provider, model, max_steps))
         with self._lock:
             if self._run is not None and not self._run.closed:
                 warnings.warn(
@@ -121,11 +122,14 @@ class TrajectoryRecorder:
     def finalize(self, success: bool | None = None, final_result: object = None) -> None:
         """End the run: whether the task succeeded, and its result. Everything is on file on return.
 
-        Raises AlreadyFinalizedError where the run has ended.
+        `success` is True, False, or a number that stands for one, of any class; None is unknown. Raises
+        AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
         """
+        numbers = Numbers("finalize()")
         with self._lock:
             self._run_for("finalize()")
-            self._close("completed", success, final_result)
+            self._close("completed", numbers.verdict("success", success), final_result)
+        numbers.raise_if_refused()
 
     finalize_recording = finalize
 
@@ -188,7 +192,7 @@ class TrajectoryRecorder:
             current.set(None)
         if self._run is not None:
             process.closed(self._run.trajectory_id)
-            about = {"status": status, "success": stated(success, bool)}
+            about = {"status": status, "success": success}
             self._run.finish(about, {"final_result": final_result, **known(error=error)})
             self._forgotten.detach()  # it holds the run for as long as the recorder lives, which may begin others
 
@@ -234,8 +238,11 @@ class TrajectoryRecorder:
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
         may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
-        number, it is told of that step: what is given here stands in the place of what was gathered there.
+        number, it is told of that step: what is given here stands in the place of what was gathered there. Raises
+        TypeError where the number is none, once the rest is on file.
         """
+        numbers = Numbers("record_agent_step()")
+        number = numbers.whole("step_number", step_number)
         told = {
             "llm_response": llm_response,
             "tool_calls": tool_calls,
@@ -245,11 +252,11 @@ class TrajectoryRecorder:
         }
 
         def tell(run: Run) -> None:
-            number = stated(step_number, int)
             self._number_step(number)
             telling.step(run, number, state, llm_messages, told)
 
         self._tell("record_agent_step()", "record an agent step", tell)
+        numbers.raise_if_refused()
 
     def reward(
         self,
@@ -259,9 +266,17 @@ class TrajectoryRecorder:
         step: int | None = None,
         explanation: str | None = None,
     ) -> None:
-        """Record a reward of the run, or of one of its steps."""
-        given = {"name": name, "value": value, "weight": weight, "step": step, "explanation": explanation}
+        """Record a reward of the run, or of one of its steps.
+
+        Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError where they are anything
+        else, once that is on file as what it is.
+        """
+        numbers = Numbers("reward()")
+        counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
+        number = None if step is None else numbers.whole("step", step)
+        given = {"name": name, **counts, "step_number": number, "explanation": explanation}
         self._tell("reward()", "record a reward", partial(telling.reward, given=given))
+        numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
@@ -269,8 +284,10 @@ class TrajectoryRecorder:
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        tell = partial(telling.summary, step_number=step_number, said=lakeview_summary)
+        numbers = Numbers("update_lakeview()")
+        tell = partial(telling.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
         self._tell("update_lakeview()", "record an annotation", tell)
+        numbers.raise_if_refused()
 
     def _tell(self, who: str, what: str, tell: Callable[[Run], None]) -> None:
         run = self._run_for(who)
@@ -289,10 +306,14 @@ class TrajectoryRecorder:
         """Begin a step, as a context manager, sync or async: the LLM calls and tools in its block are of it.
 
         It is numbered from the last number in this run, whichever agent's that was, or as `step_number` says.
-        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on.
+        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on. Raises
+        TypeError where the number is none.
         """
+        numbers = Numbers("step()")
+        number = None if step_number is None else numbers.whole("step_number", step_number)
+        numbers.raise_if_refused()
         run = self._run_for("step()")
-        return steps.Step(run, self._number_step(step_number))
+        return steps.Step(run, self._number_step(number))
 
     def agent(self, name: str) -> steps.Agent:
         """Mark a sub-agent, as a context manager, sync or async: what is recorded in its block is of it.
