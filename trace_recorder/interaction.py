@@ -17,7 +17,7 @@ from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, Requ
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 from trace_recorder.json_text import NotJsonError, parse
-from trace_recorder.providers import Reader, by_hand, join_stream, reader_of
+from trace_recorder.providers import Reader, by_hand, join_stream, reader_of, why_incomplete
 from trace_recorder.providers.error_body import read_error
 from trace_recorder.reading import Known, result_of
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
@@ -186,7 +186,7 @@ def interaction_of(call: Call) -> LLMInteraction:
     """Make the value of an interaction from what there is of it."""
     begin, ending = call.begin, call.ending
     end: Mapping[str, Payload] = ending.data if ending else {}
-    answered = call.by_hand or (ending is not None and ending.kind == "llm_response")
+    complete, ended_by = _how_it_ended(call, end)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
@@ -204,9 +204,24 @@ def interaction_of(call: Call) -> LLMInteraction:
         duration_seconds=_seconds(end.get("duration_seconds")),
         time_to_first_token_seconds=_seconds((end or call.last_part).get("time_to_first_token_seconds")),
         stream=bool(end.get("stream", asks_for_stream(begin))),
-        complete=answered and end.get("complete", True) is True,
-        ended_by=end.get("ended_by"),
+        complete=complete,
+        ended_by=ended_by,
     )
+
+
+def _how_it_ended(call: Call, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
+    """Whether an answer is whole, and if not, why, where that is known.
+
+    An ending that does not say whether its stream's last event came, as older ones do not, is held against the stream.
+    """
+    answered = call.by_hand or (call.ending is not None and call.ending.kind == "llm_response")
+    complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
+    if complete and end.get("stream") is True and "last_event" not in end and _status(call.ending) < 300:
+        data = call.stream_bytes()
+        joined = None if data is None else join_stream(call.begin.get("api"), data)
+        if joined is not None and joined.events == end.get("events"):  # else a part of it is damaged
+            ended_by = why_incomplete(joined)
+    return complete and ended_by is None, ended_by
 
 
 def _model(begin: Mapping[str, Payload]) -> str | None:

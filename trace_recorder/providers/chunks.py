@@ -21,15 +21,20 @@ from trace_recorder.providers.sse import events, unstreamed
 _PADDING = ("obfuscation", "p")
 
 
-def join_chunks(text: str, adapt: Callable[[Payload], Payload] = as_dict) -> JoinedStream:
-    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk."""
+def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_dict) -> JoinedStream:
+    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk, where it has another.
+
+    A stream of which every event has another form has no last event.
+    """
     joined = _Joined()
     for name, data in events(text):
         joined.events += 1
         if data.strip() == "[DONE]":
             joined.done = True
             continue
-        chunk = as_dict(adapt(json_value(data)))
+        event = as_dict(json_value(data))
+        chunk = as_dict(adapt(event))
+        joined.adapted += chunk is not event
         joined.add(chunk, error_of(name, chunk, data))
     return joined.stream() if joined.events else unstreamed(text)
 
@@ -44,12 +49,13 @@ def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
 class _Joined:
     """A body as far as its chunks have come."""
 
-    __slots__ = ("_choices", "_members", "done", "error", "events")
+    __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
         self._choices: dict[int, _Choice] = {}
         self.events = 0
+        self.adapted = 0
         self.done = False
         self.error: Payload = None
 
@@ -77,7 +83,8 @@ class _Joined:
         if choices:
             body["choices"] = choices
         finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
-        return JoinedStream(body, ended=self.done or finished, events=self.events, error=self.error)
+        ended = None if self.adapted == self.events else self.done or finished
+        return JoinedStream(body, ended, self.events, self.error)
 
 
 class _Choice:

@@ -269,7 +269,7 @@ def _joined(chunks: list[Payload]) -> JoinedStream:
         body.update({name: value for name, value in chunk.items() if value is not None})
     whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    ended = blocked or (bool(whole) and all("finishReason" in candidate for candidate in whole))
+    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
     return JoinedStream({**body, "candidates": whole} if whole else body, ended, len(chunks), body.get("error"))
 
 
