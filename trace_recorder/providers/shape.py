@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterable
 
 from trace_recorder.conversation import Payload, known
+from trace_recorder.json_text import NotJsonError, mended, parse
 
 _DECODER = json.JSONDecoder()
 _ROLES = {"model": "assistant", "function": "tool"}
@@ -139,10 +140,18 @@ def role_of(value: Payload, default: str = "user") -> str:
 
 
 def arguments_of(raw: Payload) -> Payload:
-    """Read a tool call's arguments: the parsed object, {} for none, else what came, as it came."""
+    """Read a tool call's arguments: the parsed object, {} for none, else what came, as it came.
+
+    Half of a surrogate pair reads as U+FFFD; a text with anything else that strict JSON has no word for stays a text.
+    """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}
-    parsed = json_value(raw) if isinstance(raw, str) else raw
+    if not isinstance(raw, str):
+        return raw
+    try:
+        parsed = parse(mended(raw))
+    except NotJsonError:
+        return raw
     return parsed if isinstance(parsed, dict) else raw
 
 
