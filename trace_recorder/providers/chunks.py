@@ -14,9 +14,10 @@ from collections.abc import Callable
 
 from trace_recorder.conversation import JoinedStream, Payload
 from trace_recorder.providers.deltas import merge, stands
-from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value
+from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value, says
 from trace_recorder.providers.sse import events, unstreamed
 
+_CALLED = ("function", "custom")
 # Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
 
@@ -169,6 +170,16 @@ def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
     return complete and bool(called.get("arguments") or called["name"] != known["name"])
 
 
+def called_in(call: dict[str, Payload]) -> str:
+    """Where a call, or a tool that is offered, has what it calls: a function, or a custom tool.
+
+    Its type says so; where it has none, the member that says anything is meant.
+    """
+    there = [name for name in _CALLED if isinstance(call.get(name), dict)]
+    if call.get("type") in there:
+        return str(call["type"])
+    return next((name for name in there if says(call[name])), [*there, "function"][0])
+
+
 def _called(call: dict[str, Payload]) -> dict[str, Payload]:
-    """What a call calls: a function, or a custom tool."""
-    return as_dict(call.get("function") or call.get("custom"))
+    return as_dict(call.get(called_in(call)))
