@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
 
-from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 from trace_recorder.json_text import NotJsonError, mended, parse
@@ -179,11 +179,11 @@ class Call:
         heard |= {number: ending.data for number, ending in self._endings.items()}
         return () if self.by_hand else tuple(_attempt(one, heard, self._endings) for one in self._requests)
 
-    def read_response(self) -> LLMResponse | None:
-        """The response as its dialect's reader understands it; None for an error, and while there is none."""
+    def read_response(self) -> LLMResponse:
+        """The response as its dialect's reader understands it; NO_RESPONSE for an error, and while there is none."""
         body, reader = self._readable_response(), self._reader()
         if body is None or reader is None or _status(self.ending) >= 400:
-            return None
+            return NO_RESPONSE
         response = reader.read_response(body)
         if not any(call.call_id_made_up for call in response.tool_calls):
             return response

@@ -101,7 +101,5 @@ def count_left_out(trajectory: Trajectory, branches: Sequence[Branch], dropped: 
     dropped["calls that failed, or whose answer or prompt is not whole"] += sum(
         one.interaction_id not in held for one in calls
     )
-    dropped[CHOICES] += sum(
-        max(0, len(one.response.choices) - 1) for one in calls if one.response and one.interaction_id in held
-    )
+    dropped[CHOICES] += sum(max(0, len(one.response.choices) - 1) for one in calls if one.interaction_id in held)
     count(trajectory, dropped, EMBEDDINGS)

@@ -100,7 +100,7 @@ class Stats:
         self.runs["steps"] += len(trajectory.agent_steps)
         for one in trajectory.llm_interactions:
             self.every.add(one)
-            served = one.provider or "unknown", one.model or (one.response.model if one.response else None) or "unknown"
+            served = one.provider or "unknown", one.model or one.response.model or "unknown"
             self.models.setdefault(served, Calls(self.price)).add(one)
         self._add_tools(trajectory)
         for name, seconds in time_of(trajectory).items():
@@ -166,7 +166,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
 def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     spans = []
     for place, (one, begin) in enumerate(calls):
-        if one.response is None or not one.response.tool_calls:
+        if not one.response.tool_calls:
             continue
         agent, answered = agent_of(one), begin + (one.duration_seconds or 0.0)
         following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
