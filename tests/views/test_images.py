@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.capture.server import GENERATED, plain, serving
 from tests.views.made import Payload, call, run
-from trace_recorder import TrajectoryRecorder, Trajectory, load
+from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.conversation import Message
 from trace_recorder.views import (
     to_atif,

@@ -10,7 +10,6 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload
@@ -73,12 +72,13 @@ def standard_base64(data: str) -> str:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """Give the parts of a message's content, in order; the images that Ollama has beside the text come last."""
+    """Give the parts of a message's content, in order; the images that some have beside the text come last."""
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
-    parts = [_part(part) for part in listed]
+    parts = [part_of(part) for part in listed]
     images = message.extra.get("images") if isinstance(message.extra, dict) else None
-    return parts + [_of_base64(one) for one in (images if isinstance(images, list) else ()) if isinstance(one, str)]
+    listed = images if isinstance(images, list) else []
+    return parts + [_of_base64(one) if isinstance(one, str) else part_of(one) for one in listed]
 
 
 def text_of(message: Message) -> str:
@@ -91,12 +91,8 @@ def lines_of(message: Message) -> str:
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
-def others_of(message: Message) -> Iterator[Part]:
-    """Give the parts of a message that are no text."""
-    return (part for part in parts_of(message) if not isinstance(part, Text))
-
-
-def _part(part: Payload) -> Part:
+def part_of(part: Payload) -> Part:
+    """Read one part, in any dialect's words."""
     if isinstance(part, str):
         return Text(part)
     if not isinstance(part, dict):
