@@ -42,6 +42,13 @@ PushName = Annotated[
 PushUrl = Annotated[
     str | None, typer.Option("--push-url", metavar="URL", help="Where it is. Default: $INVARIANT_API_ENDPOINT.")
 ]
+IncludeIncomplete = Annotated[
+    bool,
+    typer.Option(
+        "--include-incomplete",
+        help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 
@@ -54,6 +61,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     metadata: Metadata = None,
     push: PushName = None,
     push_url: PushUrl = None,
+    include_incomplete: IncludeIncomplete = False,
     force: Force = False,
 ) -> None:
     """Write runs in another format.
@@ -64,7 +72,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     _check(name, out, push, push_url)
     about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
-        view = FORMATS[name].view(form)
+        view = FORMATS[name].view(form, include_incomplete=include_incomplete)
         target = Push.to(push, push_url) if push else None
         with target.file(out) if target else nullcontext(out) as file:
             summary = Export(name, view, file, about, force=force).run(runs_of(paths))
