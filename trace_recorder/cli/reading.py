@@ -46,12 +46,20 @@ def runs_in(directory: Path) -> list[Path]:
 
 
 def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The runs that paths name: files as they are, and all of a directory. Raises UnreadableError."""
+    """The runs that paths name: files as they are, and all of a directory; each once. Raises UnreadableError."""
+    met: set[Path] = set()
     for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        try:
-            yield from runs_in(path)
-        except OSError as error:
-            raise UnreadableError(reason(path, error)) from error
+        for run in _runs_at(path):
+            key = attempt(lambda run=run: journal_of(run).resolve(), lambda _, run=run: run)  # a loop of links
+            if key not in met:
+                met.add(key)
+                yield run
+
+
+def _runs_at(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    try:
+        return runs_in(path)
+    except OSError as error:
+        raise UnreadableError(reason(path, error)) from error
