@@ -30,6 +30,7 @@ Form = Annotated[
     str | None,
     typer.Option(
         "--form",
+        "--parser",
         help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
     ),
 ]
@@ -77,6 +78,8 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     except (ImportError, ValueError, UnreadableError, PushError) as error:
         fail(str(error))
     except OSError as error:
+        if error.strerror is not None and error.filename is None:  # of stdout, of which `main` tells
+            raise
         fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
     if summary.failed:
         raise typer.Exit(1)

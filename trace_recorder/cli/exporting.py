@@ -22,11 +22,12 @@ from trace_recorder.cli.formats import FORMATS, Source, pieces_of
 from trace_recorder.cli.naming import names_of
 from trace_recorder.cli.reading import UnreadableError, read, reason
 from trace_recorder.cli.terminal import counted
-from trace_recorder.conversation import Payload, known
+from trace_recorder.conversation import Payload
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.guard import attempt
 from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.stats import accuracy_of
 
 
 @dataclass(slots=True)
@@ -52,9 +53,7 @@ class Summary:
 
     def metadata(self, given: dict[str, Payload]) -> dict[str, Payload]:
         """What is known of the runs as a dataset; what was given counts for more."""
-        known_ends = self.succeeded + self.not_succeeded
-        accuracy = round(self.succeeded / known_ends, 4) if known_ends else None
-        return known(runs=self.runs, accuracy=accuracy) | given
+        return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
 
     def lines(self, name: str, where: str) -> Iterator[str]:
         """Tell what was done."""

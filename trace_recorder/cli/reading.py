@@ -50,14 +50,30 @@ def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
     met: set[Path] = set()
     for path in paths:
         for run in _runs_at(path):
-            key = attempt(lambda run=run: journal_of(run).resolve(), lambda _, run=run: run)  # a loop of links
-            if key not in met:
-                met.add(key)
+            identity = _identity(run)
+            if identity not in met:
+                met.add(identity)
                 yield run
 
 
+def is_directory(path: Path) -> bool:
+    """Whether a path is that of a directory; one that cannot be looked at, such as one that is too long, is not."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _identity(run: Path) -> Path:
+    """What the two files of a run have in common."""
+    try:
+        return journal_of(run).resolve()
+    except (OSError, RuntimeError):  # a loop of links, which is an error of either kind
+        return run
+
+
 def _runs_at(path: Path) -> list[Path]:
-    if not path.is_dir():
+    if not is_directory(path):
         return [path]
     try:
         return runs_in(path)
