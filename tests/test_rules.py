@@ -21,7 +21,7 @@ ROOMS = (
     "conversation renaming",
     "json_text journal",
     "guard",
-    "plain json_text trajectory paths replacing schemas",
+    "plain json_text stream_chunks trajectory paths replacing schemas",
     "items item_table redact secret_shapes spelled",
     "providers",
     "reading marked stepping metrics document atif schema",
