@@ -24,7 +24,9 @@ from trace_recorder import process, steps, telling, tools
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.fold import Fold
 from trace_recorder.guard import Guard
+from trace_recorder.load import load
 from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.reserving import DIRECTORY, Files
@@ -366,6 +368,12 @@ class TrajectoryRecorder:
             return self._files.unused()
         with self._lock:
             return self._files.reserve(self._parent or process.parent())
+
+    @property
+    def trajectory_data(self) -> dict[str, Payload]:
+        """The document so far, as Trae Agent's recorder has it; to change it changes nothing on file."""
+        trajectory = Fold().trajectory("unknown") if self._run is None else load(self.trajectory_path)
+        return trajectory.to_document("inline")
 
     def get_trajectory_path(self) -> str:
         """Where the document is, as a string."""

@@ -43,7 +43,7 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endu
     place = directory / "trajectories"
     arguments = [sys.executable, "-m", "tests.faults.unlucky", fault, phases, place, provider.address_for("unlucky")]
     try:
-        ended = subprocess.run([*apart, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run([*apart, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     except FileNotFoundError as error:
         pytest.skip(f"{fault}: {error}")
     if apart and ended.returncode and "unshare" in ended.stderr:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import urljoin
 
+from trace_recorder import stream_chunks
 from trace_recorder.capture import headers, pulse
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
@@ -83,7 +84,8 @@ class Exchange:
         self._headers: dict[str, str] = {}
         self._decode: Decoder | None = None
         self._streams = False
-        self._buffer: list[bytes] = []
+        self._buffer: list[stream_chunks.Piece] = []
+        self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
         self._due = FLUSH_BYTES
@@ -174,10 +176,10 @@ class Exchange:
             self._first = now
         self._chunks += 1
         if self._decode is None:
-            self._buffer.append(data)
+            self._buffer.append((now, data))
             self._buffered += len(data)
         else:
-            self._take_encoded(data)
+            self._take_encoded(now, data)
         if self._streams and (self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS):
             with self._guarded:
                 self.flush()
@@ -185,7 +187,7 @@ class Exchange:
             with self._guarded:
                 pulse.watch(self)
 
-    def _take_encoded(self, data: bytes) -> None:
+    def _take_encoded(self, now: float, data: bytes) -> None:
         """Undo the encoding; where that fails once, what follows cannot be understood either."""
         with self._guarded, self._lock:
             if self._lost or self._decode is None:
@@ -193,7 +195,7 @@ class Exchange:
             self._lost = True
             decoded = self._decode(data)
             self._lost = False
-            self._buffer.append(decoded)
+            self._buffer.append((now, decoded))
             self._buffered += len(decoded)
 
     def whole(self, content: bytes) -> None:
@@ -231,13 +233,13 @@ class Exchange:
                 return
             self._flushed = time.perf_counter()
             parts = self._buffer[:]  # chunks may be added behind these meanwhile
-            data = b"".join(parts)
+            data = _joined(parts)
             self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
 
             def taken(masked: bytes, end: int) -> None:
-                self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
+                _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
                 self._buffered = len(data) - end
                 self._due = max(FLUSH_BYTES, 2 * self._buffered)
                 self._written.append(masked)
@@ -256,7 +258,8 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
             "zlib": packed,
-        } | known(redacted=redacted or None)
+            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
+        } | known(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
         self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
@@ -334,7 +337,7 @@ class Exchange:
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(b"".join(self._buffer)))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
@@ -350,6 +353,10 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
+
+
+def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
+    return b"".join([data for _, data in pieces])
 
 
 def _in_words(error: BaseException) -> str:
