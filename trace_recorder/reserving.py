@@ -38,6 +38,7 @@ class Files:
         """The same, and the journal, for a run that begins."""
         document, journal = self._reserve(parent)
         self._reserved = None
+        self._given_back.detach()
         return document, journal
 
     def _reserve(self, parent: str | None) -> tuple[Path, Journal]:
@@ -47,7 +48,7 @@ class Files:
             self._reserved = paths.create(
                 path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
             )
-            weakref.finalize(self, self._reserved[1].discard_if_empty)
+            self._given_back = weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
     def unused(self) -> Path:

@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Literal, Protocol
-from weakref import WeakValueDictionary
+from weakref import ref
 from zlib import crc32
 
 from trace_recorder import paths, process
@@ -58,6 +58,9 @@ class Unfinished(Protocol):
     def beat(self) -> None:
         """Write what is not on file yet. Does not raise."""
 
+    def left(self) -> None:
+        """Write that whoever it was recorded for is gone. Does not raise."""
+
     def cut_off(self) -> None:
         """Write what has come, as all that there will be. Does not raise."""
 
@@ -81,7 +84,8 @@ class Run:
         self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
         self._put_back_again = 0.0
-        self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
+        self._unfinished: dict[int, Unfinished] = {}
+        self._left: dict[int, object] = {}
         self._document = document
         self._closing_thread = 0
         self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
@@ -180,6 +184,7 @@ class Run:
         self._later.append(record)
 
     def _settle(self) -> None:
+        self.settle_left()
         while self._later:
             self._later.popleft()()
 
@@ -254,15 +259,27 @@ class Run:
         return f"{kind}_{next(self._numbers[kind])}"
 
     def hold(self, unfinished: Unfinished) -> None:
-        """Know of something that is being recorded, for as long as it is held by somebody else too."""
+        """Know of something that is being recorded, until it is let go."""
         self._unfinished[id(unfinished)] = unfinished
+
+    def watch(self, unfinished: Unfinished, held: object) -> ref[object]:
+        """Have it hear, with the next record or beat, that an object is gone for which it was begun.
+
+        Whoever keeps what this returns, and drops it in time, hears nothing. That the object is gone is noted by a
+        method of `dict`: in a destructor of ours, what a signal's handler raises would be lost.
+        """
+        return ref(held, partial(self._left.__setitem__, id(unfinished)))
+
+    def settle_left(self) -> None:
+        """Tell those whose objects are gone."""
+        while self._left:
+            left = self._unfinished.get(self._left.popitem()[0])
+            if left is not None:
+                left.left()
 
     def let_go(self, unfinished: Unfinished) -> None:
         """Hear that it has been recorded."""
         self._unfinished.pop(id(unfinished), None)
-
-    def _all_unfinished(self) -> list[Unfinished]:
-        return [one for ref in self._unfinished.valuerefs() if (one := ref()) is not None]
 
     def save(self) -> None:
         """Write the document now."""
@@ -278,8 +295,9 @@ class Run:
         if self.abandoned:
             return
         self._settle()
-        for one in self._all_unfinished():
+        for one in list(self._unfinished.values()):
             one.cut_off()
+        self._unfinished.clear()
         with self._lock:
             if self.closed:
                 return
@@ -314,7 +332,8 @@ class Run:
         """
         if self.abandoned or self.closed:
             return
-        for one in self._all_unfinished():
+        self.settle_left()
+        for one in list(self._unfinished.values()):
             one.beat()
         with self._lock:
             self._exiting = True

@@ -85,7 +85,8 @@ def listen(response: Any, exchange: Exchange, body: type) -> None:
         if response.is_stream_consumed:
             exchange.whole(response.content)
         else:
-            response.stream = body(response.stream, exchange)
+            response.stream = listening = body(response.stream, exchange)
+            exchange.heard_by(listening)
         return
     exchange.closed("it could not be listened to")
 
@@ -171,9 +172,6 @@ class SyncBody:
         finally:
             self._exchange.closed("the caller closed it")
 
-    def __del__(self) -> None:
-        self._exchange.closed("it was abandoned")
-
 
 class AsyncBody:
     """The same for an async response."""
@@ -191,9 +189,6 @@ class AsyncBody:
             await self._stream.aclose()
         finally:
             self._exchange.closed("the caller closed it")
-
-    def __del__(self) -> None:
-        self._exchange.closed("it was abandoned")
 
 
 class Recording:
