@@ -18,7 +18,8 @@ SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp",
 ROOMS = (
     # A room may import those above it, those that share its line, and nothing else of the package.
     "errors registry process",
-    "conversation renaming",
+    "conversation descriptor",
+    "renaming",
     "json_text journal",
     "guard",
     "plain json_text trajectory paths replacing schemas",

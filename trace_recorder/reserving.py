@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -59,7 +60,8 @@ class Files:
         """Leave what was reserved to the process from which this one was forked."""
         self._is_child = True
         if self._reserved is not None:
-            self._reserved[1].close()
+            with suppress(OSError):
+                self._reserved[1].close()
             self._reserved = None
 
     def __str__(self) -> str:

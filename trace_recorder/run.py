@@ -18,6 +18,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -311,9 +312,22 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
-        self._journal.close()  # first: no thread that comes late opens again what is let go of
+        with self.guard("close the journal"):
+            self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.let_go()
+        if self.guard.failures:
+            attempt(self._tell_late, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
+
+    def _tell_late(self) -> None:
+        """Put on file what went wrong with closing the files, as with a system that refuses what it took before."""
+        self._journal.reopen()
+        try:
+            self._write_gaps()
+            self._writer.save()
+        finally:
+            self._journal.close()
+            self._writer.let_go()
 
     def _write_aside(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.
@@ -322,7 +336,9 @@ class Run:
         """
         with self.guard("write the document", costs_record=False):
             aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
-            self._snapshot(aside).write()
+            snapshot = self._snapshot(aside)
+            snapshot.write()
+            snapshot.close()
             aside.replace(self._document)
 
     def exit(self) -> None:
@@ -353,7 +369,8 @@ class Run:
     def abandon(self) -> None:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
         self.closed = self.abandoned = True
-        self._journal.close()
+        with suppress(OSError):
+            self._journal.close()
 
 
 def _data(about: str, said: str, redacted: int) -> str:
