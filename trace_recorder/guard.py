@@ -61,7 +61,7 @@ def _is_given(called: FrameType, caller: FrameType) -> bool:
     names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
     values = called.f_locals
     given = [values.get(name) for name in names]
-    return any(one is caller or (isinstance(one, tuple) and any(two is caller for two in one)) for one in given)
+    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
 
 
 def _handlers() -> set[CodeType | None]:

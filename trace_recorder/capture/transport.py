@@ -201,6 +201,11 @@ class Recording:
         self.inner = inner
         self.binding = binding
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """That of the transport inside, for who asks by `isinstance`; it is one of ours too."""
+        return type(self.inner)
+
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # asked of a copy that is still empty: there is nobody to pass the question on to
             raise AttributeError(name)
