@@ -69,8 +69,12 @@ _TYPE = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/~+=@ ]+[A-Za-z]*)*")
-_EXPRESSION = re.compile(r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+")
-_HASH = re.compile(r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE)
+_EXPRESSION = re.compile(
+    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"
+)
+_HASH = re.compile(
+    r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
+)
 _STEP = re.compile(
     r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
 )
@@ -143,7 +147,9 @@ def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0
 
 def _is_no_word(value: str) -> bool:
     """Whether letters alone are no word: capitals among small ones, or more letters than words have."""
-    return len(value) > 20 or (re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None)
+    return len(value) > 20 or (
+        re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None
+    )
 
 
 def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span]:
@@ -175,7 +181,9 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
         return None
     end, said = value.end(), value[0]
     if not found["open"]:
-        if (form == "bare" and text[end : end + 1] in ("(", "[", "{")) or (found["close"] and re.fullmatch(r"[-+\d.eE]+|true|false|null", said)):
+        if (form == "bare" and text[end : end + 1] in ("(", "[", "{")) or (
+            found["close"] and re.fullmatch(r"[-+\d.eE]+|true|false|null", said)
+        ):
             return None
         said = said.rstrip(".:")
         end = start + len(said)
@@ -184,7 +192,9 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
     if is_known(said):
         return start, end
     if found["scheme"]:
-        return (start, end) if len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said)) else None
+        return (
+            (start, end) if len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said)) else None
+        )
     return (start, end) if _judge(kind or "weak", name, said, form) else None
 
 
@@ -203,7 +213,9 @@ _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-
 
 def _cookies(text: str, found: re.Match[str]) -> Span | None:
     line = _REST_OF_LINE.match(text, found.end())
-    return line.span() if line and re.match(r"[\w.-]{1,60}=[^\s;]", line[0]) and "[REDACTED" not in line[0][:400] else None
+    return (
+        line.span() if line and re.match(r"[\w.-]{1,60}=[^\s;]", line[0]) and "[REDACTED" not in line[0][:400] else None
+    )
 
 
 def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None:
@@ -219,8 +231,21 @@ def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None
         return "quoted"
     if found["assign"] == "=" and not found["close"] and text[found.end() - 1] == "=":
         is_variable = name.isupper() or name[:1].islower()
-        return "variable" if name.isupper() or re.search(r"[;?&]\Z|--\Z", before) else "line" if is_variable and (not before or before[-1] in "\n \t[+m\"'`|>nrt") and not re.search(r"[(,][^)\n]*\Z", before) else "bare"
-    if found["pair"] or found["close"] or re.search(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]*\Z", before) or (before[-1:] in ("'", '"', " ") and "-" in name):
+        return (
+            "variable"
+            if name.isupper() or re.search(r"[;?&]\Z|--\Z", before)
+            else "line"
+            if is_variable
+            and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
+            and not re.search(r"[(,][^)\n]*\Z", before)
+            else "bare"
+        )
+    if (
+        found["pair"]
+        or found["close"]
+        or re.search(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]*\Z", before)
+        or (before[-1:] in ("'", '"', " ") and "-" in name)
+    ):
         return "line"
     return "bare"
 
@@ -229,7 +254,9 @@ def _behind_blank(before: str, name: str, found: re.Match[str]) -> Form | None:
     """Command lines (`--password x`), netrc, `setx NAME x`, `ENV NAME x`, and "the password is x"."""
     if before.endswith("--") or name.startswith("--") or re.search(r"(?:\A|\s)-\Z", before):
         return "line"
-    if re.search(r"login[ \t]{1,4}\S{1,64}[ \t]{1,4}\Z", before) or re.search(r"(?:setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before):
+    if re.search(r"login[ \t]{1,4}\S{1,64}[ \t]{1,4}\Z", before) or re.search(
+        r"(?:setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before
+    ):
         return "line"
     return "bare" if re.search(r"is |was ", found["blank"]) else None
 
@@ -247,7 +274,9 @@ _URL = re.compile(
     r"(?P<slashes>:(?://|\\/\\/))(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
     r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
 )
-_NO_PASSWORD = re.compile(r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE)
+_NO_PASSWORD = re.compile(
+    r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
+)
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:

@@ -238,7 +238,8 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _ in _TABLE for prefix in some.sp
 SHORTEST = 12
 """Every secret of the table has a run of so many letters, digits, hyphens and the like."""
 _RUN = bytes(
-    ord("w") if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/_-") else ord(" ") for code in range(256)
+    ord("w") if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/_-") else ord(" ")
+    for code in range(256)
 )
 _RARE = "~|.-_:/=@QZXJKVWYGHBFPMUDLC3ATNRSIEO"
 """Characters by which a beginning is found, the rarer first."""
@@ -276,7 +277,12 @@ def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
 
 
 def _inner_sign(middle: str, follows: str) -> str:
-    before = {":A": r"(?<=[0-9]{8}:A)", "|": r"(?<=[0-9]{15}\|)", ".": r"(?<=[A-Za-z0-9_-]{24}\.)", "Q~": "(?<=[0-9]Q~)"}[middle]
+    before = {
+        ":A": r"(?<=[0-9]{8}:A)",
+        "|": r"(?<=[0-9]{15}\|)",
+        ".": r"(?<=[A-Za-z0-9_-]{24}\.)",
+        "Q~": "(?<=[0-9]Q~)",
+    }[middle]
     return f"{re.escape(middle)}{before}{follows}"
 
 

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import urljoin
+from weakref import ref
 
 from trace_recorder import stream_chunks
 from trace_recorder.capture import headers, pulse
@@ -93,6 +94,7 @@ class Exchange:
         self._chunks = 0
         self._lost = False
         self._guarded = run.guard("record a part of a response")
+        self._hearer: ref[object] | None = None
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -142,6 +144,14 @@ class Exchange:
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
+
+    def heard_by(self, hearer: object) -> None:
+        """Hear who tells of the response from now on: an object that the caller may drop."""
+        self._hearer = self.run.watch(self, hearer)
+
+    def left(self) -> None:
+        """Hear that it was dropped."""
+        self.closed("it was abandoned")
 
     def _asked(self) -> bool:
         """Whether a stream was asked for."""
@@ -207,8 +217,10 @@ class Exchange:
     def beat(self) -> None:
         """Write what has waited for a second."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
+            self.run.settle_left()
             if is_held and not self._done:
                 self.flush()
+                pulse.watch(self)
 
     def cut_off(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
@@ -271,6 +283,8 @@ class Exchange:
         """Hear that the caller let go of the response before its end."""
         if self._done:  # as it mostly is: asked first, since looking through the stack takes long
             return
+        if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
+            why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
             self.run.later(end)
@@ -342,6 +356,7 @@ class Exchange:
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
+        self._hearer = None
         pulse.forget(self)
         return first
 
