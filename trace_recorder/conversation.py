@@ -225,11 +225,12 @@ class RequestReading:
 class JoinedStream:
     """A stream put together: `body` has the shape of the provider's answer without streaming.
 
-    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason).
+    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where
+    a protocol has no such event, and the end of HTTP is its end.
     `events` counts the events. `error` is the provider's error object, where the stream carried one.
     """
 
     body: Payload
-    ended: bool
+    ended: bool | None
     events: int
     error: Payload = None

@@ -74,7 +74,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         content=join_texts(as_text(block.get("text")) for block in blocks if _kind(block) == "text"),
         reasoning=_reasoning(blocks),
         tool_calls=number_calls(_tool_calls(blocks), made_up_calls),
-        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.text("status"),
+        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.word("status"),
     )
     return LLMResponse(
         content=choice.content,

@@ -66,7 +66,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         content=message.text("content"),
         reasoning=message.text("thinking") or None,
         tool_calls=number_calls(_tool_calls(message), made_up_calls),
-        finish_reason=left.text("done_reason"),
+        finish_reason=left.word("done_reason"),
         extra={"logprobs": logprobs} if logprobs else {},
     )
     return LLMResponse(

@@ -56,7 +56,8 @@ class Images:
         kind = image.media_type if image.media_type in _KINDS else _kind_of(path or "")
         if path and kind:
             return {"type": "image", "source": {"media_type": kind, "path": path}}
-        self.dropped["images, for which no directory was given"] += path is None
+        left_out = "images, for which no directory was given" if self.directory is None else "images that are no base64"
+        self.dropped[left_out] += path is None
         return {"type": "text", "text": f"[image: {path or image.media_type or 'of an unknown kind'}]"}
 
     def _written(self, image: Image) -> str | None:

@@ -110,6 +110,14 @@ class Costs:
         else:
             self.stated, self.stated_calls = self.stated + cost.amount, self.stated_calls + 1
 
+    def merge(self, other: Costs) -> None:
+        """Take the sums of others."""
+        self.stated += other.stated
+        self.estimated += other.estimated
+        self.stated_calls += other.stated_calls
+        self.estimated_calls += other.estimated_calls
+        self.unknown_calls += other.unknown_calls
+
     def to_json(self) -> dict[str, Payload]:
         """Give the sums: a member that nobody knows is not there."""
         return known(

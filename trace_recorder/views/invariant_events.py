@@ -33,6 +33,7 @@ class Events:
     names: dict[tuple[str | None, str], str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Events:
@@ -43,6 +44,7 @@ class Events:
         for one in answered_turns(trajectory):
             while unasked and unasked[0].step.timestamp < one.interaction.timestamp:
                 events.run(unasked.popleft())
+            events.turns.append(one.turn)
             before = one.turn.before
             events.hear(one.turn, next_one=before is not None and before not in followed)
             if before is not None:
