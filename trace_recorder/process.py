@@ -11,6 +11,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
@@ -29,6 +31,8 @@ class Member(Protocol):
 
 
 members: WeakSet[Member] = WeakSet()
+listeners: list[Callable[[Path], None]] = []
+"""Called with the document of each run that begins in this process, and in its forks. They raise nothing."""
 _lock = threading.RLock()
 _open: dict[str, None] = {}
 _shown: str | None = None
@@ -41,11 +45,13 @@ def parent() -> str | None:
     return _found if value is not None and value == _shown else value
 
 
-def opened(run: str) -> None:
+def opened(run: str, document: Path) -> None:
     """Hear that a run has begun in this process."""
     with _lock:
         _open[run] = None
         _show()
+    for listener in listeners:
+        listener(document)
 
 
 def closed(run: str) -> None:
