@@ -110,7 +110,7 @@ def _lost(death: Death, on_file: Interactions, length: int) -> list[str]:
 
 
 def _is_whole(one: LLMInteraction | None, answer: str) -> bool:
-    return one is not None and one.complete and one.response is not None and one.response.content == answer
+    return one is not None and one.complete and one.response.content == answer
 
 
 def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:

@@ -44,6 +44,13 @@ PushName = Annotated[
 PushUrl = Annotated[
     str | None, typer.Option("--push-url", metavar="URL", help="Where it is. Default: $INVARIANT_API_ENDPOINT.")
 ]
+IncludeIncomplete = Annotated[
+    bool,
+    typer.Option(
+        "--include-incomplete",
+        help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 
@@ -56,6 +63,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     metadata: Metadata = None,
     push: PushName = None,
     push_url: PushUrl = None,
+    include_incomplete: IncludeIncomplete = False,
     force: Force = False,
 ) -> None:
     """Write runs in another format.
@@ -68,7 +76,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     try:
         runs = [*runs_of(paths)]
         target = _target(name, out, len(runs))
-        view = FORMATS[name].view(form)
+        view = FORMATS[name].view(form, include_incomplete=include_incomplete)
         server = Push.to(push, push_url) if push else None
         with server.file(target.file) if server else nullcontext(target.file) as file:
             summary = Export(name, view, replace(target, file=file), about, force=force).run(runs)

@@ -42,14 +42,19 @@ class Format:
     function: str
     forms: tuple[str, ...] = ()
     begins_with_metadata: bool = False
+    trains: bool = False
 
     @property
     def suffix(self) -> str:
         """That of the file that a run becomes."""
         return ".json" if self.kind == "documents" else ".jsonl"
 
-    def view(self, form: str | None) -> Callable[..., Payload]:
-        """Import the view. Raises ValueError where the format is of no such form."""
+    def view(self, form: str | None, *, include_incomplete: bool = False) -> Callable[..., Payload]:
+        """Import the view. Raises ValueError where the format is of no such form, or is not made for training."""
+        if include_incomplete:
+            if not self.trains:
+                raise ValueError("this format leaves no answer out: --include-incomplete is for openai and trl")
+            return partial(self.view(form), include_incomplete=True)
         if form is not None and form not in self.forms:
             said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has one form only"
             raise ValueError(f"this format has no form {form!r}: {said}")
@@ -65,11 +70,11 @@ FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif", "atif_documents"),
     "hierarchy": Format("documents", "hierarchy", "to_hierarchy", forms=("turn", "message")),
     "invariant": Format("rows", "invariant", "dataset_lines", begins_with_metadata=True),
-    "openai": Format("rows", "openai_finetuning", "to_openai_finetuning"),
+    "openai": Format("rows", "openai_finetuning", "to_openai_finetuning", trains=True),
     "toolbrain": Format("documents", "toolbrain", "to_turns", forms=("calls", "code", "react")),
     "traces": Format("sessions", "traces", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),
-    "trl": Format("rows", "trl", "to_trl", forms=("messages", "prompt_completion", "tokens")),
+    "trl": Format("rows", "trl", "to_trl", forms=("messages", "prompt_completion", "tokens"), trains=True),
 }
 
 

@@ -139,7 +139,7 @@ class Stats:
         self.runs["steps"] += len(trajectory.agent_steps)
         for one in trajectory.llm_interactions:
             self.every.add(one)
-            model = one.model or (one.response.model if one.response else None)
+            model = one.model or one.response.model
             self.models.setdefault((_name(one.provider), _name(model)), Calls(self.price)).add(one)
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():
@@ -225,7 +225,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
 def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     spans = []
     for place, (one, begin) in enumerate(calls):
-        if one.response is None or not one.response.tool_calls:
+        if not one.response.tool_calls:
             continue
         agent, answered = agent_of(one), begin + (one.duration_seconds or 0.0)
         following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
