@@ -57,12 +57,25 @@ def _exchange(recorder: TrajectoryRecorder, dialect: str, talk: Talk, number: in
         client.post(written.url(streams), json=request_of(dialect, talk, number, streams=streams))
 
 
-def export(run: Path, directory: Path) -> None:
-    """Export a run in every format and form: to `directory`/EXPORT, as files that begin with the run's name."""
+def record_all(directory: Path) -> list[Path]:
+    """Record every script in every dialect; return the documents."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return [record(name, directory) for name in names()]
+
+
+def export_all(runs: list[Path], directory: Path) -> None:
+    """Export runs in every format and form to `directory`/EXPORT, as files whose names begin with their run's."""
     for name, (arguments, ending) in EXPORTS.items():
         target = directory / name
         target.mkdir(parents=True, exist_ok=True)
-        out = target / f"{run.stem}{ending}" if ending else target
-        result = CliRunner().invoke(app, ["export", str(run), "-f", *arguments, "-o", str(out)])
-        if result.exit_code:
-            raise RuntimeError(f"{run.name} as {name}: {result.output}")
+        if ending:
+            for run in runs:
+                _export([run], arguments, target / f"{run.stem}{ending}")
+        else:
+            _export(runs, arguments, target)
+
+
+def _export(runs: list[Path], arguments: tuple[str, ...], out: Path) -> None:
+    result = CliRunner().invoke(app, ["export", *map(str, runs), "-f", *arguments, "-o", str(out)])
+    if result.exit_code:
+        raise RuntimeError(f"{arguments} to {out}: {result.output}")

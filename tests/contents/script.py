@@ -20,7 +20,7 @@ BYTES = PIXEL + bytes(range(240, 256)) * 3
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """As the provider counts, in one way: all of the prompt, what of it was cached, all of the output, what was thought."""
+    """In one way of counting: all of the prompt, all of the output, what of each was cached, and thought."""
 
     prompt: int
     output: int

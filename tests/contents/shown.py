@@ -105,7 +105,7 @@ def decoded(text: str) -> bytes:
 
 
 def usage(value: Mapping[str, Json] | None, dialect: str) -> Tokens | None:
-    """Tokens as the provider counts them: Anthropic's prompt is without what was cached, Gemini's output without thoughts."""
+    """Tokens as a provider counts: Anthropic's prompt is without what was cached, Gemini's output without thoughts."""
     if not value:
         return None
     cached = value.get("cache_read_input_tokens") or 0
