@@ -20,17 +20,25 @@ from tests.secrets.corpus import masked
 
 AT_ONCE = 4000
 """So many characters of a file are one text."""
-FILES = 2500
+FILES = 1500
 _SUFFIXES = {".py": "code", ".pyi": "code", ".js": "code", ".c": "code", ".h": "code", ".md": "prose", ".rst": "prose"}
 _SUFFIXES |= {".txt": "prose", "": "prose", ".json": "data", ".toml": "data", ".cfg": "data", ".css": "code", ".html": "code"}
 
 
 def installed() -> Iterator[tuple[str, str, str]]:
     """Texts of files of installed packages: their kind, a name, the text."""
-    root = Path(sysconfig.get_paths()["purelib"])
-    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix in _SUFFIXES and path.stat().st_size < 200_000)
-    chosen = Random(3).sample(files, min(FILES, len(files)))
-    for path in chosen:
+    for name in ("purelib", "stdlib"):
+        root = Path(sysconfig.get_paths()[name])
+        yield from _under(root, [path for path in sorted(root.rglob("*")) if name != "stdlib" or not _is_other_s(path)])
+
+
+def _is_other_s(path: Path) -> bool:
+    return "site-packages" in path.parts
+
+
+def _under(root: Path, paths: list[Path]) -> Iterator[tuple[str, str, str]]:
+    files = [path for path in paths if path.suffix in _SUFFIXES and path.is_file() and path.stat().st_size < 200_000]
+    for path in Random(3).sample(files, min(FILES, len(files))):
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
