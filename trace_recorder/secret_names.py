@@ -155,14 +155,13 @@ def _is_no_word(value: str) -> bool:
 
 def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span]:
     """Where the secrets stand that have their names before them; `is_known` tells of a value that it is one."""
-    at = 0
-    while found := _NAMED.search(text, at):
-        span = _value_of(text, found, is_known)
-        if span is None:
-            at = found.start("stem") + len(found["stem"])
-        else:
+    done = 0
+    for at in sorted(signs(text.encode("latin-1", "replace").lower())):
+        found = _NAMED.match(text, at) if at >= done else None
+        span = _value_of(text, found, is_known) if found else None
+        if span is not None:
             yield span
-            at = span[1]
+            done = span[1]
 
 
 def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) -> Span | None:
@@ -298,11 +297,17 @@ _VALUE_SIGN = (
     + rb")"
 )
 _SIGNS = tuple(
-    (stem, re.compile(stem + _VALUE_SIGN))
+    (stem, re.compile(stem + rb"(?=" + _VALUE_SIGN + rb")"))
     for stem in (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cred", b"sig")
 ) + ((b"cookie", re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")),)
 _URL_SIGN = re.compile(rb":(?://|\\/\\/)[^\s\"'<>]{1,600}?@")
-_BARE_WORDS = (b"curl", b"sshpass", b"mysql", b"redis-cli", b"login", b"_pw", b"pw=")
+_SHORT_SIGN = re.compile(rb"pw(?=" + _VALUE_SIGN + rb")")
+
+
+_COMMAND_SIGNS = tuple(
+    (command.encode(), re.compile(pattern.pattern.replace(r"(?:\\{0,7}[\"'])?", r"[\\\"']{0,9}").lower().encode()))
+    for command, pattern in _COMMANDS
+)
 
 
 def signs(low: bytes) -> list[int]:
@@ -313,9 +318,9 @@ def signs(low: bytes) -> list[int]:
             places += [found.start() for found in pattern.finditer(low)]
     if b"@" in low:
         places += [found.start() for found in _URL_SIGN.finditer(low)]
-    for word in _BARE_WORDS:
-        at = low.find(word)
-        while at >= 0:
-            places.append(at)
-            at = low.find(word, at + 1)
+    if b"pw" in low:
+        places += [found.start() for found in _SHORT_SIGN.finditer(low)]
+    for command, pattern in _COMMAND_SIGNS:
+        if command in low:
+            places += [found.start() for found in pattern.finditer(low)]
     return places

@@ -237,43 +237,39 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _ in _TABLE for prefix in some.sp
 
 SHORTEST = 12
 """Every secret of the table has a run of so many letters, digits, hyphens and the like."""
-_RUN = bytes(
-    ord("w") if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/_-") else ord(" ") for code in range(256)
-)
-_RARE = "~|.-_:/=@QZXJKVWYGHBFPMUDLC3ATNRSIEO"
-"""Characters by which a beginning is found, the rarer first."""
-
-
-def _pivot(prefix: str) -> int:
-    """Where in a beginning the character stands by which it is looked for: what it has behind it is a key's letters."""
-    marks = [at for at, letter in enumerate(prefix) if letter in "~.-_|"]
-    if marks:
-        return marks[-1]
-    ranked = [(_RARE.index(letter) if letter in _RARE else 99, at) for at, letter in enumerate(prefix)]
-    return min(ranked)[1]
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
+_MARKS = "-_."
+_LONG = rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})(?=[A-Za-z_+/=.-]{{0,80}}[0-9])"
+"""What stands behind a mark in a key, and seldom in anything else."""
 
 
 def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
-    """For each of a few characters, a pattern that begins with it: `re` looks for that without trying to match.
+    """Texts that have to be there, and patterns that begin with them: `re` looks for these without trying to match.
 
-    Behind it a whole secret has to stand, so that nothing is looked at twice that has none.
+    The beginnings that have a mark are looked for by it, all of them at once; others one by one. In either case a whole
+    secret has to stand there, so that nothing is looked at twice that has none.
     """
-    by_pivot: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
-    texts = [(prefix, _boundary(prefix) + follows) for _, some, follows in _TABLE for prefix in some.split()]
-    texts += [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
-    texts += [(beginning, follows) for _, beginning, follows in _PLACED]
-    for text, follows in texts:
-        at = _pivot(text)
-        by_pivot[text[at]][text[:at], text[at + 1 :]].append(follows)
+    by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
+    alone += [(beginning, follows) for _, beginning, follows in _PLACED]
+    for _, some, follows in _TABLE:
+        for prefix in some.split():
+            at = max(prefix.rfind(mark) for mark in _MARKS)
+            if at < 0:
+                alone.append((prefix, _boundary(prefix) + follows))
+            else:
+                by_mark[prefix[at]][prefix[:at], prefix[at + 1 :]].append(_boundary(prefix) + follows)
     made = []
-    for pivot, some in by_pivot.items():
+    for mark, beginnings in by_mark.items():
         options = "|".join(
-            (rf"(?<={re.escape(before + pivot)})" if before else "") + re.escape(behind) + f"(?:{'|'.join(follows)})"
-            for (before, behind), follows in sorted(some.items())
+            rf"(?<={re.escape(before + mark)}){re.escape(behind)}(?:{'|'.join(follows)})"
+            for (before, behind), follows in sorted(beginnings.items())
         )
-        ends = "".join(sorted({re.escape(before[-1]) for before, _ in some if before}))
-        last = rf"(?<=[{ends}]{re.escape(pivot)})" if all(before for before, _ in some) else ""
-        made.append((pivot.encode(), re.compile(rf"{re.escape(pivot)}{last}(?:{options})".encode())))
+        ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
+        pattern = rf"{re.escape(mark)}(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})"
+        made.append((mark.encode(), re.compile(pattern.encode())))
+    made += [(text.encode(), re.compile((re.escape(text) + follows).encode())) for text, follows in alone]
     return tuple(made)
 
 
