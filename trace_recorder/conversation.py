@@ -130,6 +130,11 @@ class Usage:
     cost: float | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
 
+    @property
+    def stated(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.to_document())
+
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""
         return known(
@@ -206,15 +211,15 @@ class LLMResponse:
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
     `interleaved` are its blocks, where their order is another than thinking, content, calls; `blocks` are they in any
-    case. `finish_reason` is the provider's own word. `extra` holds every member of the provider's answer that has no
-    place here (`system_fingerprint`, `service_tier`, …).
+    case. `finish_reason` is the provider's own word. A response without any usage has one whose counts are all None.
+    `extra` holds every member of the answer that has no place here (`system_fingerprint`, `service_tier`, …).
     """
 
     content: str | None = None
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
-    usage: Usage | None = None
+    usage: Usage = field(default_factory=Usage)
     model: str | None = None
     id: str | None = None
     choices: tuple[Choice, ...] = ()
@@ -233,8 +238,8 @@ class LLMResponse:
             return self.given
         document: dict[str, Payload] = {"content": self.content, "model": self.model}
         document["finish_reason"] = self.finish_reason
-        if self.usage is not None:
-            document["usage"] = self.usage.to_document()
+        if usage := self.usage.to_document():
+            document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
         several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
         return document | known(
@@ -244,6 +249,10 @@ class LLMResponse:
             choices=[choice.to_document() for choice in self.choices] if several else None,
             extra=self.extra or None,
         )
+
+
+NO_RESPONSE = LLMResponse(given={})
+"""The response of a call that has none; the document shows it as `{}`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
 
-from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 from trace_recorder.json_text import NotJsonError, mended, parse
@@ -23,6 +23,7 @@ from trace_recorder.providers import Reader, by_hand, join_stream, reader_of, wh
 from trace_recorder.providers.error_body import read_error
 from trace_recorder.providers.shape import json_value
 from trace_recorder.reading import Known, result_of
+from trace_recorder.stream_chunks import Piece, chunks
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 ENDINGS = frozenset({"llm_response", "llm_error"})
@@ -132,10 +133,22 @@ class Call:
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the stream that came to the newest attempt."""
-        attempt = self.begin.get("attempt", 0)
-        parts = [record.data.get("zlib", "") for record in self._streams if record.data.get("attempt", 0) == attempt]
+        parts = self._stream_parts()
+        return None if parts is None else b"".join(text for text, _ in parts)
+
+    def raw_chunks(self) -> tuple[Piece, ...] | None:
+        """The chunks of that stream, and when each came, in seconds since the request; None where nothing says so."""
         try:
-            return b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) if parts else None
+            return chunks(parts) if (parts := self._stream_parts()) is not None else None
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """The parts of the stream that came to the newest attempt, each as its text and its record's data."""
+        attempt = self.begin.get("attempt", 0)
+        parts = [record.data for record in self._streams if record.data.get("attempt", 0) == attempt]
+        try:
+            return [(zlib.decompress(base64.b64decode(data.get("zlib", ""))), data) for data in parts] or None
         except (ValueError, TypeError, zlib.error):
             return None
 
@@ -179,11 +192,11 @@ class Call:
         heard |= {number: ending.data for number, ending in self._endings.items()}
         return () if self.by_hand else tuple(_attempt(one, heard, self._endings) for one in self._requests)
 
-    def read_response(self) -> LLMResponse | None:
-        """The response as its dialect's reader understands it; None for an error, and while there is none."""
+    def read_response(self) -> LLMResponse:
+        """The response as its dialect's reader understands it; NO_RESPONSE for an error, and while there is none."""
         body, reader = self._readable_response(), self._reader()
         if body is None or reader is None or _status(self.ending) >= 400:
-            return None
+            return NO_RESPONSE
         response = reader.read_response(body)
         if not any(call.call_id_made_up for call in response.tool_calls):
             return response

@@ -174,9 +174,7 @@ def _tool(declaration: Payload) -> Tool:
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = Members(usage)
     return Usage(
         input_tokens=left.integer("input_tokens"),

@@ -143,7 +143,7 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         reasoning,
         calls,
         members.text("finish_reason") or members.text("stop_reason"),
-        read_usage(usage) if usage else None,
+        read_usage(usage),
         members.text("model"),
         members.text("id"),
         given=given,

@@ -286,9 +286,7 @@ def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choi
     return choice, {"parts": kept} if kept else {}
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = _members(usage)
     return Usage(
         input_tokens=left.integer("promptTokenCount"),

@@ -225,9 +225,7 @@ def _tool_message(block: Payload) -> Message:
     return Message("tool", content, call_id=left.text("call_id"), name=left.text("name"), extra=left.rest())
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = Members(usage)
     return Usage(
         input_tokens=left.integer("total_input_tokens"),

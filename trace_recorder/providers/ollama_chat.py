@@ -111,10 +111,9 @@ def _tool_call(call: Payload) -> ToolCall:
     return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=left.rest())
 
 
-def _usage(left: Members) -> Usage | None:
+def _usage(left: Members) -> Usage:
     """Take the counts out of an answer; a prompt that was cached whole has none."""
-    usage = Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
-    return None if usage == Usage() else usage
+    return Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
 
 
 class _Object:

@@ -104,7 +104,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         first.reasoning,
         first.tool_calls,
         first.finish_reason,
-        usage=read_usage(members.object("usage")) or read_usage(members.inside("x_groq").object("usage")),
+        usage=read_usage(members.object("usage") or members.inside("x_groq").object("usage")),
         model=members.text("model"),
         id=members.text("id"),
         choices=tuple(choices),
@@ -118,10 +118,8 @@ def join_stream(text: str) -> JoinedStream:
     return join_chunks(text)
 
 
-def read_usage(usage: Payload) -> Usage | None:
-    """Read a usage object in the words of any of OpenAI's dialects; None where there is none."""
-    if not as_dict(usage):
-        return None
+def read_usage(usage: Payload) -> Usage:
+    """Read a usage object in the words of any of OpenAI's dialects."""
     members = Members(usage)
     of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
