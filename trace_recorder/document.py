@@ -19,6 +19,7 @@ from typing import TypeVar, cast, get_args
 from trace_recorder.conversation import NO_RESPONSE, Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
+from trace_recorder.providers.blocks import read_blocks
 from trace_recorder.trajectory import (
     SCHEMA_VERSION,
     AgentStep,
@@ -186,7 +187,13 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
     calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
-    return Choice(**{**document, "tool_calls": calls})
+    return Choice(
+        index=document["index"],
+        **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
+        tool_calls=calls,
+        extra=document.get("extra") or {},
+        interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
+    )
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:

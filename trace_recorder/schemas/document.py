@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from trace_recorder.conversation import Payload
+from trace_recorder.conversation import BlockType, Payload
 from trace_recorder.schemas.shape import ABSENT, Count, Json, Mark, Number, Seconds, Shape, Text, Time, Whole
 from trace_recorder.trajectory import History, Status
 
@@ -78,6 +78,15 @@ class Usage(Shape):
     extra: Json = ABSENT
 
 
+class Block(Shape):
+    """One block of an answer; of a text, its length in code points; of another block, its place in `extra`."""
+
+    type: BlockType
+    characters: Count = ABSENT
+    call_id: str = ABSENT
+    position: Count = ABSENT
+
+
 class Choice(Shape):
     """One of several answers."""
 
@@ -86,6 +95,7 @@ class Choice(Shape):
     reasoning: str = ABSENT
     tool_calls: list[ToolCall] = ABSENT
     finish_reason: str = ABSENT
+    blocks: list[Block] = ABSENT
     extra: Json = ABSENT
 
 
@@ -105,6 +115,7 @@ class Response(Shape):
     usage: Usage = ABSENT
     tool_calls: list[ToolCall] | None
     reasoning: str = ABSENT
+    blocks: list[Block] = ABSENT
     id: str = ABSENT
     choices: list[Choice] = ABSENT
     extra: Json = ABSENT

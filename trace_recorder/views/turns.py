@@ -28,7 +28,7 @@ from trace_recorder.conversation import (
     ToolResult,
 )
 from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction, Trajectory
-from trace_recorder.views.parts import Image, Text, parts_of
+from trace_recorder.views.parts import Image, Text, parts_of, text_of
 
 Relation = Literal["begins", "extends", "refers", "rewrites"]
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
@@ -313,7 +313,9 @@ def _said(messages: Sequence[Message]) -> bytes | None:
     """A digest of what messages say, in the form in which those of all dialects can be held against each other."""
     role = "system" if messages[0].role == "developer" else messages[0].role
     parts = [part for message in messages for part in parts_of(message)]
-    text = "".join(part.text for part in parts if isinstance(part, Text))
+    text = "".join(map(text_of, messages))
+    if role == "assistant":  # what is several texts in an answer is put together otherwise where it is sent back
+        text = "".join(text.split())
     calls = [[call.call_id, call.name, call.arguments] for message in messages for call in message.tool_calls]
     if role == "assistant" and not (text or calls):
         return None
