@@ -181,6 +181,9 @@ class Fold:
     def _read_request(self, call: Call) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
+        host = self._running.get(call.begin.get("parent_execution_id", ""))
+        if host is not None:
+            host.hosts = True
         agent = agent_key(call.begin)
         unclaimed = self._give(agent, call.new_results)
         for during in self._during.values():

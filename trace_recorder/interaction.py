@@ -206,6 +206,7 @@ def interaction_of(call: Call) -> LLMInteraction:
         stream=bool(end.get("stream", asks_for_stream(begin))),
         complete=answered and end.get("complete", True) is True,
         ended_by=end.get("ended_by"),
+        parent_execution_id=begin.get("parent_execution_id"),
     )
 
 

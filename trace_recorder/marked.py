@@ -31,7 +31,8 @@ class ToolUse:
     """One execution of a tool; `since` is the number of its first record.
 
     `asker` is the interaction whose response asked for it by `asked`, where one did; `after` the interaction with
-    which it stands: the one that asked, or else the agent's last one before it.
+    which it stands: the one that asked, or else the agent's last one before it. `hosts` is whether an agent was
+    started in it.
     """
 
     identity: str
@@ -41,6 +42,7 @@ class ToolUse:
     asker: str | None = None
     asked: ToolCall | None = None
     after: str | None = None
+    hosts: bool = False
 
     @property
     def name(self) -> str:
@@ -73,6 +75,7 @@ class ToolUse:
             f"{as_dict(error).get('type')}: {as_dict(error).get('message')}" if error else None,
             duration_seconds=self.ended.get("duration_seconds"),
             sent=None if told == gave else told,
+            execution_id=self.identity if self.hosts else None,
         )
 
 
