@@ -50,7 +50,8 @@ class ToolCall:
 class ToolResult:
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
-    `sent` is what the agent passed on to the model, where that is known and not the same as `result`.
+    `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
+    known where an agent was started in the tool, whose `parent_execution_id` it is.
     """
 
     call_id: str
@@ -62,6 +63,7 @@ class ToolResult:
     given: dict[str, Payload] | None = None
     sent: Payload = None
     duration_seconds: float | None = None
+    execution_id: str | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
@@ -69,6 +71,7 @@ class ToolResult:
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
         more = known(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
+        more |= known(execution_id=self.execution_id)
         return document | more | known(extra=self.extra or None)
 
 

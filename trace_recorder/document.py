@@ -165,7 +165,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         model=document.get("model"),
         source=_DocumentSource(RequestReading(messages, tools, request.get("parameters") or {}, document.get("model"))),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
-        **{name: document.get(name) for name in ("agent_id", "parent_agent_id")},
+        **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
         attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),

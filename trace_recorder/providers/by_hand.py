@@ -109,6 +109,7 @@ def read_tool_result(given: Payload) -> ToolResult:
         error if isinstance(error, str | None) else str(error),
         sent=given.get("sent"),
         duration_seconds=members.number("duration_seconds"),
+        execution_id=members.text("execution_id"),
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 

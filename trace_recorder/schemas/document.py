@@ -52,6 +52,7 @@ class ToolResult(Shape):
     error: Payload
     sent: Payload = ABSENT
     duration_seconds: Seconds = ABSENT
+    execution_id: str = ABSENT
 
 
 class Message(Shape):
@@ -151,6 +152,7 @@ class Interaction(Shape):
     agent: Text | None
     agent_id: str = ABSENT
     parent_agent_id: str = ABSENT
+    parent_execution_id: str = ABSENT
     request: Request
     attempts: list[Attempt]
     duration_seconds: Seconds | None

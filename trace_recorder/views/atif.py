@@ -15,12 +15,13 @@ from pathlib import Path
 from trace_recorder.conversation import Payload, Tool, known
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.atif_agents import Host, hosts_of
 from trace_recorder.views.atif_steps import Images, Steps
 from trace_recorder.views.contents import THOUGHTS
 from trace_recorder.views.conversations import Conversation, conversations, steps_by_turn
 from trace_recorder.views.functions import built_in, function_of, is_function
 from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
-from trace_recorder.views.turns import Turn, agent_of, turns_of
+from trace_recorder.views.turns import agent_of, turns_of
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _SHOWN = Carries.of(places=("part", "images"))
@@ -81,7 +82,9 @@ class _Writing:
         found = conversations(turns)
         main = None if None in agents or not agents else agents[0]
         self.mains = [one for one in found if one.of == main and one.kind != "apart"]
-        self._others = [one for one in found if one not in self.mains]
+        others = [one for one in found if one not in self.mains]
+        self._places = {one: place for place, one in enumerate(others, start=1)}
+        self._hosts = hosts_of(others, self.mains, found, self._told)
         if not turns and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
@@ -89,39 +92,37 @@ class _Writing:
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
         """Write a document of these conversations of the main agent, with the sub-agents that ran meanwhile."""
-        steps = Steps(self._images, self._told)
-        for conversation in mains:
-            steps.add(conversation)
-        turns = [turn for conversation in mains for turn in conversation.turns]
-        others = [
-            (place, one)
-            for place, one in enumerate(self._others, start=1)
-            if self._host(one) in turns or (number == 0 and self._host(one) is None)
-        ]
-        subs = [self._sub(place, one) for place, one in others]
-        for (_, one), sub in zip(others, subs, strict=True):
-            _refer(steps, self._host(one), {"trajectory_id": sub["trajectory_id"]})
+        steps = self._steps(mains)
+        subs = self._subs(mains, steps, orphans=number == 0)
         if not steps.steps:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
             steps.steps.append(known(**task, timestamp=self.trajectory.start_time))
         document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps)
-        costs = [sub["final_metrics"].get("total_cost_usd") for sub in subs]
-        _add_costs(document["final_metrics"], costs)
         about = {} if number else self._about()
-        return _ordered(document | known(extra=about or None, subagent_trajectories=subs or None))
+        return _with_subs(document | known(extra=about or None), subs)
 
-    def _host(self, conversation: Conversation) -> Turn | None:
-        """The turn of the main agent in whose time a conversation of another began: the last one before it."""
-        mains = [turn for one in self.mains for turn in one.turns]
-        first = conversation.turns[0].interaction.timestamp
-        before = [turn for turn in mains if turn.interaction.timestamp <= first]
-        return max(before, key=lambda turn: turn.interaction.timestamp, default=None)
-
-    def _sub(self, place: int, conversation: Conversation) -> dict[str, Payload]:
+    def _steps(self, of: Sequence[Conversation]) -> Steps:
         steps = Steps(self._images, self._told)
-        steps.add(conversation)
+        for conversation in of:
+            steps.add(conversation)
+        return steps
+
+    def _subs(self, of: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
+        """Write the trajectories of the agents that began in the time of these conversations, and refer to them."""
+        turns = {turn for conversation in of for turn in conversation.turns}
+        subs = []
+        for one, host in self._hosts.items():
+            if host.turn in turns or (orphans and host.turn is None):
+                subs.append(self._sub(one))
+                _refer(steps, host, {"trajectory_id": subs[-1]["trajectory_id"]})
+        return subs
+
+    def _sub(self, conversation: Conversation) -> dict[str, Payload]:
+        steps = self._steps([conversation])
+        subs = self._subs([conversation], steps)
         name = conversation.agent or "apart"
-        return _ordered(self._root(f"{self._identity}/{name}/{place}", [conversation], steps))
+        identity = f"{self._identity}/{name}/{self._places[conversation]}"
+        return _with_subs(self._root(identity, [conversation], steps), subs)
 
     def _root(self, identity: str, of: Sequence[Conversation], steps: Steps) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in of for tool in conversation.tools()}.values()]
@@ -165,24 +166,30 @@ def _totals(steps: Iterable[dict[str, Payload]]) -> dict[str, Payload]:
     return totals | {"total_steps": len(steps)}
 
 
-def _add_costs(metrics: dict[str, Payload], costs: Iterable[float | None]) -> None:
-    stated = [cost for cost in costs if cost is not None]
+def _with_subs(document: dict[str, Payload], subs: Sequence[dict[str, Payload]]) -> dict[str, Payload]:
+    """A document with the trajectories of its sub-agents, whose costs are part of its own."""
+    stated = [cost for sub in subs if (cost := sub["final_metrics"].get("total_cost_usd")) is not None]
     if stated:
+        metrics = document["final_metrics"]
         metrics["total_cost_usd"] = metrics.get("total_cost_usd", 0) + sum(stated)
+    return _ordered(document | known(subagent_trajectories=[*subs] or None))
 
 
-def _refer(steps: Steps, host: Turn | None, reference: dict[str, Payload]) -> None:
-    """Name a sub-agent's trajectory in the step that it ran for: in the result of its call, where it made one."""
-    step = steps.at.get(host) if host else None
+def _refer(steps: Steps, host: Host, reference: dict[str, Payload]) -> None:
+    """Name a sub-agent's trajectory in the step that it ran for: in the result of its call, where that is known."""
+    step = steps.at.get(host.turn) if host.turn else None
     if step is None:
         step = next((one for one in steps.steps if one["source"] == "agent"), steps.steps[0] if steps.steps else None)
     if step is None:
         return
+    calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
+    call_id = host.call_id if host.call_id in calls else calls[0] if len(calls) == 1 else None
     results: list[Payload] = step.setdefault("observation", {"results": []})["results"]
-    if len(step.get("tool_calls", ())) == 1 and len(results) == 1:
-        results[0].setdefault("subagent_trajectory_ref", []).append(reference)
-    else:
-        results.append({"subagent_trajectory_ref": [reference]})
+    found = [one for one in results if call_id is not None and one.get("source_call_id") == call_id]
+    if not found:
+        found = [known(source_call_id=call_id)]
+        results += found
+    found[0].setdefault("subagent_trajectory_ref", []).append(reference)
 
 
 _ORDER = (

@@ -11,9 +11,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.conversation import Choice, Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.conversations import Conversation, Said
 from trace_recorder.views.functions import arguments_of, result_text
@@ -22,6 +23,9 @@ from trace_recorder.views.tokens import counts_of, tokens_of
 from trace_recorder.views.turns import Turn
 
 _KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
+AT_THE_END = frozenset({None, "atif"})
+"""The dialects of calls of which it is known when the answer was there: those by hand, and those of other tools."""
+_SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 _LONGEST = 2000
 """Strings beyond this many characters are cut in parts that are neither text nor image, and counted as left out."""
 
@@ -103,7 +107,7 @@ class Steps:
     def _step(self, said: Said, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
         step = {
             "step_id": len(self.steps) + 1,
-            "timestamp": said.turn.interaction.timestamp,
+            **known(timestamp=_time_of(said)),
             "source": source,
             **members,
             **known(is_copied_context=said.copied or None),
@@ -157,6 +161,22 @@ class Steps:
             extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
             if extra:
                 found[0]["extra"] = extra
+
+
+def _time_of(said: Said) -> str | None:
+    """When something was said: a prompt when it was sent, an answer when it was there; None where that is not known.
+
+    A call that was recorded by hand was recorded when its answer was there.
+    """
+    one = said.turn.interaction
+    if one.api in AT_THE_END:
+        return (one.timestamp or None) if said.answer else None
+    if not said.answer:
+        return one.timestamp or None
+    began = one.attempts[-1].timestamp if one.attempts else one.timestamp
+    if one.duration_seconds is None or not began:
+        return None
+    return (datetime.fromisoformat(began) + timedelta(seconds=one.duration_seconds)).isoformat()
 
 
 def _results(step: dict[str, Payload]) -> list[Payload]:
@@ -222,6 +242,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     others = [choice.to_document() for choice in response.choices[1:]]
     return known(
         interaction_id=one.interaction_id,
+        requested_at=None if one.api in AT_THE_END else one.timestamp,
         step_number=one.step_number,
         provider=one.provider,
         api=one.api,
@@ -229,6 +250,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
         response_id=response.id,
         finish_reason=response.finish_reason,
         other_choices=others or None,
+        choice_extra=_unsampled(response.choices[0]) if response.choices else None,
         response_extra=response.extra or None,
         parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
         duration_seconds=one.duration_seconds,
@@ -239,6 +261,11 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
         error=one.error.to_document() if one.error else None,
         attempts=[attempt.to_document() for attempt in one.attempts] if len(one.attempts) > 1 else None,
     )
+
+
+def _unsampled(choice: Choice) -> dict[str, Payload] | None:
+    """What the first choice says besides, but for what was sampled, which stands in the metrics."""
+    return {name: value for name, value in choice.extra.items() if name not in _SAMPLED} or None
 
 
 def _told(step: AgentStep) -> dict[str, Payload]:
