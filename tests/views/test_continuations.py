@@ -10,15 +10,19 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google import genai
+from google.genai import types
 
+from tests.capture.server import plain, serving
 from tests.views.made import assistant, call, gave, run, system, use
-from trace_recorder import Trajectory
+from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.views import atif_documents, to_hierarchy, to_invariant, to_openai_finetuning, to_trl, to_turns
 from trace_recorder.views.conversations import conversations_of
-from trace_recorder.views.turns import turns_of
+from trace_recorder.views.turns import Placing, turns_of
 
 Payload = Any
 Change = Callable[[list[Payload], int], list[Payload]]
@@ -210,8 +214,6 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """Not for each message of each call: a hundred exchanges more cost what the first did."""
-    from trace_recorder.views.turns import Placing  # noqa: PLC0415
-
     placing = Placing()
     made = conversation(change)
     for one in made.llm_interactions:
@@ -338,3 +340,38 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
     assert len(to_trl(made)) == 1
     assert [turn["tool_output"] for turn in to_turns(made)[:199]] == [str(number) for number in range(199)]
     assert len(to_invariant(made)) == 2 + 200 + 199
+
+
+def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
+    """Gemini gives none; an agent that makes them up, as Pydantic AI does, sends them in the next request."""
+    uses = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Ulm", "Rome")]
+    with serving(*(plain(answer) for answer in (_gemini(*uses), _gemini({"text": "Rome."})))) as server:
+        with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            client = recorder.wrap(genai.Client(api_key="k", http_options=types.HttpOptions(base_url=server.url)))
+            ask = types.Content(role="user", parts=[types.Part(text="Where is it warm?")])
+            client.models.generate_content(model="gemini-x", contents=[ask])
+            calls = [types.FunctionCall(id=f"own_{city}", name="weather", args={"city": city}) for city in CITIES]
+            gives = [
+                types.FunctionResponse(id=f"own_{city}", name="weather", response={"celsius": warm})
+                for city, warm in CITIES.items()
+            ]
+            asked = types.Content(role="model", parts=[types.Part(function_call=one) for one in calls])
+            given = types.Content(role="user", parts=[types.Part(function_response=one) for one in gives])
+            client.models.generate_content(model="gemini-x", contents=[ask, asked, given])
+            client.close()
+    made = load(tmp_path / "run.json")
+    [(_, document)] = atif_documents(made, "run.json")
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
+    assert to_turns(made)[0]["tool_output"] == '{"celsius":7}\n{"celsius":31}'
+    results = [step["observation"]["results"] for step in document["steps"] if "observation" in step]
+    assert [[one["source_call_id"] for one in given] for given in results] == [["call_0", "call_1"]]
+    assert [one.get("tool_call_id") for one in to_invariant(made)] == [None, None, "call_0", "call_1", None]
+
+
+CITIES = {"Ulm": 7, "Rome": 31}
+
+
+def _gemini(*parts: Payload) -> dict[str, Payload]:
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from trace_recorder.views.answers import AnsweredTurn
@@ -84,7 +85,8 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
     acted = False
     for position, line in enumerate(lines):
         if line.role == "user" and acted:
-            ends.append(position)
+            renewed = takewhile(lambda at: lines[at].renews, reversed(range(position)))
+            ends.append(position - sum(1 for _ in renewed))
         acted = line.role in {"assistant", "tool"} or (acted and line.role != "user")
     return [*ends, len(lines)] if lines else []
 
