@@ -13,7 +13,7 @@ from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, 
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns
 from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
-from trace_recorder.views.turns import agent_of, answer_of
+from trace_recorder.views.turns import Turn, agent_of, answer_of
 
 _ROLES = {"developer": "system"}
 
@@ -30,12 +30,14 @@ class Events:
     names: dict[tuple[str | None, str], str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Events:
         """Gather the events of a run."""
         events = cls()
         for one in answered_turns(trajectory):
+            events.turns.append(one.turn)
             for message in one.turn.news:
                 events._tell(message, one.interaction)
             if one.turn.answered:
@@ -94,7 +96,7 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         step_number=one.step.step_number if one.step else None,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=response.usage.to_document() if response.usage else None,
+        usage=response.usage.to_document() or None,
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
         other_answers=[choice.to_document() for choice in others] or None,

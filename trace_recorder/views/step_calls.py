@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trace_recorder.conversation import LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction
 
 
@@ -33,6 +33,9 @@ class _Source:
     def raw_stream(self) -> str | None:
         return None
 
+    def raw_chunks(self) -> None:
+        return None
+
 
 def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
     """Make an interaction of what the nth step of a run tells; it is called after that number."""
@@ -49,6 +52,6 @@ def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
         agent=step.agent,
         agent_id=step.agent_id,
         parent_agent_id=step.parent_agent_id,
-        response=response,
+        response=response or NO_RESPONSE,
         error=ErrorInfo("error", step.error) if step.error else None,
     )

@@ -48,8 +48,8 @@ class Turn:
     @property
     def answered(self) -> bool:
         """Whether the model said anything."""
-        response = self.interaction.response
-        return response is not None and not (self.interaction.error and _is_silent(response))
+        one = self.interaction
+        return one.answered and not (one.error and _is_silent(one.response))
 
     @property
     def whole(self) -> bool:
@@ -83,10 +83,8 @@ def agent_of(one: LLMInteraction | AgentStep) -> str | None:
     return one.agent_id or one.agent
 
 
-def answer_of(response: LLMResponse | None, choice: int = 0) -> Message:
+def answer_of(response: LLMResponse, choice: int = 0) -> Message:
     """Make a message of an answer."""
-    if response is None:
-        return Message("assistant")
     several: tuple[LLMResponse | Choice, ...] = (response, *response.choices[1:])
     said = several[choice if choice < len(several) else 0]
     return Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)

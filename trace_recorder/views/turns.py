@@ -259,7 +259,7 @@ class Placing:
         for choice, answer in reversed([*enumerate(spoken)]):
             key = prompt.instructed, answer.state
             self._ends[key] = self._ends[agent, *key] = turn, choice
-        if one.response is not None and one.response.id:
+        if one.response.id:
             self._by_id[one.response.id] = turn
 
 
@@ -310,7 +310,7 @@ def _news(prompt: _Prompt, found: _Found, shown: Sequence[Message], known: Seque
 
 
 def _answers(one: LLMInteraction) -> list[Message]:
-    if one.response is None:
+    if not one.answered:
         return []
     return [answer_of(one.response, number) for number in range(max(1, len(one.response.choices)))]
 
