@@ -260,12 +260,16 @@ NO_RESPONSE = LLMResponse(given={})
 
 @dataclass(frozen=True, slots=True)
 class RequestReading:
-    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools."""
+    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
+
+    The first `instructions` messages hold for this request alone: one that goes on from it does not carry them over.
+    """
 
     messages: list[Message] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
     parameters: dict[str, Payload] = field(default_factory=dict)
     model: str | None = None
+    instructions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,13 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
     tools = [replace(by_hand.read_tool(raw), name=name) for name, raw in zip(names, raws, strict=False)]
+    parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     return LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
         provider=document.get("provider"),
         model=document.get("model"),
-        source=_DocumentSource(RequestReading(messages, tools, request.get("parameters") or {}, document.get("model"))),
+        source=_DocumentSource(RequestReading(messages, tools, parameters, document.get("model"), instructions)),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
         **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,

@@ -199,7 +199,11 @@ class LLMInteraction:
                 parent_execution_id=self.parent_execution_id,
             ),
             "api": self.api,
-            "request": known(parameters=reading.parameters or None, tools=[tool.raw for tool in reading.tools] or None),
+            "request": known(
+                parameters=reading.parameters or None,
+                tools=[tool.raw for tool in reading.tools] or None,
+                instructions=reading.instructions or None,
+            ),
             "attempts": [attempt.to_document() for attempt in self.attempts],
             "duration_seconds": self.duration_seconds,
             "time_to_first_token_seconds": self.time_to_first_token_seconds,

@@ -51,11 +51,13 @@ def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent; `system_instruction` is the first message."""
     left = Members(body)
     system = content_of(left.take("system_instruction"))
-    messages = [] if system is None else [Message("system", system)]
+    instructions = [] if system is None else [Message("system", system)]
+    messages = [*instructions]
     for role, elements in groupby(_several(left.take("input")), _role):
         messages += _messages(role, [*elements])
     tools = [read_tool(declaration) for declaration in left.array("tools")]
-    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+    model = as_text(as_dict(body).get("model"))
+    return RequestReading(number_messages(messages), tools, left.all(), model, len(instructions))
 
 
 def read_message(element: Payload) -> list[Message]:

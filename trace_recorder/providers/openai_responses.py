@@ -42,11 +42,11 @@ def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent."""
     members = Members(body)
     said = members.take("instructions")
-    messages = [Message("system", said)] if isinstance(said, str) else _read_items(said)
-    messages += _read_items(members.take("input"))
+    instructions = [Message("system", said)] if isinstance(said, str) else _read_items(said)
+    messages = number_messages([*instructions, *_read_items(members.take("input"))])
     tools = [read_tool(tool) for tool in members.array("tools")]
     parameters = members.all()
-    return RequestReading(number_messages(messages), tools, parameters, as_text(parameters.get("model")))
+    return RequestReading(messages, tools, parameters, as_text(parameters.get("model")), len(instructions))
 
 
 def read_message(element: Payload) -> list[Message]:

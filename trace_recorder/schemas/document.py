@@ -134,10 +134,11 @@ class Delta(Shape):
 
 
 class Request(Shape):
-    """What else was sent: the parameters, and the tools as they were declared."""
+    """What else was sent: the parameters, the tools as they were declared, and how many messages are instructions."""
 
     parameters: Json = ABSENT
     tools: list[Payload] = ABSENT
+    instructions: int = ABSENT
 
 
 class Interaction(Shape):
