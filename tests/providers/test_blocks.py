@@ -14,6 +14,7 @@ from trace_recorder.conversation import Block, LLMResponse, Message
 from trace_recorder.document import from_document
 from trace_recorder.providers import anthropic_messages, google_generate, google_interactions, openai_chat
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.parts import text_of
 from trace_recorder.views.turns import turns_of
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
@@ -322,6 +323,14 @@ def test_a_conversation_goes_on_behind_a_server_s_tool(tmp_path: Path) -> None:
             client.post(ANSWERS[SIX][0], json={"model": "m", "messages": messages})
 
     assert [turn.relation for turn in turns_of(load(tmp_path / "run.json"))] == ["begins", "extends"]
+
+
+def test_a_reference_in_a_sentence_parts_it_nowhere() -> None:
+    """A sentence that Mistral cites in several texts is one, in an answer as where it is sent back."""
+    body = ANSWERS["openai-chat"][1]["choices"][0]["message"]
+    [message] = openai_chat.read_message({**body, "content": body["content"][3:]})
+
+    assert text_of(message) == "two, as says"
 
 
 @pytest.mark.parametrize("listed", [None, [], [{"type": "novelty"}], [{"type": "text"}], ["x"], {"type": "text"}])

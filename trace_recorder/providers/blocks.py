@@ -20,6 +20,11 @@ BETWEEN = "\n\n"
 _USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
+def is_mark(part: Payload) -> bool:
+    """Whether a part is no block but a mark in a text, as Mistral has what a sentence refers to."""
+    return (as_text(as_dict(part).get("type")) or "").endswith("reference")
+
+
 class Blocks:
     """Gathers the blocks of one answer, or of one message that is sent back."""
 

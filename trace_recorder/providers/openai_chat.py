@@ -21,7 +21,7 @@ from trace_recorder.conversation import (
     ToolCall,
     Usage,
 )
-from trace_recorder.providers.blocks import Blocks
+from trace_recorder.providers.blocks import Blocks, is_mark
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.providers.chunks import called_in, join_chunks
 from trace_recorder.providers.shape import (
@@ -229,7 +229,7 @@ def _blocks(members: Members, content: Payload) -> Blocks:
         kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
         if kind == "text":
             said.text(part if isinstance(part, str) else as_text(part.get("text")))
-        elif not kind.endswith("reference"):
+        elif not is_mark(part):
             said.other(place)
         place += 1
     return said

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload
-from trace_recorder.providers.blocks import Blocks
+from trace_recorder.providers.blocks import Blocks, is_mark
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
@@ -94,7 +94,7 @@ def text_of_parts(parts: Iterable[Part]) -> str:
     for part in parts:
         if isinstance(part, Text):
             said.text(part.text)
-        else:
+        elif not (isinstance(part, Other) and is_mark(part.raw)):
             said.other()
     return said.all_text() or ""
 
