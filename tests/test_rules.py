@@ -24,7 +24,7 @@ ROOMS = (
     "plain json_text trajectory paths replacing schemas",
     "items item_table redact secret_shapes spelled",
     "providers",
-    "reading marked stepping metrics document atif schema",
+    "reading marked stepping metrics document atif_members atif_reading atif schema",
     "interaction filed pieces texts",
     "fold",
     "draft load validation reserving",
