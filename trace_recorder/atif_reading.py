@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder import atif_members as members
 from trace_recorder.conversation import (
+    NO_RESPONSE,
     Choice,
     LLMResponse,
     Message,
@@ -73,6 +74,10 @@ class Source:
     def raw_stream(self) -> str | None:
         """Nothing: ATIF has none."""
         return None
+
+    def raw_chunks(self) -> None:
+        """Nothing: ATIF has none."""
+        return
 
 
 @dataclass(slots=True)
@@ -195,7 +200,7 @@ class Reading:
             api=extra.get("api") if extra else members.DIALECT,
             step_number=extra.get("step_number"),
             **self._whose(),
-            response=None if error and silent else _response(step, said, extra, kept),
+            response=NO_RESPONSE if error and silent else _response(step, said, extra, kept),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
             attempts=tuple(
@@ -283,7 +288,7 @@ def _logprobs(logprobs: list[float] | None) -> Payload:
     return None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]}
 
 
-def _usage(metrics: Mapping[str, Payload]) -> Usage | None:
+def _usage(metrics: Mapping[str, Payload]) -> Usage:
     """The usage as the provider stated it, where a view of ours kept that; else ATIF's own counts."""
     stated = (metrics.get("extra") or {}).get("usage")
     if isinstance(stated, dict):
@@ -294,7 +299,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage | None:
         cache_read_input_tokens=metrics.get("cached_tokens"),
         cost=metrics.get("cost_usd"),
     )
-    return Usage(**counts) if counts else None
+    return Usage(**counts)
 
 
 def error_of(error: Payload) -> ErrorInfo | None:

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Literal, Protocol
 
 from trace_recorder.conversation import (
+    NO_RESPONSE,
     LLMResponse,
     Message,
     Payload,
@@ -97,6 +98,9 @@ class InteractionSource(Protocol):
     def raw_stream(self) -> str | None:
         """The text of the stream that came; None where there was none, or it is not known."""
 
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The chunks of that stream, each with the seconds since the request; None where they are not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class LLMInteraction:
@@ -118,7 +122,7 @@ class LLMInteraction:
     agent: str | None = None
     agent_id: str | None = None
     parent_agent_id: str | None = None
-    response: LLMResponse | None = None
+    response: LLMResponse = NO_RESPONSE
     error: ErrorInfo | None = None
     attempts: tuple[Attempt, ...] = ()
     duration_seconds: float | None = None
@@ -127,6 +131,11 @@ class LLMInteraction:
     complete: bool = True
     ended_by: str | None = None
     parent_execution_id: str | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a response: not of a call that failed, or of which nothing has come yet."""
+        return self.response.given != {}
 
     @property
     def input_messages(self) -> list[Message]:
@@ -158,6 +167,15 @@ class LLMInteraction:
         """The text of the stream that came; None where there was none, and without a journal."""
         return self.source.raw_stream()
 
+    @property
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The stream as it came: each chunk's bytes, and the seconds since the request at which the caller had it.
+
+        Together they are `raw_stream`; where that was masked they are cut where they were, or behind the mask. None
+        where there was no stream, without a journal, and of journals that do not say.
+        """
+        return self.source.raw_chunks()
+
     def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
         """Render for the document; `messages` stands in for `input_messages`, which then need not be read."""
         reading = self.source.request() if messages is None else self.source.offer()
@@ -170,7 +188,7 @@ class LLMInteraction:
             "provider": self.provider,
             "model": self.model,
             **messages,
-            "response": self.response.to_document() if self.response else {},
+            "response": self.response.to_document(),
             "tools_available": [tool.name for tool in reading.tools] or None,
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,

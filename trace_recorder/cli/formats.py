@@ -17,6 +17,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Literal
 
+from trace_recorder.cli.naming import conversation_file
 from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
 
@@ -29,7 +30,7 @@ class Source:
 
     name: str
     number: int
-    directory: Path
+    directory: Path = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Format:
     forms: tuple[str, ...] = ()
     begins_with_metadata: bool = False
     trains: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """That of the file that a run becomes."""
+        return ".json" if self.kind == "documents" else ".jsonl"
 
     def view(self, form: str | None, *, include_incomplete: bool = False) -> Callable[..., Payload]:
         """Import the view. Raises ValueError where the format is of no such form, or is not made for training."""
@@ -83,7 +89,7 @@ def pieces_of(
         yield f"{source.name}.json", view(trajectory, **counted)
     elif FORMATS[name].kind == "sessions":
         for number, session in enumerate(view(trajectory, **counted)):
-            yield f"{source.name}.{number}.jsonl" if number else f"{source.name}.jsonl", session
+            yield conversation_file(source.name, number), session
     elif name == "invariant":
         lines = (json.loads(line) for line in view([trajectory], **counted))
         yield from (("", line | {"index": source.number}) for line in lines if line["messages"])

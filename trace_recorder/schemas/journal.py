@@ -124,6 +124,9 @@ class LLMStream(LLMExchange):
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
+    chunk_ends: str = ABSENT
+    chunk_times: str = ABSENT
+    continues: bool = ABSENT
 
 
 class LLMResponse(LLMExchange):
@@ -139,6 +142,7 @@ class LLMResponse(LLMExchange):
     stream: bool = ABSENT
     chunks: Count = ABSENT
     events: Count = ABSENT
+    last_event: bool = ABSENT
     time_to_first_token_seconds: Seconds = ABSENT
     time_to_last_token_seconds: Seconds = ABSENT
     body: Payload = ABSENT

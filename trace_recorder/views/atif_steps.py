@@ -173,7 +173,7 @@ class Steps:
             extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
             if extra:
                 found[0]["extra"] = extra
-        for left in kept_in(turn.interaction.response.extra if turn.interaction.response else {}).get("refs", ()):
+        for left in kept_in(turn.interaction.response.extra).get("refs", ()):
             _refer_elsewhere(step, left)
 
 
@@ -248,14 +248,14 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 def _about(turn: Turn) -> dict[str, Payload]:
     one, parameters = turn.interaction, turn.parameters
     response = one.response
-    return known(model_name=(response.model if response else None) or one.model, reasoning_effort=effort_of(parameters))
+    return known(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
 
 
 def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
     """What ATIF has members for of a call, and all the rest of it."""
     one = turn.interaction
-    made = one.response is not None or one.api is not None
-    kept = kept_in(one.response.extra if one.response else {})
+    made = one.answered or one.api is not None
+    kept = kept_in(one.response.extra)
     metrics = metrics_of_call(one)
     if "metrics_extra" in kept:
         metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
@@ -267,23 +267,23 @@ def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
 def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
     """Give a call's tokens, its cost where the provider stated one, and what was recorded for training."""
     counts, tokens = counts_of(one), tokens_of(one)
-    usage = one.response.usage if one.response else None
+    usage = one.response.usage
     return known(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
-        cost_usd=usage and usage.cost,
+        cost_usd=usage.cost,
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
-        extra={"usage": stated} if usage and (stated := usage.to_document()) else None,
+        extra={"usage": stated} if (stated := usage.to_document()) else None,
     )
 
 
 def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     one = turn.interaction
     response = one.response
-    others = [choice.to_document() for choice in response.choices[1:]] if response else []
+    others = [choice.to_document() for choice in response.choices[1:]]
     return known(
         interaction_id=one.interaction_id,
         requested_at=None if one.api in AT_THE_END else one.timestamp,
@@ -291,11 +291,11 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
         provider=one.provider,
         api=one.api,
         model_asked_for=one.model,
-        response_id=response.id if response else None,
-        finish_reason=response.finish_reason if response else None,
+        response_id=response.id,
+        finish_reason=response.finish_reason,
         other_choices=others or None,
-        choice_extra=_unsampled(response.choices[0]) if response and response.choices else None,
-        response_extra=_unkept(response.extra) if response else None,
+        choice_extra=_unsampled(response.choices[0]) if response.choices else None,
+        response_extra=_unkept(response.extra),
         parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
         duration_seconds=one.duration_seconds,
         time_to_first_token_seconds=one.time_to_first_token_seconds,

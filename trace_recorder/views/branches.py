@@ -129,6 +129,6 @@ def count_left_out(
     for turn in turns:
         if turn not in held:
             dropped[fault_of_turn(turn) or CUT_OFF] += 1  # whole, but for the choice that was taken
-        elif turn.interaction.response is not None:
+        else:
             dropped[CHOICES] += max(0, len(turn.interaction.response.choices) - 1)
     count(trajectory, dropped, EMBEDDINGS)

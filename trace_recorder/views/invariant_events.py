@@ -118,7 +118,7 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         step_number=one.step.step_number if one.step else None,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=response.usage.to_document() if response.usage else None,
+        usage=response.usage.to_document() or None,
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
         other_answers=[choice.to_document() for choice in others] or None,

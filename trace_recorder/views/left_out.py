@@ -102,16 +102,13 @@ REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 
 def _is_unanswered(one: LLMInteraction) -> bool:
     response = one.response
-    said = response is not None and (response.content or response.reasoning or response.tool_calls or not one.error)
+    said = one.answered and (response.content or response.reasoning or response.tool_calls or not one.error)
     return not said or not one.source.is_whole()
 
 
 def _calls(trajectory: Trajectory) -> int:
     return sum(
-        not isinstance(call.arguments, dict)
-        for one in interactions_of(trajectory)
-        if one.response
-        for call in one.response.tool_calls
+        not isinstance(call.arguments, dict) for one in interactions_of(trajectory) for call in one.response.tool_calls
     )
 
 
@@ -130,7 +127,7 @@ def _sampled(trajectory: Trajectory) -> int:
 _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
     UNANSWERED: lambda run: sum(_is_unanswered(one) for one in interactions_of(run)),
     ARGUMENTS: _calls,
-    CHOICES: lambda run: sum(max(0, len(one.response.choices) - 1) for one in run.llm_interactions if one.response),
+    CHOICES: lambda run: sum(max(0, len(one.response.choices) - 1) for one in run.llm_interactions),
     EMBEDDINGS: lambda run: sum(one.api == "embeddings" for one in run.llm_interactions),
     ATTEMPTS: lambda run: sum(max(0, len(one.attempts) - 1) for one in run.llm_interactions),
     SAMPLED: _sampled,

@@ -33,7 +33,7 @@ from trace_recorder.views.left_out import (
     count,
     count_contents,
 )
-from trace_recorder.views.parsing import ParsedCompletion, Parser, parse_tool_calls
+from trace_recorder.views.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.views.rendering import PlainText, Rendering
 from trace_recorder.views.turns import answer_of
 
@@ -104,7 +104,7 @@ def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict
         "prompt_for_model": prompt,
         "model_completion": rendering.completion(prompt, answer),
         "parsed_completion": parsed,
-        "tool_output": "\n".join(map(text_of_message, after)) if after else None,
+        "tool_output": _output(one, after),
         "action_output": _returned(one),
         "formatted_conversation": rendering.conversation(answer, after),
     }
@@ -115,6 +115,14 @@ def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     if parsed["tool_code"] and not one.response.tool_calls and one.shown:
         return list(one.shown)
     return one.shown_by_tools()
+
+
+def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
+    """What came back, as text; a text agent's without the label before it, which is its loop's and no tool's."""
+    if not after:
+        return None
+    text = "\n".join(map(text_of_message, after))
+    return text if one.response.tool_calls else observation_of(text)
 
 
 def _returned(one: AnsweredTurn) -> Payload:

@@ -176,13 +176,13 @@ class _Session:
 def _about(one: LLMInteraction) -> dict[str, Payload]:
     """What Pi's format says of an answer: who gave it, what it took, and why it ended."""
     response = one.response
-    reason = response.finish_reason if response else None
+    reason = response.finish_reason
     stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(ending_of(reason), "stop")
-    if stopped == "stop" and response and response.tool_calls:
+    if stopped == "stop" and response.tool_calls:
         stopped = "toolUse"
     return {
-        **known(api=one.api, provider=one.provider, model=(response.model if response else None) or one.model),
-        **known(usage=_usage(one), responseId=response.id if response else None),
+        **known(api=one.api, provider=one.provider, model=response.model or one.model),
+        **known(usage=_usage(one), responseId=response.id),
         "stopReason": stopped,
         **known(
             finishReason=reason, errorMessage=f"{one.error.type}: {one.error.message}" if one.error else one.ended_by
@@ -195,7 +195,7 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
     counts = counts_of(one)
     if counts is None:
         return None
-    usage = one.response.usage if one.response else None
+    cost = one.response.usage.cost
     cached = (counts.cache_read or 0) + (counts.cache_write or 0)
     total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
     return known(
@@ -205,7 +205,7 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
         cacheWrite=counts.cache_write,
         reasoning=counts.reasoning,
         totalTokens=total,
-        cost={"total": usage.cost} if usage and usage.cost is not None else None,
+        cost=None if cost is None else {"total": cost},
     )
 
 

@@ -226,8 +226,8 @@ def _turn(place: int, line: Line) -> Row:
     assert turn is not None  # noqa: S101 - only those lines are given here
     one, tokens = turn.interaction, tokens_of(turn.interaction)
     return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | known(
-        model=(one.response.model if one.response else None) or one.model,
-        finish_reason=one.response.finish_reason if one.response else None,
+        model=one.response.model or one.model,
+        finish_reason=one.response.finish_reason,
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
