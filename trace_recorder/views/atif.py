@@ -4,14 +4,16 @@ A run whose history was rewritten is written in two ways: `to_atif` puts what ca
 the messages that stayed as copied context; `atif_documents` gives a document for each, linked by
 `continued_trajectory_ref`, as tools that make training data of them expect. Sub-agents, and conversations that have
 nothing in common with the others, are `subagent_trajectories`. Costs are those that providers stated, never estimates.
+A run that was read from such documents has all their members back (`atif_members.py`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trace_recorder.atif_members import KEPT, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.conversation import Payload, Tool, known
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.trajectory import Trajectory
@@ -32,7 +34,6 @@ _CARRIED: Statement = {
     "answers": Carries.of(THOUGHTS, places=("part", "images")),
 }
 """Images, and other parts as text. What an answer holds beside its text is in `extra`."""
-_TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
 def to_atif(
@@ -63,7 +64,7 @@ def atif_documents(
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
         following = files[number + 1 : number + 2]
-        yield file, _ordered(document | known(continued_trajectory_ref=following[0] if following else None))
+        yield file, _ordered({**document, **known(continued_trajectory_ref=following[0] if following else None)})
 
 
 class _Writing:
@@ -77,6 +78,7 @@ class _Writing:
         turns = turns_of(trajectory)
         count_contents(turns, counter, _CARRIED)
         self._told = steps_by_turn(trajectory, turns)
+        self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
         agents = [agent_of(turn.interaction) for turn in turns]
         found = conversations(turns)
@@ -84,7 +86,7 @@ class _Writing:
         self.mains = [one for one in found if one.of == main and one.kind != "apart"]
         others = [one for one in found if one not in self.mains]
         self._places = {one: place for place, one in enumerate(others, start=1)}
-        self._hosts = hosts_of(others, self.mains, found, self._told)
+        self._hosts = hosts_of(others, self.mains, turns, self._told)
         if not turns and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
@@ -92,14 +94,17 @@ class _Writing:
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
         """Write a document of these conversations of the main agent, with the sub-agents that ran meanwhile."""
+        kept = self._kept if number == 0 else {}
         steps = self._steps(mains)
         subs = self._subs(mains, steps, orphans=number == 0)
+        if mains[-1:] == self.mains[-1:]:
+            steps.add_kept(self._kept.get("steps", ()))
         if not steps.steps:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
             steps.steps.append(known(**task, timestamp=self.trajectory.start_time))
-        document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps)
-        about = {} if number else self._about()
-        return _with_subs(document | known(extra=about or None), subs)
+        document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, kept)
+        about = ({} if number else self._about()) | kept.get("extra", {})
+        return _with_subs(document | known(extra=about or None), subs, kept)
 
     def _steps(self, of: Sequence[Conversation]) -> Steps:
         steps = Steps(self._images, self._told)
@@ -118,61 +123,67 @@ class _Writing:
         return subs
 
     def _sub(self, conversation: Conversation) -> dict[str, Payload]:
+        kept = self._kept.get("subagents", {}).get(conversation.turns[0].interaction.interaction_id, {})
         steps = self._steps([conversation])
         subs = self._subs([conversation], steps)
+        steps.add_kept(kept.get("steps", ()))
         name = conversation.agent or "apart"
         identity = f"{self._identity}/{name}/{self._places[conversation]}"
-        return _with_subs(self._root(identity, [conversation], steps), subs)
+        return _with_subs(self._root(identity, [conversation], steps, kept) | _only(kept, "extra"), subs, kept)
 
-    def _root(self, identity: str, of: Sequence[Conversation], steps: Steps) -> dict[str, Payload]:
+    def _root(
+        self, identity: str, of: Sequence[Conversation], steps: Steps, kept: Mapping[str, Payload]
+    ) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in of for tool in conversation.tools()}.values()]
         copied = any(step.get("is_copied_context") for step in steps.steps)
         note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."
         return {
             "schema_version": SCHEMA_VERSION,
-            **known(session_id=self.trajectory.trajectory_id, trajectory_id=identity),
-            "agent": _agent(of[0] if of else None, self.trajectory.model, tools),
+            **known(session_id=kept.get("session_id", self.trajectory.trajectory_id)),
+            "trajectory_id": kept.get("trajectory_id", identity),
+            "agent": _agent(of[0] if of else None, self.trajectory.model, tools, kept.get("agent", {})),
             "steps": steps.steps,
-            **known(notes=note if copied else None),
-            "final_metrics": _totals(steps.steps),
+            **known(notes=kept.get("notes", note if copied else None)),
+            "final_metrics": totals(steps.steps),
+            **_only(kept, "continued_trajectory_ref"),
         }
 
     def _about(self) -> dict[str, Payload]:
         """What is known of the run and has no member in ATIF."""
         run = {**self.trajectory.head(), **self.trajectory.tail("inline")}
         left = {name: value for name, value in run.items() if value not in (None, {}, [])}
-        for name in ("trajectory_id", "schema_version", "history", "metrics"):
+        derived = self._kept.get("derived", ())
+        for name in ("trajectory_id", "schema_version", "history", "metrics", "metadata", *derived):
             left.pop(name, None)
-        return left
+        metadata = {name: value for name, value in self.trajectory.metadata.items() if name != KEPT}
+        return left | known(metadata=metadata or None)
 
 
-def _agent(of: Conversation | None, model: str | None, tools: Sequence[Tool]) -> dict[str, Payload]:
-    name, ids = (of.agent, (of.agent_id, of.parent_agent_id)) if of else (None, (None, None))
-    extra = known(agent_id=ids[0], parent_agent_id=ids[1], built_in_tools=built_in(tools) or None)
-    return {"name": name or "agent", "version": "unknown"} | known(
+def _agent(
+    of: Conversation | None, model: str | None, tools: Sequence[Tool], kept: Mapping[str, Payload]
+) -> dict[str, Payload]:
+    extra = {**known(built_in_tools=built_in(tools) or None), **kept.get("extra", {})}
+    if of is not None:
+        extra |= known(agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
+    made = {"name": (of.agent if of else None) or "agent", "version": UNKNOWN_VERSION} | known(
         model_name=model,
         tool_definitions=[function_of(tool) for tool in tools if is_function(tool)] or None,
-        extra=extra or None,
     )
+    return {**made, **kept, **known(extra=extra or None)}
 
 
-def _totals(steps: Iterable[dict[str, Payload]]) -> dict[str, Payload]:
-    steps = list(steps)
-    totals: dict[str, Payload] = {}
-    for name in _TOTALS:
-        stated = [count for step in steps if (count := step.get("metrics", {}).get(name)) is not None]
-        if stated:
-            totals[f"total_{name}"] = sum(stated)
-    return totals | {"total_steps": len(steps)}
+def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
+    return {name: members[name]} if name in members else {}
 
 
-def _with_subs(document: dict[str, Payload], subs: Sequence[dict[str, Payload]]) -> dict[str, Payload]:
+def _with_subs(
+    document: dict[str, Payload], subs: Sequence[dict[str, Payload]], kept: Mapping[str, Payload]
+) -> dict[str, Payload]:
     """A document with the trajectories of its sub-agents, whose costs are part of its own."""
-    stated = [cost for sub in subs if (cost := sub["final_metrics"].get("total_cost_usd")) is not None]
-    if stated:
-        metrics = document["final_metrics"]
-        metrics["total_cost_usd"] = metrics.get("total_cost_usd", 0) + sum(stated)
-    return _ordered(document | known(subagent_trajectories=[*subs] or None))
+    silent = kept.get("subagent_trajectories", ())
+    metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
+    every = [*subs, *silent]
+    return _ordered({**document, "final_metrics": metrics, **known(subagent_trajectories=every or None)})
 
 
 def _refer(steps: Steps, host: Host, reference: dict[str, Payload]) -> None:

@@ -8,9 +8,9 @@ its first request. A sub-agent of a sub-agent so hangs on that one's trajectory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from trace_recorder.conversation import ToolCall
 from trace_recorder.trajectory import AgentStep
 from trace_recorder.views.conversations import Conversation
 from trace_recorder.views.turns import Turn
@@ -26,15 +26,14 @@ class Host:
 
 def hosts_of(
     others: Iterable[Conversation],
-    mains: Sequence[Conversation],
-    found: Sequence[Conversation],
+    mains: Iterable[Conversation],
+    turns: Sequence[Turn],
     told: Mapping[Turn, Sequence[AgentStep]],
 ) -> dict[Conversation, Host]:
-    """Say for each of the conversations that are not the main agent's where it hangs."""
+    """Say for each of the conversations that are not the main agent's where it hangs; `turns` are those of the run."""
     started = _started(told)
-    main = [turn for one in mains for turn in one.turns]
-    turns = [turn for one in found for turn in one.turns]
-    return {one: _host(one, main, turns, started) for one in others}
+    main = {turn for one in mains for turn in one.turns}
+    return {one: _host(one, main, turns[: turns.index(one.turns[0])], started) for one in others}
 
 
 def _started(told: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
@@ -49,23 +48,17 @@ def _started(told: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, 
 
 
 def _host(
-    of: Conversation, main: Sequence[Turn], turns: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
+    of: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
 ) -> Host:
+    """Where a conversation hangs, of the turns before it: so that none hangs on itself, however far around."""
     first = of.turns[0].interaction
+    parents = [turn for turn in before if of.parent_agent_id and turn.interaction.agent_id == of.parent_agent_id]
     inside = started.get(first.parent_execution_id or "")
     if inside is not None:
         turn, call_id = inside
-        asked = [one for one in turns if any(call.call_id == call_id for call in _calls(one, first.timestamp))]
-        by_parent = [one for one in asked if one.interaction.agent_id == of.parent_agent_id]
-        return Host(next(reversed(by_parent or asked), turn), call_id)
-    parents = [turn for turn in turns if of.parent_agent_id and turn.interaction.agent_id == of.parent_agent_id]
-    for candidates in (parents, main):
-        before = [turn for turn in candidates if turn.interaction.timestamp <= first.timestamp]
-        if before:
-            return Host(max(before, key=lambda turn: turn.interaction.timestamp))
-    return Host()
-
-
-def _calls(turn: Turn, until: str) -> Sequence[ToolCall]:
-    """The calls of a turn that came before a time."""
-    return turn.answer().tool_calls if turn.interaction.timestamp <= until else ()
+        asked = [one for one in before if any(call.call_id == call_id for call in one.answer().tool_calls)]
+        likeliest = [one for one in asked if one is turn] or [one for one in asked if one in parents] or asked
+        if likeliest:
+            return Host(likeliest[-1], call_id)
+    candidates = parents or [turn for turn in before if turn in main]
+    return Host(candidates[-1]) if candidates else Host()
