@@ -91,14 +91,14 @@ def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, er
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_a_signal_reaches_the_agent_and_its_waiter(name: str, place: Place) -> None:
     """What is sent to the command ends the agent, and the command by the same signal; the run is interrupted."""
-    waiting = 'import time; call(); print("ready", flush=True); time.sleep(30)'
+    waiting = 'import time; call(); print("ready", flush=True); time.sleep(300)'
     number = signal.Signals[name]
     if name == "SIGKILL":  # it can be sent to the agent only
         waiting = f'call(); print("ready", flush=True); os.kill(os.getpid(), {number})'
     started = place.start(*place.agent(waiting))
     if name != "SIGKILL":
         started.send_signal(number)
-    _, errors = started.communicate(timeout=30)
+    _, errors = started.communicate(timeout=120)
 
     [document] = place.files()
     assert started.returncode == -number
@@ -127,7 +127,7 @@ def test_an_agent_that_handles_a_signal_goes_on(place: Place) -> None:
     """
     started = place.start(*place.agent(code))
     started.send_signal(signal.SIGTERM)
-    started.communicate("go on\n", timeout=30)
+    started.communicate("go on\n", timeout=120)
 
     assert (started.returncode, ending(place.files()[0])["exit_code"]) == (11, 11)
 

@@ -268,6 +268,59 @@ def test_missing_directories_are_made_and_excluded_from_version_control(tmp_path
     assert ignored == {"new/deep/.gitignore": "*\n"}
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    """Whatever the umask, a directory that a recorder makes has the mode 0700; one that was there stays as it was."""
+    tmp_path.chmod(0o755)
+    before = os.umask(umask)
+    try:
+        recorder = TrajectoryRecorder(directory=tmp_path / "a" / "b")
+        recorder.start()
+        recorder.finalize(success=True)
+    finally:
+        os.umask(before)
+
+    modes = [one.stat().st_mode & 0o777 for one in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")]
+    assert modes == [0o755, 0o700, 0o700]
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
+    """What stands at the path, and leads nowhere, is not replaced, nor followed."""
+    (tmp_path / name).symlink_to(tmp_path / "nothing")
+
+    run(tmp_path / "run.json", "new")
+
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+        ["run.json", "run.jsonl", f"run.1{Path(name).suffix}"]
+    )
+    assert ((tmp_path / f"run.1{Path(name).suffix}").readlink(), load(tmp_path / "run.json").task) == (
+        *(tmp_path / "nothing", "new"),
+    )
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+@pytest.mark.parametrize("given", ["run.json", "run.jsonl"])
+def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, given: str) -> None:
+    """To open it would be to wait for somebody who reads from it."""
+    os.mkfifo(tmp_path / name)
+    code = """
+        import sys
+        from trace_recorder import TrajectoryPathError, TrajectoryRecorder
+
+        try:
+            TrajectoryRecorder(sys.argv[1]).start()
+        except TrajectoryPathError as error:
+            print(error)
+    """
+
+    ended = python(code, tmp_path / given)
+
+    assert (ended.stdout, ended.stderr) == (
+        *(f"[Errno 22] This path is no file; give the path of one: '{tmp_path / name}'\n", ""),
+    )
+
+
 def test_both_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     """Whatever the umask allows, only the owner may read a run."""
     before = os.umask(0)

@@ -139,6 +139,9 @@ class _Source:
     def raw_stream(self) -> str | None:
         return None
 
+    def raw_chunks(self) -> None:
+        return None
+
 
 @dataclass(slots=True)
 class _Reading:

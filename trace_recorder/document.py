@@ -123,6 +123,9 @@ class _DocumentSource:
     def raw_stream(self) -> str | None:
         return None
 
+    def raw_chunks(self) -> None:
+        return None
+
 
 def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
     lists: dict[str, list[Message]] = {}

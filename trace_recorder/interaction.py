@@ -23,6 +23,7 @@ from trace_recorder.providers import Reader, by_hand, join_stream, reader_of, wh
 from trace_recorder.providers.error_body import read_error
 from trace_recorder.providers.shape import json_value
 from trace_recorder.reading import Known, result_of
+from trace_recorder.stream_chunks import Piece, chunks
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 ENDINGS = frozenset({"llm_response", "llm_error"})
@@ -132,10 +133,22 @@ class Call:
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the stream that came to the newest attempt."""
-        attempt = self.begin.get("attempt", 0)
-        parts = [record.data.get("zlib", "") for record in self._streams if record.data.get("attempt", 0) == attempt]
+        parts = self._stream_parts()
+        return None if parts is None else b"".join(text for text, _ in parts)
+
+    def raw_chunks(self) -> tuple[Piece, ...] | None:
+        """The chunks of that stream, and when each came, in seconds since the request; None where nothing says so."""
         try:
-            return b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) if parts else None
+            return chunks(parts) if (parts := self._stream_parts()) is not None else None
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """The parts of the stream that came to the newest attempt, each as its text and its record's data."""
+        attempt = self.begin.get("attempt", 0)
+        parts = [record.data for record in self._streams if record.data.get("attempt", 0) == attempt]
+        try:
+            return [(zlib.decompress(base64.b64decode(data.get("zlib", ""))), data) for data in parts] or None
         except (ValueError, TypeError, zlib.error):
             return None
 

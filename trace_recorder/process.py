@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
-from weakref import WeakSet
+
+from trace_recorder.registry import Registry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable by which a process tells its children the id of its trajectory."""
@@ -30,7 +31,7 @@ class Member(Protocol):
         """Hear that the interpreter ends; daemon threads may go on for a while."""
 
 
-members: WeakSet[Member] = WeakSet()
+members: Registry[Member] = Registry()
 listeners: list[Callable[[Path], None]] = []
 """Called with the document of each run that begins in this process, and in its forks. They raise nothing."""
 _lock = threading.RLock()

@@ -98,6 +98,9 @@ class InteractionSource(Protocol):
     def raw_stream(self) -> str | None:
         """The text of the stream that came; None where there was none, or it is not known."""
 
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The chunks of that stream, each with the seconds since the request; None where they are not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class LLMInteraction:
@@ -161,6 +164,15 @@ class LLMInteraction:
     def raw_stream(self) -> str | None:
         """The text of the stream that came; None where there was none, and without a journal."""
         return self.source.raw_stream()
+
+    @property
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The stream as it came: each chunk's bytes, and the seconds since the request at which the caller had it.
+
+        Together they are `raw_stream`; where that was masked they are cut where they were, or behind the mask. None
+        where there was no stream, without a journal, and of journals that do not say.
+        """
+        return self.source.raw_chunks()
 
     def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
         """Render for the document; `messages` stands in for `input_messages`, which then need not be read."""

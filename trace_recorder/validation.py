@@ -184,6 +184,8 @@ def _stream(call: Call, ending: Record) -> str | None:
     """Tell what is wrong with the stream of one exchange, or with what was made of it."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
+    if "chunk_ends" in call.last_part and call.raw_chunks() is None:
+        return "what is said of its stream's chunks does not fit the stream"
     if call.joined is None or _same(ending.data["assembled"], call.joined.body):
         return None
     return "the assembled response differs from what its stream gives when it is put together again"

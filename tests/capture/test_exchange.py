@@ -29,6 +29,7 @@ from tests.capture.server import (
     DROP,
     MESSAGE,
     OLLAMA,
+    SILENCE,
     Answer,
     Server,
     chat_chunk,
@@ -78,7 +79,7 @@ def test_a_stream_is_on_file_as_it_came(tmp_path: Path) -> None:
 def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:
     """What had come of a stream that the caller left is on file, marked incomplete, with why."""
     path = tmp_path / "run.json"
-    with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), 5.0)) as (client, _):
+    with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as (client, _):
         with create(client, stream=True) as chunks:  # type: ignore[attr-defined]
             for _ in chunks:
                 break
@@ -102,7 +103,7 @@ def test_a_stream_that_the_server_cuts_off_is_an_error(tmp_path: Path) -> None:
 def test_an_abandoned_stream_is_on_file(tmp_path: Path) -> None:
     """A stream that is left to the garbage collector is one record, marked incomplete."""
     path = tmp_path / "run.json"
-    with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), 5.0)) as (client, _):
+    with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as (client, _):
         chunks = iter(create(client, stream=True))  # type: ignore[call-overload]
         next(chunks)
         del chunks
@@ -197,7 +198,7 @@ def test_a_refused_connection_is_recorded(tmp_path: Path) -> None:
 def test_a_timeout_is_recorded(tmp_path: Path) -> None:
     """A call that times out raises as ever, and is on file with the error."""
     path = tmp_path / "run.json"
-    with recorded_client(path, Answer([0.5, b"{}"]), timeout=0.1) as (client, _):
+    with recorded_client(path, Answer([SILENCE]), timeout=httpx2.Timeout(None, read=0.1)) as (client, _):
         with pytest.raises(openai.APITimeoutError):
             create(client)
 
@@ -220,7 +221,7 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await asking
 
-    with serving(Answer([b"{}"], delay=0.5)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving(Answer([], silent=True)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         asyncio.run(cancelled(server, recorder))
 
     [one] = interactions(path)
@@ -359,20 +360,26 @@ def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:
     """After SIGKILL in mid-stream the finished call is on file, and the one in flight with its text so far."""
     path = tmp_path / "run.json"
     agent = f"""
-        import os, signal, threading, openai
-        from trace_recorder import TrajectoryRecorder
+        import os, signal, threading, time, openai
+        from trace_recorder import TrajectoryRecorder, load
         recorder = TrajectoryRecorder({str(path)!r}, task="t")
         recorder.start()
         client = recorder.wrap(openai.OpenAI(api_key="k", base_url=os.environ["URL"]))
         ask = dict(model="m", messages=[{{"role": "user", "content": "hello"}}])
         client.chat.completions.create(**ask)
-        threading.Timer(1.7, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+        def die():
+            while "two" not in (load({str(path)!r}).llm_interactions[-1].raw_stream or ""):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+        threading.Thread(target=die).start()
         for chunk in client.chat.completions.create(stream=True, **ask):
             pass
     """
-    with serving(plain(CHAT), stream(chat_chunk("one"), 0.05, chat_chunk("two"), 20.0)) as server:
+    with serving(plain(CHAT), stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as server:
         environment = {"URL": f"{server.url}/v1", "PYTHONPATH": str(Path(__file__).parents[2])}
-        process = subprocess.run([sys.executable, "-c", textwrap.dedent(agent)], env=environment, check=False)
+        process = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(agent)], env=environment, timeout=120, check=False
+        )
 
     trajectory = load(path)
     finished, cut = trajectory.llm_interactions

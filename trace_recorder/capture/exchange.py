@@ -20,7 +20,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import urljoin
+from weakref import ref
 
+from trace_recorder import stream_chunks
 from trace_recorder.capture import headers, pulse, usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
@@ -83,7 +85,8 @@ class Exchange:
         self._headers: dict[str, str] = {}
         self._decode: Decoder | None = None
         self._streams = False
-        self._buffer: list[bytes] = []
+        self._buffer: list[stream_chunks.Piece] = []
+        self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
         self._due = FLUSH_BYTES
@@ -91,6 +94,7 @@ class Exchange:
         self._chunks = 0
         self._lost = False
         self._guarded = run.guard("record a part of a response")
+        self._hearer: ref[object] | None = None
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -141,6 +145,14 @@ class Exchange:
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
+    def heard_by(self, hearer: object) -> None:
+        """Hear who tells of the response from now on: an object that the caller may drop."""
+        self._hearer = self.run.watch(self, hearer)
+
+    def left(self) -> None:
+        """Hear that it was dropped."""
+        self.closed("it was abandoned")
+
     def _asked(self) -> bool:
         """Whether a stream was asked for."""
         return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
@@ -174,10 +186,10 @@ class Exchange:
             self._first = now
         self._chunks += 1
         if self._decode is None:
-            self._buffer.append(data)
+            self._buffer.append((now, data))
             self._buffered += len(data)
         else:
-            self._take_encoded(data)
+            self._take_encoded(now, data)
         if self._streams and (self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS):
             with self._guarded:
                 self.flush()
@@ -185,7 +197,7 @@ class Exchange:
             with self._guarded:
                 pulse.watch(self)
 
-    def _take_encoded(self, data: bytes) -> None:
+    def _take_encoded(self, now: float, data: bytes) -> None:
         """Undo the encoding; where that fails once, what follows cannot be understood either."""
         with self._guarded, self._lock:
             if self._lost or self._decode is None:
@@ -193,7 +205,7 @@ class Exchange:
             self._lost = True
             decoded = self._decode(data)
             self._lost = False
-            self._buffer.append(decoded)
+            self._buffer.append((now, decoded))
             self._buffered += len(decoded)
 
     def whole(self, content: bytes) -> None:
@@ -205,8 +217,10 @@ class Exchange:
     def beat(self) -> None:
         """Write what has waited for a second."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
+            self.run.settle_left()
             if is_held and not self._done:
                 self.flush()
+                pulse.watch(self)
 
     def cut_off(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
@@ -231,13 +245,13 @@ class Exchange:
                 return
             self._flushed = time.perf_counter()
             parts = self._buffer[:]  # chunks may be added behind these meanwhile
-            data = b"".join(parts)
+            data = _joined(parts)
             self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
 
             def taken(masked: bytes, end: int) -> None:
-                self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
+                _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
                 self._buffered = len(data) - end
                 self._due = max(FLUSH_BYTES, 2 * self._buffered)
                 self._written.append(masked)
@@ -256,7 +270,8 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
             "zlib": packed,
-        } | known(redacted=redacted or None)
+            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
+        } | known(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
         self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
@@ -268,6 +283,8 @@ class Exchange:
         """Hear that the caller let go of the response before its end."""
         if self._done:  # as it mostly is: asked first, since looking through the stack takes long
             return
+        if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
+            why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
             self.run.later(end)
@@ -336,11 +353,12 @@ class Exchange:
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(b"".join(self._buffer)))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
+        self._hearer = None
         pulse.forget(self)
         return first
 
@@ -352,6 +370,10 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
+
+
+def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
+    return b"".join([data for _, data in pieces])
 
 
 def _in_words(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from typing import IO
 from trace_recorder.cli.formats import FORMATS, Source, pieces_of
 from trace_recorder.cli.naming import names_of
 from trace_recorder.cli.reading import UnreadableError, read, reason
-from trace_recorder.cli.terminal import counted
+from trace_recorder.cli.terminal import as_json_allows, counted
 from trace_recorder.conversation import Payload
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.guard import attempt
@@ -155,8 +155,8 @@ class Export:
         begins = FORMATS[self.name].begins_with_metadata
         first = _line({"metadata": metadata}) if begins else ""
         if out is None:
-            sys.stdout.write(first)
-            shutil.copyfileobj(rows, sys.stdout)
+            sys.stdout.write(as_json_allows(first))
+            sys.stdout.writelines(map(as_json_allows, rows))
             return
         temporary = out.with_name(f".{out.name}.tmp")
         with temporary.open("w", encoding="utf-8") as file:

@@ -123,6 +123,9 @@ class LLMStream(LLMExchange):
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
+    chunk_ends: str = ABSENT
+    chunk_times: str = ABSENT
+    continues: bool = ABSENT
 
 
 class LLMResponse(LLMExchange):

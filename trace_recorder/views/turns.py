@@ -134,6 +134,9 @@ class _Told:
     def raw_stream(self) -> str | None:
         return None
 
+    def raw_chunks(self) -> None:
+        return None
+
 
 def _told(number: int, step: AgentStep) -> LLMInteraction:
     response = step.llm_response
