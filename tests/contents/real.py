@@ -68,9 +68,8 @@ def chat(bodies: list[Json], *, streamed: bool) -> Said:
 
 def responses(bodies: list[Json], *, streamed: bool) -> Said:
     """OpenAI's responses: those of a stream end with the whole."""
-    whole = (
-        bodies[0] if not streamed else next(one["response"] for one in bodies if one["type"] == "response.completed")
-    )
+    completed = (one["response"] for one in bodies if one.get("type") == "response.completed")
+    whole = next(completed) if streamed else bodies[0]
     said = Said()
     for item in whole["output"]:
         if item["type"] == "message":

@@ -53,10 +53,10 @@ def conversations(run: Path, export: str) -> list[Conversation]:
 def keys(found: list[Conversation], export: str) -> set[str]:
     """The answers that are shown; what a turn of ToolBrain says before it calls a tool is its thought."""
     answers = [message for one in found for message in one.messages if message.role == "assistant"]
-    return {
-        real.Said(one.thought if export == "toolbrain" and one.calls else one.text, list(map(list, one.calls))).key()
-        for one in answers
-    }
+    shown_as = [(one.text, one.calls) for one in answers]
+    if export == "toolbrain":
+        shown_as += [(one.thought, one.calls) for one in answers if one.calls]
+    return {real.Said(text, [[*call] for call in calls]).key() for text, calls in shown_as}
 
 
 def missing(run: Path, exchanges: list[Exchange], export: str) -> list[str]:
