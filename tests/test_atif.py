@@ -50,9 +50,7 @@ def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
         ("assistant", "I list them."),
         ("tool", "a.py"),
     ]
-    assert first.response is not None
     assert first.response.reasoning == "Easy."
-    assert first.response.usage is not None
     assert (first.response.usage.input_tokens, first.response.usage.cache_read_input_tokens) == (100, 80)
     assert [[result.result for result in step.tool_results] for step in trajectory.agent_steps] == [["a.py"], []]
 

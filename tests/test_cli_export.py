@@ -164,6 +164,7 @@ def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "rows.jsonl.metadata.json").read_text()) == {
         "runs": 3,
         "accuracy": 0.6667,
+        "accuracy_runs": 3,
         "split": "train",
         "seed": 7,
         "name": "try",
@@ -175,7 +176,7 @@ def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: 
     invoke("export", runs, "-f", "invariant", "-o", tmp_path / "set.jsonl", "--name", "try")
 
     first, *traces = rows(tmp_path / "set.jsonl")
-    assert first == {"metadata": {"runs": 3, "accuracy": 0.6667, "name": "try"}}
+    assert first == {"metadata": {"runs": 3, "accuracy": 0.6667, "accuracy_runs": 3, "name": "try"}}
     assert [trace["index"] for trace in traces] == [0, 1, 2]
     assert [trace["messages"][-1]["content"] for trace in traces] == ["answer 0", "answer 1", "answer 2"]
 

@@ -17,8 +17,9 @@ SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp",
 
 ROOMS = (
     # A room may import those above it, those that share its line, and nothing else of the package.
-    "errors process",
-    "conversation renaming",
+    "errors registry process",
+    "conversation descriptor",
+    "renaming",
     "json_text journal",
     "guard",
     "plain json_text stream_chunks trajectory paths replacing schemas",

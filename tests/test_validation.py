@@ -239,11 +239,11 @@ def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
     assert validate(journal) == Report(journal, (told,), records=10)
 
 
-def test_a_journal_in_which_nothing_stands_yet_is_no_error(journal: Path) -> None:
-    """A process may have been killed before its first record."""
+def test_a_journal_in_which_nothing_stands_is_not_whole(journal: Path) -> None:
+    """A process may have been killed before its first record: there is nothing of it on file."""
     journal.write_bytes(b"")
 
-    assert errors(validate(journal)) == []
+    assert errors(validate(journal)) == [("journal", "it is empty: nothing is on file")]
 
 
 def test_a_secret_that_spans_several_events_may_be_masked_in_the_assembly_only(tmp_path: Path) -> None:

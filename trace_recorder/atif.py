@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 
 from trace_recorder.conversation import (
+    NO_RESPONSE,
     Choice,
     LLMResponse,
     Message,
@@ -189,7 +190,7 @@ class _Reading:
             step_number=extra.get("step_number"),
             agent=self.agent,
             **self._ids(),
-            response=None if error and silent else _response(step, said, extra),
+            response=NO_RESPONSE if error and silent else _response(step, said, extra),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
             attempts=tuple(
@@ -256,7 +257,7 @@ def _logprobs(logprobs: list[float] | None) -> Payload:
     return None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]}
 
 
-def _usage(metrics: Mapping[str, Payload]) -> Usage | None:
+def _usage(metrics: Mapping[str, Payload]) -> Usage:
     """The usage as the provider stated it, where a view of ours kept that; else ATIF's own counts."""
     stated = (metrics.get("extra") or {}).get("usage")
     if isinstance(stated, dict):
@@ -267,7 +268,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage | None:
         cache_read_input_tokens=metrics.get("cached_tokens"),
         cost=metrics.get("cost_usd"),
     )
-    return Usage(**counts) if counts else None
+    return Usage(**counts)
 
 
 def _error(error: Payload) -> ErrorInfo | None:

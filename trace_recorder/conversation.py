@@ -130,6 +130,11 @@ class Usage:
     cost: float | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
 
+    @property
+    def stated(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.to_document())
+
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""
         return known(
@@ -168,7 +173,8 @@ class Choice:
 class LLMResponse:
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `finish_reason` is the provider's own word. `extra` holds every member of the provider's answer that has no
+    `finish_reason` is the provider's own word. A response without any usage has one whose counts are all None. `extra`
+    holds every member of the provider's answer that has no
     place here (`system_fingerprint`, `service_tier`, …).
     """
 
@@ -176,7 +182,7 @@ class LLMResponse:
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
-    usage: Usage | None = None
+    usage: Usage = field(default_factory=Usage)
     model: str | None = None
     id: str | None = None
     choices: tuple[Choice, ...] = ()
@@ -189,8 +195,8 @@ class LLMResponse:
             return self.given
         document: dict[str, Payload] = {"content": self.content, "model": self.model}
         document["finish_reason"] = self.finish_reason
-        if self.usage is not None:
-            document["usage"] = self.usage.to_document()
+        if usage := self.usage.to_document():
+            document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
         several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
         return document | known(
@@ -199,6 +205,10 @@ class LLMResponse:
             choices=[choice.to_document() for choice in self.choices] if several else None,
             extra=self.extra or None,
         )
+
+
+NO_RESPONSE = LLMResponse(given={})
+"""The response of a call that has none; the document shows it as `{}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +225,12 @@ class RequestReading:
 class JoinedStream:
     """A stream put together: `body` has the shape of the provider's answer without streaming.
 
-    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason).
+    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where
+    a protocol has no such event, and the end of HTTP is its end.
     `events` counts the events. `error` is the provider's error object, where the stream carried one.
     """
 
     body: Payload
-    ended: bool
+    ended: bool | None
     events: int
     error: Payload = None

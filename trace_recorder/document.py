@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
 from trace_recorder.trajectory import (
@@ -165,7 +165,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         source=_DocumentSource(RequestReading(messages, tools, request.get("parameters") or {}, document.get("model"))),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
         **{name: document.get(name) for name in ("agent_id", "parent_agent_id")},
-        response=_response(document.get("response")),
+        response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
         attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
         time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
@@ -174,9 +174,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     )
 
 
-def _response(document: Payload) -> LLMResponse | None:
-    if not document:
-        return None
+def _response(document: dict[str, Payload]) -> LLMResponse:
     choices = document.get("choices") or ()
     return replace(
         by_hand.read_flat_response(document),
@@ -209,7 +207,7 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         timestamp=document["timestamp"],
         state=document["state"],
         messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
-        llm_response=_response(document.get("llm_response")),
+        llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
         reflection=document.get("reflection"),

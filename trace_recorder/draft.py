@@ -274,7 +274,7 @@ class Draft:
         one = shown.one
         if one is None or one.error is not None or (shown.call.ending is None and not shown.call.by_hand):
             return True
-        calls = one.response.tool_calls if one.response else ()
+        calls = one.response.tool_calls
         answers = self._fold.answers.get(one.interaction_id, {})
         uses = self._fold.uses.get(one.interaction_id, ())
         return any(call.call_id not in answers for call in calls) or any(use.ended is None for use in uses)

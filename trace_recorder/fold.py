@@ -205,7 +205,7 @@ class Fold:
     def _read_response(self, call: Call) -> None:
         during = self._during.pop(call.interaction_id, _During())
         one = self.interaction(call)
-        if one is None or one.response is None or self.is_double(one):
+        if one is None or not one.answered or self.is_double(one):
             return
         if one.api is None and one.response.id:
             self.handed_over[one.response.id] = one.interaction_id
@@ -264,7 +264,7 @@ class Fold:
 
     def is_double(self, one: LLMInteraction) -> bool:
         """Whether an interaction was recorded by hand that was captured too."""
-        return one.api is None and one.response is not None and one.response.id in self.captured
+        return one.api is None and one.response.id in self.captured
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Let go of an interaction's records: nothing more is to come of it."""
@@ -275,7 +275,7 @@ class Fold:
         self.mark_of.pop(identity, None)
         self._during.pop(identity, None)
         self.asking.answered(identity)
-        if one is not None and one.response is not None:
+        if one is not None:
             self.open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls)
 
     def interactions(self) -> list[LLMInteraction]:

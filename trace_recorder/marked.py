@@ -95,7 +95,7 @@ class Asking:
 
     def ask(self, one: LLMInteraction, since: int, step: str | None) -> None:
         """Take the calls of an interaction's response; `since` is the number of the interaction's first record."""
-        calls = one.response.tool_calls if one.response else ()
+        calls = one.response.tool_calls
         by_id = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
         key = one.agent_id or one.agent
         self._newest[key] = one.interaction_id
@@ -159,7 +159,7 @@ def tools_in(
     """The tool calls of some interactions and executions, each once, and the results that are known of them."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for one in interactions:
-        for number, call in enumerate(one.response.tool_calls if one.response else ()):
+        for number, call in enumerate(one.response.tool_calls):
             answer = answers.get(one.interaction_id, {}).get(call.call_id)
             calls[one.interaction_id, call.call_id or f"#{number}"] = call, answer
     for use in uses:
@@ -218,7 +218,7 @@ class MarkedStep:
         calls, results = tools_in(inside, answers, {use.identity: use for use in (*uses, *self.uses)}.values())
         step = replace(
             told,
-            llm_response=told.llm_response or (last.response if last else None),
+            llm_response=told.llm_response or (last.response if last and last.answered else None),
             tool_calls=told.tool_calls or calls,
             tool_results=told.tool_results or results,
             interaction=last,

@@ -12,7 +12,8 @@ import atexit
 import os
 import threading
 from typing import Protocol
-from weakref import WeakSet
+
+from trace_recorder.registry import Registry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable by which a process tells its children the id of its trajectory."""
@@ -28,7 +29,7 @@ class Member(Protocol):
         """Hear that the interpreter ends; daemon threads may go on for a while."""
 
 
-members: WeakSet[Member] = WeakSet()
+members: Registry[Member] = Registry()
 _lock = threading.RLock()
 _open: dict[str, None] = {}
 _shown: str | None = None

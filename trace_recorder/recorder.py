@@ -29,6 +29,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.load import load
 from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
+from trace_recorder.registry import Registry
 from trace_recorder.reserving import DIRECTORY, Files
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -37,8 +38,7 @@ logger = logging.getLogger("trace_recorder")
 
 Client = TypeVar("Client")
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
-running: weakref.WeakValueDictionary[int, TrajectoryRecorder] = weakref.WeakValueDictionary()
-"""By identity: a dictionary's values are listed at once, whatever other threads begin and end meanwhile."""
+running: Registry[TrajectoryRecorder] = Registry()
 
 
 class TrajectoryRecorder:
@@ -172,7 +172,7 @@ class TrajectoryRecorder:
             about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
             del about["task"]
             run.start(run.named(**about), said, self._parent)
-        running[id(self)] = self
+        running.add(self)
         process.opened(run.trajectory_id)
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
@@ -185,7 +185,7 @@ class TrajectoryRecorder:
         error: dict[str, str] | None = None,
     ) -> None:
         self._ended = True
-        running.pop(id(self), None)
+        running.discard(self)
         if current.get() is self:
             current.set(None)
         if self._run is not None:

@@ -163,6 +163,9 @@ class Step(_Block):
     def beat(self) -> None:
         """Write nothing: what is inside is on file."""
 
+    def left(self) -> None:
+        """Write nothing: nobody is watched for it."""
+
     def cut_off(self) -> None:
         """End with the run."""
         self._end(None)

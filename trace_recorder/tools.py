@@ -156,7 +156,12 @@ def mark(open_run: OpenRun, function: object, name: str | None) -> Any:
         return type(function)(mark(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    return _marked(_Marked(open_run, function, name or _name_of(function)), function)
+    made: Any = _marked(_Marked(open_run, function, name or _name_of(function)), function)
+    for defaults in ("__defaults__", "__kwdefaults__"):  # for who reads them; the function has its own
+        stated = getattr(function, defaults, None)
+        if isinstance(stated, tuple | dict):
+            setattr(made, defaults, stated)
+    return made
 
 
 def _name_of(function: object) -> str:

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Literal, Protocol
 
 from trace_recorder.conversation import (
+    NO_RESPONSE,
     LLMResponse,
     Message,
     Payload,
@@ -120,7 +121,7 @@ class LLMInteraction:
     agent: str | None = None
     agent_id: str | None = None
     parent_agent_id: str | None = None
-    response: LLMResponse | None = None
+    response: LLMResponse = NO_RESPONSE
     error: ErrorInfo | None = None
     attempts: tuple[Attempt, ...] = ()
     duration_seconds: float | None = None
@@ -128,6 +129,11 @@ class LLMInteraction:
     stream: bool = False
     complete: bool = True
     ended_by: str | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a response: not of a call that failed, or of which nothing has come yet."""
+        return self.response.given != {}
 
     @property
     def input_messages(self) -> list[Message]:
@@ -180,7 +186,7 @@ class LLMInteraction:
             "provider": self.provider,
             "model": self.model,
             **messages,
-            "response": self.response.to_document() if self.response else {},
+            "response": self.response.to_document(),
             "tools_available": [tool.name for tool in reading.tools] or None,
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,

@@ -120,7 +120,7 @@ def _lost_pieces(death: Death, on_file: Interactions) -> list[str]:
 
 
 def _is_whole(one: LLMInteraction | None, answer: str) -> bool:
-    return one is not None and one.complete and one.response is not None and one.response.content == answer
+    return one is not None and one.complete and one.response.content == answer
 
 
 def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:

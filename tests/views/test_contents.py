@@ -1,77 +1,125 @@
-"""What every export shows is what was exchanged: held against the script of a provider's side, in every dialect."""
+"""Whatever a message or an answer holds is in an export, or counted as left out: in every format, nothing vanishes."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
-from fnmatch import fnmatch
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.contents.comparing import ASPECTS, EXPORTS, KNOWN, NOT_CARRIED, READERS, Outcome, compare, payloads_of
-from tests.contents.recording import export_all, names, record_all
+from tests.views.contents import Case, handmade, of_corpus
+from tests.wire.corpus import DIRECTORY
+from trace_recorder import Trajectory
+from trace_recorder.providers.shape import json_value
+from trace_recorder.views import (
+    dataset_lines,
+    to_atif,
+    to_hierarchy,
+    to_openai_finetuning,
+    to_traces,
+    to_trae,
+    to_trl,
+    to_turns,
+)
+from trace_recorder.views.parts import standard_base64
 
-RUNS = list(names())
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where every script is recorded in every dialect, and exported in every format."""
-    directory = tmp_path_factory.mktemp("contents")
-    export_all(record_all(directory), directory / "exports")
-    return directory
-
-
-def outcomes(name: str, run: str, place: Path) -> list[Outcome]:
-    """What comes of comparing an export of a run; the document is the recorder's own."""
-    if name == "document":
-        return compare(run, name, [json.loads((place / f"{run}.json").read_bytes())], place)
-    payloads, base = payloads_of(run, name, place / "exports")
-    return compare(run, name, payloads, base)
+Payload = Any
+View = Callable[..., Payload]
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_an_export_shows_what_was_exchanged(name: str, place: Path) -> None:
-    """Messages, calls, results, thoughts, images, tokens, failures: they are equal, but for what is known to differ."""
-    found = {run: [one for one in outcomes(name, run, place) if one.is_finding] for run in RUNS}
-
-    assert {run: differing for run, differing in found.items() if differing} == {}
+def _dataset(run: Trajectory, dropped: Counter[str]) -> list[Payload]:
+    return [*map(json.loads, dataset_lines([run], dropped=dropped))]
 
 
-def test_what_is_known_to_differ_does(place: Path) -> None:
-    """A difference that is gone has no reason any more."""
+def _with_images(directory: Path, run: Trajectory, dropped: Counter[str]) -> Payload:
+    """An ATIF document, and its images as base64."""
+    document = to_atif(run, directory / "images", dropped=dropped)
+    files = sorted((directory / "images").glob("*"))
+    images = [base64.b64encode(file.read_bytes()).decode() for file in files]
+    for file in files:
+        file.unlink()
+    return [document, images]
 
-    def differs(export: str, aspect: str, script: str, dialect: str) -> bool:
-        chosen = [run for run in RUNS if fnmatch(run, f"{script}.{dialect}.*")]
-        found = [one for run in chosen for one in outcomes(export, run, place)]
-        return any(one.aspect == aspect and one.equal is False for one in found)
 
-    assert [key for key in KNOWN if not differs(*key)] == []
+def _views(directory: Path) -> dict[str, View]:
+    """Every format; of training data all answers, so that what a row holds can be looked at."""
+    return {
+        "atif": partial(_with_images, directory),
+        "hierarchy": to_hierarchy,
+        "invariant": _dataset,
+        "toolbrain": to_turns,
+        "toolbrain with a template": partial(to_turns, chat_template=TEMPLATE),
+        "traces": to_traces,
+        "trae": to_trae,
+        "openai": partial(to_openai_finetuning, include_incomplete=True),
+        "trl": partial(to_trl, include_incomplete=True),
+        "trl by completion": partial(to_trl, form="prompt_completion", include_incomplete=True),
+    }
 
 
-def test_every_aspect_of_every_export_is_compared_or_has_a_reason(place: Path) -> None:
-    """None is left out in silence, and none is compared with nothing."""
-    counted = Counter(
-        (name, one.aspect, one.equal is None) for name in READERS for one in outcomes(name, RUNS[0], place)
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }}: {{ m.reasoning_content | default('') }}"
+    "{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{{ m.tool_calls | default('') }}\n{% endfor %}"
+)
+
+
+def _vanished(case: Case, views: dict[str, View]) -> Iterator[str]:
+    """The formats in which a case's content is neither found nor counted."""
+    held = [*_texts(case.content)]
+    for name, view in views.items():
+        dropped, without = Counter[str](), Counter[str]()
+        shown = _searchable(view(case.run(), dropped=dropped))
+        if all(any(form in shown for form in (text, standard_base64(text), json.dumps(text)[1:-1])) for text in held):
+            continue
+        view(case.run_without(), dropped=without)
+        if not dropped - without:
+            yield f"{case.name}: {name}: {json.dumps(case.content)[:300]}"
+
+
+_NAMES = frozenset(
+    (
+        *("type", "role", "id", "call_id", "tool_use_id", "status", "phase", "cache_control", "logprobs"),
+        *("mimeType", "mime_type", "media_type", "detail", "resolution"),
     )
-
-    assert counted == Counter(
-        {(name, aspect, (name, aspect) in NOT_CARRIED): 1 for name in READERS for aspect in ASPECTS}
-    )
-    assert EXPORTS.keys() | {"document"} == READERS.keys()
+)
+"""Members that name a thing, or say how to look at it, and are not what it holds."""
 
 
-def test_what_is_told_otherwise_is_found(place: Path) -> None:
-    """A word, a call's argument, the order of results, tokens, an image's bytes: each is a finding of its own."""
-    run = "tools.anthropic.whole"
-    [document], base = payloads_of(run, "atif", place / "exports")
-    steps = document["steps"]
-    steps[1]["message"] += "!"
-    steps[2]["tool_calls"][0]["arguments"]["days"] = 1.5
-    steps[2]["observation"]["results"].reverse()
-    steps[3]["metrics"]["prompt_tokens"] = 40
+def _texts(value: Payload) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (text for name, inner in value.items() if name not in _NAMES for text in _texts(inner))
+    elif isinstance(value, list):
+        yield from (text for inner in value for text in _texts(inner))
+    elif isinstance(value, str) and isinstance(json_value(value), dict):
+        yield from _texts(json_value(value))
+    elif isinstance(value, str):
+        yield value.partition(";base64,")[2] or value
 
-    found = [one.aspect for one in compare(run, "atif", [document], base) if one.is_finding]
 
-    assert found == ["messages", "calls", "results", "tokens"]
+def _searchable(value: Payload) -> str:
+    """All texts of an export; JSON that stands in a text is found too."""
+    if isinstance(value, dict):
+        return "\n".join(f"{name}\n{_searchable(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return "\n".join(map(_searchable, value))
+    return str(value)
+
+
+@pytest.mark.parametrize("case", [*handmade()], ids=lambda case: case.name)
+def test_it_is_there_or_counted(case: Case, tmp_path: Path) -> None:
+    """What it holds is found in the export, or the export counts more than it does without it."""
+    assert [*_vanished(case, _views(tmp_path))] == []
+
+
+@pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
+def test_so_is_all_that_the_corpus_holds(tmp_path: Path) -> None:
+    """Of every kind of part, item and member that real providers sent and got, one."""
+    views = _views(tmp_path)
+
+    assert [lost for case in of_corpus() for lost in _vanished(case, views)] == []

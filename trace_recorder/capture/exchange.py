@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import urljoin
+from weakref import ref
 
 from trace_recorder import stream_chunks
 from trace_recorder.capture import headers, pulse
@@ -28,7 +29,7 @@ from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import facts, members, message_of, named_error, to_json
-from trace_recorder.providers import join_stream
+from trace_recorder.providers import join_stream, why_incomplete
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
@@ -93,6 +94,7 @@ class Exchange:
         self._chunks = 0
         self._lost = False
         self._guarded = run.guard("record a part of a response")
+        self._hearer: ref[object] | None = None
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -142,6 +144,14 @@ class Exchange:
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
+
+    def heard_by(self, hearer: object) -> None:
+        """Hear who tells of the response from now on: an object that the caller may drop."""
+        self._hearer = self.run.watch(self, hearer)
+
+    def left(self) -> None:
+        """Hear that it was dropped."""
+        self.closed("it was abandoned")
 
     def _asked(self) -> bool:
         """Whether a stream was asked for."""
@@ -207,8 +217,10 @@ class Exchange:
     def beat(self) -> None:
         """Write what has waited for a second."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
+            self.run.settle_left()
             if is_held and not self._done:
                 self.flush()
+                pulse.watch(self)
 
     def cut_off(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
@@ -271,6 +283,8 @@ class Exchange:
         """Hear that the caller let go of the response before its end."""
         if self._done:  # as it mostly is: asked first, since looking through the stack takes long
             return
+        if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
+            why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
             self.run.later(end)
@@ -316,11 +330,12 @@ class Exchange:
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         joined = self._joined()
-        why = why or self._missing()
+        why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
         complete = why is None or (joined is not None and joined.ended and not self._lost)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
+            last_event=joined.ended if joined else None,
             time_to_first_token_seconds=self._seconds(self._first),
             time_to_last_token_seconds=self._seconds(self._last),
         )
@@ -341,6 +356,7 @@ class Exchange:
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
+        self._hearer = None
         pulse.forget(self)
         return first
 

@@ -65,7 +65,7 @@ class Show:
             yield from self._call(part.call)
         if part.step:
             yield from self._step(part.step)
-        elif part.call and part.call.response:
+        elif part.call:
             yield from self._tools(part.call.response.tool_calls, ())
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
@@ -73,8 +73,8 @@ class Show:
         yield Entry("call", _about(call))
         if len(call.attempts) > 1:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
-        yield from self._prompt(call.interaction_id, call.input_messages, response)
-        if response:
+        yield from self._prompt(call.interaction_id, call.input_messages, response if call.answered else None)
+        if call.answered:
             yield from self._answer(response)
             for choice in response.choices[1:]:
                 yield from self._choice(choice)
@@ -107,7 +107,7 @@ class Show:
                 yield from self._tool(call, indent=4)
 
     def _answer(self, response: LLMResponse) -> Iterator[Entry]:
-        yield Entry("tokens", tokens_of(asdict(response.usage)) if response.usage else "")
+        yield Entry("tokens", tokens_of(asdict(response.usage)))
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
 
@@ -161,13 +161,13 @@ def _title(part: Part) -> str:
 def _about(call: LLMInteraction) -> str:
     """Tell of a call on one line: who served it, in which dialect, how long it took, why it ended."""
     response, first = call.response, call.time_to_first_token_seconds
-    served = response.model if response and response.model != call.model else None
+    served = response.model if response.model != call.model else None
     words = [
         " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
         call.api or "recorded by hand",
         seconds(call.duration_seconds),
         f"first token after {seconds(first)}" if first is not None else "",
-        response.finish_reason if response else None,
+        response.finish_reason,
     ]
     return ", ".join(filter(None, words))
 
@@ -185,6 +185,6 @@ def _incomplete(call: LLMInteraction, *, running: bool) -> str:
         return ""
     if call.ended_by:
         return f"it ended early: {call.ended_by}"
-    if call.response is None:
+    if not call.answered:
         return "in flight, no answer yet" if running else "no answer is on file"
     return "in flight, the answer is still coming" if running else "the rest of the answer is not on file"

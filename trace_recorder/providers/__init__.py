@@ -88,6 +88,13 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     return joined
 
 
+def why_incomplete(joined: JoinedStream | None) -> str | None:
+    """Why a stream whose HTTP ended cleanly is not whole; None where it is, and where nobody can tell."""
+    if joined is None or joined.ended is not False:
+        return None
+    return "the stream ended without its last event" if joined.error is None else "the stream carried an error"
+
+
 @cache
 def reader_of(api: str | None) -> Reader | None:
     """The reader of a wire dialect, None for one that is not known."""

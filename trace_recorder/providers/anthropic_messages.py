@@ -29,6 +29,7 @@ from trace_recorder.providers.shape import (
     as_list,
     as_text,
     content_of,
+    is_plain_text,
     join_texts,
     json_value,
     role_of,
@@ -86,7 +87,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         content=join_texts([text, *(as_text(block.get("text")) for block in blocks if _kind(block) == "text")]),
         reasoning=_reasoning(blocks),
         tool_calls=number_calls(_tool_calls(blocks), made_up_calls),
-        finish_reason=left.text("stop_reason"),
+        finish_reason=left.word("stop_reason"),
     )
     left.text("role")
     if as_dict(body).get("type") == "message":
@@ -119,9 +120,7 @@ def _kind(block: Payload) -> str | None:
 
 def _said(block: Payload) -> bool:
     """Whether the values hold a block of an answer whole: plain text and tool calls."""
-    left = Members(block)
-    kind = left.take("type")
-    return kind == "tool_use" or (kind == "text" and left.text("text") is not None and not left.rest())
+    return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
 
 def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, Payload]:
@@ -157,9 +156,7 @@ def _tool(declaration: Payload) -> Tool:
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = Members(usage)
     return Usage(
         input_tokens=left.integer("input_tokens"),

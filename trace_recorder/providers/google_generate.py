@@ -39,6 +39,7 @@ from trace_recorder.providers.shape import (
     join_texts,
     json_value,
     role_of,
+    says,
     text_part,
 )
 from trace_recorder.providers.sse import events
@@ -53,6 +54,8 @@ _CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", nam
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
 """The words of the numbers that come where a client asked for `enum-encoding=int`; later ones differ by server."""
+
+_BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
 _PLAIN_RESULTS = ("result", "output", "content")
 """A tool's response that is one text comes under one of these names, depending on the client."""
@@ -138,17 +141,22 @@ def _kind(part: Payload) -> str:
     members = as_dict(part)
     for name, value in members.items():
         kind = _CAMEL_OF_SNAKE.get(name, name)
-        if kind in ("functionCall", "functionResponse") and isinstance(value, dict):
+        if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and says(value):
             return kind
-    if as_text(members.get("text")) is None:
+    if as_text(members.get("text")) is None or not (members["text"] or _is_text(members)):
         return "other"
     return "thought" if members.get("thought") is True else "text"
 
 
+def _is_text(members: dict[str, Payload]) -> bool:
+    """Whether an empty text is meant: a signature may come with one, an image that has one is an image."""
+    return not any(says(value) for name, value in members.items() if name not in _BESIDE_TEXT)
+
+
 def _said(part: Payload) -> bool:
     """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
-    kind = _kind(part)
-    return kind == "functionCall" or (kind != "other" and Members(part).rest().keys() <= {"text", "thought"})
+    kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
+    return kind == "functionCall" or (kind != "other" and not any(map(says, beside)))
 
 
 def _texts(parts: list[Payload], kind: str) -> str | None:
@@ -181,7 +189,8 @@ def _tool_call(part: Payload) -> ToolCall:
     call = _members(left.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
     arguments = arguments_of(call.take("args")) or _streamed_arguments(call.array("partialArgs"))
-    return ToolCall(call_id, name, arguments, extra={**left.rest(), **call.rest()})
+    beside = {name: value for name, value in left.rest().items() if says(value)}
+    return ToolCall(call_id, name, arguments, extra={**beside, **call.rest()})
 
 
 def _tool_message(part: Payload) -> Message:
@@ -225,15 +234,13 @@ def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choi
         content=_texts(parts, "text"),
         reasoning=_texts(parts, "thought") or None,
         tool_calls=number_calls(_tool_calls(parts), made_up_calls),
-        finish_reason=left.text("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
+        finish_reason=left.word("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
         extra=left.rest(),
     )
     return choice, {"parts": kept} if kept else {}
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = _members(usage)
     return Usage(
         input_tokens=left.integer("promptTokenCount"),
@@ -269,7 +276,7 @@ def _joined(chunks: list[Payload]) -> JoinedStream:
         body.update({name: value for name, value in chunk.items() if value is not None})
     whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    ended = blocked or (bool(whole) and all("finishReason" in candidate for candidate in whole))
+    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
     return JoinedStream({**body, "candidates": whole} if whole else body, ended, len(chunks), body.get("error"))
 
 

@@ -74,7 +74,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         content=join_texts(as_text(block.get("text")) for block in blocks if _kind(block) == "text"),
         reasoning=_reasoning(blocks),
         tool_calls=number_calls(_tool_calls(blocks), made_up_calls),
-        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.text("status"),
+        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.word("status"),
     )
     return LLMResponse(
         content=choice.content,
@@ -202,9 +202,7 @@ def _tool_message(block: Payload) -> Message:
     return Message("tool", content, call_id=left.text("call_id"), name=left.text("name"), extra=left.rest())
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = Members(usage)
     return Usage(
         input_tokens=left.integer("total_input_tokens"),

@@ -22,7 +22,7 @@ from trace_recorder.conversation import (
     Usage,
 )
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.providers.chunks import join_chunks
+from trace_recorder.providers.chunks import called_in, join_chunks
 from trace_recorder.providers.shape import (
     Members,
     arguments_of,
@@ -32,6 +32,7 @@ from trace_recorder.providers.shape import (
     content_of,
     join_texts,
     role_of,
+    says,
     text_part,
 )
 
@@ -58,12 +59,13 @@ def read_message(element: Payload) -> list[Message]:
     if isinstance(content, list):
         thinking = [part for part in content if _is_thinking(part)]
         content = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
+    members.drop_empty("refusal", "audio")
     message = Message(
         role,
         content_of(content),
         _read_calls(members),
-        call_id=members.text("tool_call_id"),
-        name=members.text("name"),
+        call_id=members.word("tool_call_id"),
+        name=members.word("name"),
         reasoning=_reasoning(members, thinking),
         extra=members.rest() | ({"thinking": thinking} if thinking else {}),
     )
@@ -79,7 +81,7 @@ def read_bare(element: Payload) -> list[Message]:
 def read_tool(declared: Payload) -> Tool:
     """Read a tool that was offered; one that is built in has its type as its name."""
     members = as_dict(declared)
-    function = as_dict(members.get("function")) or as_dict(members.get("custom")) or members
+    function = as_dict(members.get(called_in(members))) or members
     name = as_text(function.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(function.get("description")), function.get("parameters"), declared)
 
@@ -100,7 +102,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         first.reasoning,
         first.tool_calls,
         first.finish_reason,
-        usage=read_usage(members.object("usage")) or read_usage(members.inside("x_groq").object("usage")),
+        usage=read_usage(members.object("usage") or members.inside("x_groq").object("usage")),
         model=members.text("model"),
         id=members.text("id"),
         choices=tuple(choices),
@@ -113,10 +115,8 @@ def join_stream(text: str) -> JoinedStream:
     return join_chunks(text)
 
 
-def read_usage(usage: Payload) -> Usage | None:
-    """Read a usage object in the words of any of OpenAI's dialects; None where there is none."""
-    if not as_dict(usage):
-        return None
+def read_usage(usage: Payload) -> Usage:
+    """Read a usage object in the words of any of OpenAI's dialects."""
     members = Members(usage)
     of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
@@ -165,7 +165,7 @@ def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[C
         members.text("text") if content is None else content,
         message.reasoning,
         number_calls(message.tool_calls, made_up_calls),
-        members.text("finish_reason"),
+        members.word("finish_reason"),
         extra=members.rest(),
     )
     return choice, said
@@ -173,23 +173,30 @@ def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[C
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
     """Take the tool calls of a message, and the one function call of the time before there were tools."""
-    calls = [_read_call(call) for call in members.array("tool_calls")] if "tool_calls" in members else []
+    calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
+    members.drop_empty("function_call")
     if function := members.object("function_call"):
         calls.append(_read_call({"function": function}))
     return tuple(calls)
+
+
+def _is_call(element: Payload) -> bool:
+    return not isinstance(element, dict) or any(
+        says(element[name]) for name in element if name not in ("index", "type")
+    )
 
 
 def _read_call(element: Payload) -> ToolCall:
     members = Members(element)
     call_id = members.text("id")
     members.integer("index")
-    if as_dict(element).get("type") == "function":
+    if as_dict(element).get("type") in ("function", ""):
         members.take("type")
-    custom = members.inside("custom")
-    free_text = custom.text("input")
-    function = members.inside("function")
-    arguments = arguments_of(function.take("arguments")) if free_text is None else free_text
-    name = function.text("name") or custom.text("name") or ""
+    members.drop_empty(*({"function", "custom"} - {called_in(as_dict(element))}))
+    called = members.inside(called_in(as_dict(element)))
+    free_text = called.text("input")
+    arguments = arguments_of(called.take("arguments")) if free_text is None else free_text
+    name = called.text("name") or ""
     return ToolCall(call_id or "", name, arguments, extra=members.rest())
 
 

@@ -26,6 +26,7 @@ from trace_recorder.providers.shape import (
     content_of,
     join_texts,
     role_of,
+    says,
     text_part,
 )
 
@@ -52,7 +53,7 @@ def read_message(element: Payload) -> list[Message]:
     kind = members.text("type") or ("message" if "role" in element else "")
     if kind == "message":
         role = role_of(members.text("role"))
-        return [Message(role, _content(members.take("content")), name=members.text("name"), extra=members.rest())]
+        return [Message(role, _content(members.take("content")), name=members.word("name"), extra=members.rest())]
     if kind == "reasoning":
         return [Message("assistant", reasoning=_thought(element), extra={"reasoning": [element]})]
     if _is_call(element):
@@ -67,9 +68,9 @@ def read_message(element: Payload) -> list[Message]:
 def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
     """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
     members = Members(body)
-    finish_reason = members.inside("incomplete_details").text("reason")
+    finish_reason = members.inside("incomplete_details").word("reason")
     if finish_reason is None and as_dict(body).get("status") not in _NOT_FINAL:
-        finish_reason = members.text("status")
+        finish_reason = members.word("status")
     answered = isinstance(as_dict(body).get("output"), list)
     output = members.array("output")
     choice = replace(_read_output(output, made_up_calls), finish_reason=finish_reason)
@@ -153,7 +154,7 @@ def _part(part: Payload) -> Payload:
     text = members.text("text")
     if text is None or members.text("type") not in _TEXT_PARTS:
         return part
-    return text_part(text, {key: value for key, value in members.rest().items() if value != []})
+    return text_part(text, {key: value for key, value in members.rest().items() if says(value)})
 
 
 def _thought(item: dict[str, Payload]) -> str | None:

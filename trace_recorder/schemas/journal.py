@@ -141,6 +141,7 @@ class LLMResponse(LLMExchange):
     stream: bool = ABSENT
     chunks: Count = ABSENT
     events: Count = ABSENT
+    last_event: bool = ABSENT
     time_to_first_token_seconds: Seconds = ABSENT
     time_to_last_token_seconds: Seconds = ABSENT
     body: Payload = ABSENT

@@ -43,7 +43,7 @@ class AnsweredTurn:
     @property
     def response(self) -> LLMResponse:
         """What the model said; of several answers the one with which the conversation went on."""
-        response = self.turn.interaction.response or LLMResponse()
+        response = self.turn.interaction.response
         if not self.choice or self.choice >= len(response.choices):
             return response
         said = response.choices[self.choice]
@@ -189,8 +189,7 @@ def _signs_of_call(one: LLMInteraction) -> Iterator[Sign]:
     if one.step_number is not None:
         yield "number", agent_of(one), one.step_number
         return
-    if one.response is not None:
-        yield from _signs_of_response(one.response, one.response.tool_calls)
+    yield from _signs_of_response(one.response, one.response.tool_calls)
 
 
 def _signs_of_step(step: AgentStep) -> Iterator[Sign]:

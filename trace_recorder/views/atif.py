@@ -16,12 +16,21 @@ from trace_recorder.conversation import Payload, Tool, known
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.atif_steps import Images, Steps
+from trace_recorder.views.contents import THOUGHTS
 from trace_recorder.views.conversations import Conversation, conversations, steps_by_turn
 from trace_recorder.views.functions import built_in, function_of, is_function
-from trace_recorder.views.left_out import EMBEDDINGS, count
+from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
 from trace_recorder.views.turns import Turn, agent_of, turns_of
 
 SCHEMA_VERSION = "ATIF-v1.7"
+_SHOWN = Carries.of(places=("part", "images"))
+_CARRIED: Statement = {
+    "instructions": _SHOWN,
+    "questions": _SHOWN,
+    "tool results": _SHOWN,
+    "answers": Carries.of(THOUGHTS, places=("part", "images")),
+}
+"""Images, and other parts as text. What an answer holds beside its text is in `extra`."""
 _TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
@@ -65,6 +74,7 @@ class _Writing:
         count(trajectory, counter, EMBEDDINGS)
         self._images = Images(images_directory, counter)
         turns = turns_of(trajectory)
+        count_contents(turns, counter, _CARRIED)
         self._told = steps_by_turn(trajectory, turns)
         self._identity = trajectory.trajectory_id or "trajectory"
         agents = [agent_of(turn.interaction) for turn in turns]

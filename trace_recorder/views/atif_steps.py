@@ -56,7 +56,8 @@ class Images:
         kind = image.media_type if image.media_type in _KINDS else _kind_of(path or "")
         if path and kind:
             return {"type": "image", "source": {"media_type": kind, "path": path}}
-        self.dropped["images, for which no directory was given"] += path is None
+        left_out = "images, for which no directory was given" if self.directory is None else "images that are no base64"
+        self.dropped[left_out] += path is None
         return {"type": "text", "text": f"[image: {path or image.media_type or 'of an unknown kind'}]"}
 
     def _written(self, image: Image) -> str | None:
@@ -185,7 +186,7 @@ def _about(turn: Turn) -> dict[str, Payload]:
     reasoning = parameters.get("reasoning")
     effort = parameters.get("reasoning_effort") or (reasoning.get("effort") if isinstance(reasoning, dict) else None)
     return known(
-        model_name=(response.model if response else None) or one.model,
+        model_name=response.model or one.model,
         reasoning_effort=effort if isinstance(effort, str | float) else None,
     )
 
@@ -193,7 +194,7 @@ def _about(turn: Turn) -> dict[str, Payload]:
 def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
     """What ATIF has members for of a call, and all the rest of it."""
     one = turn.interaction
-    made = one.response is not None or one.api is not None
+    made = one.answered or one.api is not None
     return known(metrics=metrics_of_call(one) or None, llm_call_count=1 if made else None) | {
         "extra": _extra_of_call(turn) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
     }
@@ -202,33 +203,33 @@ def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
 def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
     """Give a call's tokens, its cost where the provider stated one, and what was recorded for training."""
     counts, tokens = counts_of(one), tokens_of(one)
-    usage = one.response.usage if one.response else None
+    usage = one.response.usage
     return known(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
-        cost_usd=usage and usage.cost,
+        cost_usd=usage.cost,
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
-        extra={"usage": stated} if usage and (stated := usage.to_document()) else None,
+        extra={"usage": stated} if (stated := usage.to_document()) else None,
     )
 
 
 def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     one = turn.interaction
     response = one.response
-    others = [choice.to_document() for choice in response.choices[1:]] if response else []
+    others = [choice.to_document() for choice in response.choices[1:]]
     return known(
         interaction_id=one.interaction_id,
         step_number=one.step_number,
         provider=one.provider,
         api=one.api,
         model_asked_for=one.model,
-        response_id=response.id if response else None,
-        finish_reason=response.finish_reason if response else None,
+        response_id=response.id,
+        finish_reason=response.finish_reason,
         other_choices=others or None,
-        response_extra=(response.extra or None) if response else None,
+        response_extra=response.extra or None,
         parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
         duration_seconds=one.duration_seconds,
         time_to_first_token_seconds=one.time_to_first_token_seconds,

@@ -168,13 +168,9 @@ def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentS
 
 def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:
     """Turns by the id of their response, where it is one turn's alone: servers on one's own machine repeat them."""
-    ids = [one.response.id for turn in turns if (one := turn.interaction).response and one.response.id]
+    ids = [one.response.id for turn in turns if (one := turn.interaction).response.id]
     alone = {identity for identity in ids if ids.count(identity) == 1}
-    return {
-        one.response.id: turn
-        for turn in turns
-        if (one := turn.interaction).response and one.response.id and one.response.id in alone
-    }
+    return {one.response.id: turn for turn in turns if (one := turn.interaction).response.id in alone}
 
 
 def _that_asked(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:

@@ -32,6 +32,7 @@ class Events:
     names: dict[tuple[str | None, str], str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Events:
@@ -39,6 +40,7 @@ class Events:
         events = cls()
         followed: set[Turn] = set()
         for one in answered_turns(trajectory):
+            events.turns.append(one.turn)
             before = one.turn.before
             events.hear(one.turn, next_one=before is not None and before not in followed)
             if before is not None:
@@ -116,7 +118,7 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         step_number=one.step.step_number if one.step else None,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=response.usage.to_document() if response.usage else None,
+        usage=response.usage.to_document() or None,
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
         other_answers=[choice.to_document() for choice in others] or None,

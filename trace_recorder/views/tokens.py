@@ -32,8 +32,8 @@ class Counts:
 
 def counts_of(one: LLMInteraction) -> Counts | None:
     """Count an interaction's tokens; None where the provider stated none."""
-    usage = one.response.usage if one.response else None
-    if usage is None:
+    usage = one.response.usage
+    if not usage.stated:
         return None
     return Counts(
         _sum(usage.input_tokens, *_left_out(one, usage)),
@@ -67,8 +67,6 @@ class Tokens:
 
 def tokens_of(one: LLMInteraction) -> Tokens:
     """Give the token ids and the log-probabilities of an interaction's first answer."""
-    if one.response is None:
-        return Tokens()
     choice = one.response.choices[0] if one.response.choices else Choice(0)
     said = {**one.response.extra, **choice.extra}
     scored = list(_scored(said))

@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
+from trace_recorder.conversation import (
+    NO_RESPONSE,
+    Choice,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolResult,
+)
 from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction, Trajectory
 from trace_recorder.views.parts import Image, Text, parts_of
 
@@ -48,8 +57,8 @@ class Turn:
     @property
     def answered(self) -> bool:
         """Whether the model said anything."""
-        response = self.interaction.response
-        return response is not None and not (self.interaction.error and _is_silent(response))
+        one = self.interaction
+        return one.answered and not (one.error and _is_silent(one.response))
 
     @property
     def whole(self) -> bool:
@@ -79,10 +88,8 @@ def agent_of(one: LLMInteraction | AgentStep) -> str | None:
     return one.agent_id or one.agent
 
 
-def answer_of(response: LLMResponse | None, choice: int = 0) -> Message:
+def answer_of(response: LLMResponse, choice: int = 0) -> Message:
     """Make a message of an answer."""
-    if response is None:
-        return Message("assistant")
     several: tuple[LLMResponse | Choice, ...] = (response, *response.choices[1:])
     said = several[choice if choice < len(several) else 0]
     return Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
@@ -145,7 +152,7 @@ def _told(number: int, step: AgentStep) -> LLMInteraction:
         agent=step.agent,
         agent_id=step.agent_id,
         parent_agent_id=step.parent_agent_id,
-        response=response,
+        response=response or NO_RESPONSE,
         error=ErrorInfo("error", step.error) if step.error else None,
     )
 
@@ -242,7 +249,7 @@ class _Placing:
         self.end_of[turn] = ends[0]
         for number, end in reversed([*enumerate(ends)]):
             self.ends[end] = self.own_ends[agent, end] = turn, number
-        if one.response is not None and one.response.id:
+        if one.response.id:
             self.by_id[one.response.id] = turn
 
 
@@ -268,7 +275,7 @@ def _after(
 
 
 def _answers(one: LLMInteraction) -> list[Message]:
-    if one.response is None:
+    if not one.answered:
         return []
     return [answer_of(one.response, number) for number in range(max(1, len(one.response.choices)))]
 
