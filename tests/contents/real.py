@@ -7,6 +7,7 @@ refusals, several choices) is not compared. Nothing of the package reads here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -152,6 +153,16 @@ def answer_of(dialect: str, text: str, *, streamed: bool) -> Said | None:
     except (KeyError, ValueError, TypeError, StopIteration, AttributeError):
         return None
     return found if found.text or found.calls else None
+
+
+_CUT = re.compile(
+    r'"(?:finish_reason|stop_reason|finishReason|done_reason|status)"\s*:\s*"(?:length|max_tokens|MAX_TOKENS|incomplete)"'
+)
+
+
+def was_cut(text: str) -> bool:
+    """Whether an answer ended because it was to be no longer."""
+    return _CUT.search(text) is not None
 
 
 def asked_of(request: Json) -> Iterator[str]:
