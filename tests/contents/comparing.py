@@ -100,10 +100,10 @@ class Outcome:
         return self.equal is False and not self.why
 
 
-def compare(run: str, export: str, payloads: list[Json], base: Path) -> list[Outcome]:
-    """Hold what an export, or a reader of it, has of a run against its script."""
+def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
+    """Hold what an export has of a run against its script; `shows` reads what is in another form than the export's."""
     script, dialect, _ = run.split(".")
-    found = READERS[export](payloads, base, dialect)
+    found = (shows or READERS[export])(payloads, base, dialect)
     if export == "toolbrain":
         turns = list(_turns(SCRIPTS[script]))
         views = {aspect: [_pair(aspect, *both) for both in zip(turns, found, strict=False)] for aspect in ASPECTS}

@@ -85,7 +85,7 @@ def image_in(part: Mapping[str, Json], base: Path) -> bytes | None:
     """The bytes of a part that is an image, as the format's reader would take them; None where it is none."""
     source = part.get("source") or {}
     if "path" in source:
-        return (base / source["path"]).read_bytes()
+        return source["path"].encode() if "://" in source["path"] else (base / source["path"]).read_bytes()
     url = part.get("image_url")
     address = url.get("url") if isinstance(url, dict) else url
     if address is not None:
@@ -153,6 +153,11 @@ def hierarchy(documents: list[Json], base: Path, dialect: str) -> list[Conversat
     return [_hierarchy(step["messages"], base) for step in last.values()]
 
 
+def hierarchy_steps(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
+    """Every step, for runs whose histories are rewritten."""
+    return [_hierarchy(step["messages"], base) for document in documents for step in document["steps"]]
+
+
 def _hierarchy(messages: list[Json], base: Path) -> Conversation:
     talk = Conversation()
     for one in messages:
@@ -164,7 +169,7 @@ def _hierarchy(messages: list[Json], base: Path) -> Conversation:
         message.images += [image for part in parts_of(parts) if (image := image_in(part, base)) is not None]
         if counted := one["usage"]:
             cached = (counted.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-            message.tokens = Tokens(counted["prompt_tokens"], counted["completion_tokens"], cached)
+            message.tokens = Tokens(counted.get("prompt_tokens") or 0, counted.get("completion_tokens") or 0, cached)
         for call in one["tool_calls"] or ():
             talk.call(message, call["id"], call["name"], call["arguments"])
     return talk
@@ -222,8 +227,8 @@ def _session(lines: Iterable[Json], base: Path) -> Conversation:
             message = talk.say(one["role"], parts, base, thought=thought)
             if counted := one.get("usage"):
                 cached = counted.get("cacheRead") or 0
-                prompt = counted["input"] + cached + (counted.get("cacheWrite") or 0)
-                message.tokens = Tokens(prompt, counted["output"], cached)
+                prompt = (counted.get("input") or 0) + cached + (counted.get("cacheWrite") or 0)
+                message.tokens = Tokens(prompt, counted.get("output") or 0, cached)
             for part in parts:
                 if part["type"] == "toolCall":
                     talk.call(message, part["id"], part["name"], part["arguments"])
