@@ -52,6 +52,12 @@ class Executions:
         if mark is None and identity not in self._running:
             self.steps.begin(identity, record)
 
+    def host(self, execution_id: str | None) -> None:
+        """Take it that an agent was started in a tool that still runs."""
+        use = self._running.get(execution_id or "")
+        if use is not None:
+            use.hosts = True
+
     def request(self, identity: str, agent: Hashable, results: Iterable[ToolResult], *, streams: bool) -> None:
         """Take what a request brings back from tools; `streams` is whether its answer is awaited piece by piece."""
         unclaimed = self._give(agent, results)

@@ -183,6 +183,7 @@ class Fold:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
         streams = asks_for_stream(call.begin)
+        self.executions.host(call.begin.get("parent_execution_id"))
         self.executions.request(call.interaction_id, agent_key(call.begin), call.new_results, streams=streams)
 
     def _read_response(self, call: Call) -> None:

@@ -230,6 +230,7 @@ def interaction_of(call: Call) -> LLMInteraction:
         stream=bool(end.get("stream", asks_for_stream(begin))),
         complete=complete,
         ended_by=ended_by,
+        parent_execution_id=begin.get("parent_execution_id"),
     )
 
 

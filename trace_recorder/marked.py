@@ -35,7 +35,8 @@ class ToolUse:
 
     `asker` is the interaction whose response asked for it by `asked`, where one did; `after` the interaction with
     which it stands: the one that asked, or else the agent's last one before it. `outside` is the step in which it
-    stands where it has no other place; None of one that ran in a step with a block.
+    stands where it has no other place; None of one that ran in a step with a block. `hosts` is whether an agent was
+    started in it.
     """
 
     identity: str
@@ -47,6 +48,7 @@ class ToolUse:
     asked: ToolCall | None = None
     after: str | None = None
     outside: ToolStep | None = None
+    hosts: bool = False
 
     @property
     def name(self) -> str:
@@ -79,6 +81,7 @@ class ToolUse:
             f"{as_dict(error).get('type')}: {as_dict(error).get('message')}" if error else None,
             duration_seconds=self.ended.get("duration_seconds"),
             sent=None if told == gave else told,
+            execution_id=self.identity if self.hosts else None,
         )
 
 

@@ -14,7 +14,9 @@ from trace_recorder.cli.head import error_of, tokens_of
 from trace_recorder.cli.prompts import Prompts
 from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
 from trace_recorder.conversation import Choice, LLMResponse, Message, ToolCall, ToolResult
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.tokens import is_usage_left_out
 from trace_recorder.views.unasked import alone
 
 _SHORT = 100
@@ -76,6 +78,7 @@ class Show:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
         yield from self._prompt(call.interaction_id, call.input_messages, response if call.answered else None)
         if call.answered:
+            yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for choice in response.choices[1:]:
                 yield from self._choice(choice)
