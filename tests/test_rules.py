@@ -24,7 +24,7 @@ ROOMS = (
     "guard",
     "forms",
     "plain json_text stream_chunks trajectory paths replacing schemas",
-    "arguments",
+    "arguments endings",
     "items item_table redact secret_encodings secret_endings secret_names secret_shapes secret_values spelled",
     "providers",
     "reading marked stepping tool_steps metrics document atif_members atif_reading atif_tools atif schema",

@@ -24,16 +24,15 @@ from trace_recorder import process, steps, telling, tools
 from trace_recorder.arguments import Numbers
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
+from trace_recorder.endings import Ending, ending_of, ending_of_process
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.fold import Fold
 from trace_recorder.guard import Guard
 from trace_recorder.load import load
-from trace_recorder.plain import named_error
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.registry import Registry
 from trace_recorder.reserving import DIRECTORY, Files
 from trace_recorder.run import Run
-from trace_recorder.trajectory import Status
 
 logger = logging.getLogger("trace_recorder")
 
@@ -58,8 +57,9 @@ class TrajectoryRecorder:
     nothing is recorded.
 
     Every method may be called from any thread, and from async code; on return, what was recorded survives the
-    process. As a context manager, sync or async, it starts the run and ends it: "completed", or "failed" with the
-    exception, which passes on.
+    process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
+    "interrupted" by Ctrl-C, by a cancelled task and where a generator is closed; else "failed" with the exception. What
+    ends it passes on.
     """
 
     def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
@@ -118,7 +118,7 @@ class TrajectoryRecorder:
                     "Call finalize() first.",
                     stacklevel=2,
                 )
-                self._close("interrupted")
+                self._close(Ending("interrupted"))
             self._about = self._about | given
             self._open()
         current.set(self)
@@ -135,7 +135,7 @@ class TrajectoryRecorder:
         numbers = Numbers("finalize()")
         with self._lock:
             self._run_for("finalize()")
-            self._close("completed", numbers.verdict("success", success), final_result)
+            self._close(Ending("completed", numbers.verdict("success", success)), final_result)
         numbers.raise_if_refused()
 
     finalize_recording = finalize
@@ -150,10 +150,7 @@ class TrajectoryRecorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._leave_context()
         with self._lock:
-            if error is None:
-                self._close("completed")
-            else:
-                self._close("failed", success=False, error=named_error(error))
+            self._close(ending_of(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -186,21 +183,14 @@ class TrajectoryRecorder:
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
 
-    def _close(
-        self,
-        status: Status,
-        success: bool | None = None,
-        final_result: object = None,
-        error: dict[str, str] | None = None,
-    ) -> None:
+    def _close(self, ending: Ending, final_result: object = None) -> None:
         self._ended = True
         running.discard(self)
         if current.get() is self:
             current.set(None)
         if self._run is not None:
             process.closed(self._run.trajectory_id)
-            about = {"status": status, "success": success}
-            self._run.finish(about, {"final_result": final_result, **known(error=error)})
+            self._run.finish(ending, final_result)
             self._forgotten.detach()  # it holds the run for as long as the recorder lives, which may begin others
 
     def _run_for(self, what: str) -> Run | None:
@@ -435,14 +425,14 @@ class TrajectoryRecorder:
     def exiting(self) -> None:
         """Have everything on file before the interpreter ends."""
         if self._run is not None:
-            self._run.exit()
+            self._run.exit(ending_of_process())
 
 
 def _interrupt(run: Run) -> None:
     """Close a run whose recorder is gone without finalize."""
     if not run.closed and run.pid == os.getpid():
         process.closed(run.trajectory_id)
-        run.finish({"status": "interrupted"})
+        run.finish(Ending("interrupted"))
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
