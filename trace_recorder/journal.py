@@ -153,11 +153,11 @@ class Journal:
     def _take_back(self, pending: Pending, written: int) -> None:
         """Cut off what was written last, which may stand elsewhere than was thought: others may have cut the file."""
         with contextlib.suppress(OSError):
-            before = self.size - written
+            before, number = self.size - written, self._open.number
             moved = (pending[0], before, pending[2])
             if self._pending is pending:
                 self._pending = moved
-                os.ftruncate(self._open.number, before)
+                os.ftruncate(number, before)
         with contextlib.suppress(OSError):
             self._settle()
 
