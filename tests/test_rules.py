@@ -22,7 +22,7 @@ ROOMS = (
     "renaming",
     "json_text journal",
     "guard",
-    "plain json_text trajectory paths replacing schemas",
+    "plain json_text trajectory typed paths replacing schemas",
     "items item_table redact secret_shapes spelled",
     "providers",
     "reading marked stepping metrics document atif schema",

@@ -33,7 +33,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Data, Journal, now
-from trace_recorder.plain import facts, members, plain, to_json
+from trace_recorder.plain import facts, members, plain
 from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
 
@@ -231,7 +231,7 @@ class Run:
             what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
             masked = masks_in(failure.what, what) + masks_in(said, why)
             gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
-            self._journal.append("gap", to_json(gap), now())
+            self._journal.append("gap", f"{{{members(gap)}}}", now())
             failure.told = times
             failures.popleft()
 
