@@ -59,6 +59,9 @@ class Unfinished(Protocol):
     def beat(self) -> None:
         """Write what is not on file yet. Does not raise."""
 
+    def wait(self) -> None:
+        """Wait, but not for good, for what is being written aside. Does not raise."""
+
     def left(self) -> None:
         """Write that whoever it was recorded for is gone. Does not raise."""
 
@@ -297,6 +300,7 @@ class Run:
             return
         self._settle()
         for one in list(self._unfinished.values()):
+            one.wait()
             one.cut_off()
         self._unfinished.clear()
         with self._lock:
@@ -350,6 +354,7 @@ class Run:
             return
         self.settle_left()
         for one in list(self._unfinished.values()):
+            one.wait()
             one.beat()
         with self._lock:
             self._exiting = True
