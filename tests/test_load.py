@@ -297,7 +297,6 @@ def test_a_document_of_trae_agent_loads(tmp_path: Path) -> None:
         ("system", "be good"),
         ("user", "go"),
     ]
-    assert one.response is not None
     assert [(made.call_id, made.name, made.arguments) for made in one.response.tool_calls] == [("c", "bash", {"a": 1})]
     assert (one.response.usage and one.response.usage.input_tokens, [tool.name for tool in one.tools]) == (
         150,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -188,7 +189,7 @@ def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: P
         step,
     )
 
-    assert ended.stderr == ""
+    assert [line for line in ended.stderr.splitlines() if "was there already" not in line] == []
     assert sorted(tasks(tmp_path).values()) == ["between", "new", "old"]
 
 
@@ -359,3 +360,49 @@ def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
         ("run.1.json", "run.1.jsonl"),
         ("run.2.json", "run.2.jsonl"),
     ]
+
+
+def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What the log says of files."""
+    return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "trace_recorder"]
+
+
+def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With the name that it had and the one that it has; a path at which nothing stood is not spoken of."""
+    path = tmp_path / "run.json"
+    run(path, "first")
+    assert moved(caplog) == []
+
+    run(path, "second")
+    run(tmp_path / "run.jsonl", "third")
+    assert moved(caplog) == [
+        ("WARNING", f"{path} was there already, of an earlier run: that is {tmp_path / name} now")
+        for name in ("run.1.json", "run.2.json")
+    ]
+    assert tasks(tmp_path) == {"run.json": "third", "run.1.json": "first", "run.2.json": "second"}
+
+
+def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where there is no document, the journal's names are told."""
+    run(tmp_path / "run.json", "first")
+    (tmp_path / "run.json").unlink()
+    run(tmp_path / "run.json", "second")
+
+    journal, now = tmp_path / "run.jsonl", tmp_path / "run.1.jsonl"
+    assert moved(caplog) == [("WARNING", f"{journal} was there already, of an earlier run: that is {now} now")]
+
+
+def test_a_log_that_breaks_harms_no_run(tmp_path: Path) -> None:
+    """A filter of the user's that raises costs the line in the log, and nothing else."""
+    run(tmp_path / "run.json", "first")
+
+    def broken(_: logging.LogRecord) -> bool:
+        raise RuntimeError("no log today")
+
+    logger = logging.getLogger("trace_recorder")
+    logger.addFilter(broken)
+    try:
+        run(tmp_path / "run.json", "second")
+    finally:
+        logger.removeFilter(broken)
+    assert tasks(tmp_path) == {"run.json": "second", "run.1.json": "first"}

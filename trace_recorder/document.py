@@ -16,9 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
+from trace_recorder.providers.blocks import read_blocks
 from trace_recorder.trajectory import (
     SCHEMA_VERSION,
     AgentStep,
@@ -125,6 +126,9 @@ class _DocumentSource:
     def raw_stream(self) -> str | None:
         return None
 
+    def raw_chunks(self) -> None:
+        return None
+
 
 def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
     lists: dict[str, list[Message]] = {}
@@ -156,7 +160,8 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
     tools = [typed(replace(by_hand.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
-    reading = RequestReading(messages, tools, request.get("parameters") or {}, document.get("model"))
+    parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
+    reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
     one = LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
@@ -164,8 +169,8 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         model=document.get("model"),
         source=_DocumentSource(typed(reading)),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
-        **{name: document.get(name) for name in ("agent_id", "parent_agent_id")},
-        response=_response(document.get("response")),
+        **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
+        response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
         attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
         time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
@@ -175,9 +180,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     return typed(one)
 
 
-def _response(document: Payload) -> LLMResponse | None:
-    if not document:
-        return None
+def _response(document: dict[str, Payload]) -> LLMResponse:
     choices = document.get("choices") or ()
     if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
         raise TypeError("tool_calls are objects")
@@ -192,7 +195,14 @@ def _response(document: Payload) -> LLMResponse | None:
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
     calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
-    return typed(Choice(**{**document, "tool_calls": calls}))
+    choice = Choice(
+        index=document["index"],
+        **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
+        tool_calls=calls,
+        extra=document.get("extra") or {},
+        interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
+    )
+    return typed(choice)
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:
@@ -213,7 +223,7 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         timestamp=document["timestamp"],
         state=document["state"],
         messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
-        llm_response=_response(document.get("llm_response")),
+        llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
         reflection=document.get("reflection"),

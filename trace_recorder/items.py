@@ -33,7 +33,7 @@ from zlib import crc32
 
 from trace_recorder.conversation import Payload
 from trace_recorder.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line, writer
-from trace_recorder.secret_shapes import SECRET_MEMBER
+from trace_recorder.secret_names import kind_of
 
 LARGE_MEMBER = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
@@ -306,7 +306,7 @@ def _part(text: str, member: Member, items: _Items) -> int | _List | None:
         for start, end in member.elements:
             numbers.add(items.of(text[start:end]))
         return numbers
-    if len(member.value) < LARGE_MEMBER or SECRET_MEMBER.fullmatch(member.name):
+    if len(member.value) < LARGE_MEMBER or kind_of(member.name):
         return None  # what its name says to be secret stays beside its name
     return items.of(member.value).number
 

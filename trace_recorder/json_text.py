@@ -75,6 +75,11 @@ def parse(text: str, deepest: int = DEEPEST) -> Payload:
     return value
 
 
+def mended(text: str) -> str:
+    """JSON text in which each half of a surrogate pair that stands alone is U+FFFD."""
+    return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+
+
 def _refuse_lone_surrogates(text: str) -> None:
     if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair stands alone")

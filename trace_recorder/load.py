@@ -31,13 +31,16 @@ def load(path: str | Path) -> Trajectory:
     Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
     """
     path = Path(path)
+    if path.is_dir():
+        raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     journal_path = journal_of(path)
     if journal_path.is_file():
         return fold_journal(journal_path)[0]
-    if path.is_dir():
-        raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
+    data = path.read_bytes()
+    if not data:
+        raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
         document = json.loads(text)
         refuse_depth(text, DEEPEST_DOCUMENT)
     except (ValueError, RecursionError) as error:

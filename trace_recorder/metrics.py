@@ -47,11 +47,10 @@ def figures_of(one: LLMInteraction) -> Figures:
         figures["failed_llm_calls"] = 1
     if one.duration_seconds:
         _put(figures, "llm_seconds", one.duration_seconds)
-    usage = one.response.usage if one.response else None
-    if usage is not None:
-        figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
-        if usage.cost is not None:
-            _put(figures, "cost", usage.cost)
+    usage = one.response.usage
+    figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
+    if usage.cost is not None:
+        _put(figures, "cost", usage.cost)
     return figures
 
 

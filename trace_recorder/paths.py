@@ -19,6 +19,7 @@ from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
+from trace_recorder.guard import attempt, logger
 from trace_recorder.journal import Journal, Record, held, read, sync_directory
 from trace_recorder.renaming import take_name
 
@@ -85,7 +86,10 @@ def _create(document: Path, *, own: bool, sync: bool, child: bool, parent: str |
     make_directory(document.parent, sync=sync)
     _sweep(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
     if own and not child and not _is_of(parent, journal_of(document)):
-        _move_aside(document)
+        moved = _move_aside(document)
+        if moved is not None:
+            message = "%s was there already, of an earlier run: that is %s now"
+            attempt(lambda: logger.warning(message, *moved), lambda _: None)
     for candidate in itertools.islice(_numbered(document), int(own and child), None):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
@@ -159,17 +163,22 @@ def _numbered(document: Path) -> Iterator[Path]:
         yield document.with_name(f"{document.stem}.{number}{document.suffix}")
 
 
-def _move_aside(document: Path) -> None:
-    """Give the files of an earlier run a number, unless its writer, or another mover, holds them."""
+def _move_aside(document: Path) -> tuple[Path, Path] | None:
+    """Give the files of an earlier run a number, unless its writer, or another mover, holds them.
+
+    Return which file that was, and its new name; None where there was nothing to move.
+    """
     journal = journal_of(document)
-    if not (os.path.lexists(document) or os.path.lexists(journal)):
-        return
+    has_document = os.path.lexists(document)
+    if not (has_document or os.path.lexists(journal)):
+        return None
     with held(journal) as is_held:
         asides = itertools.islice(_numbered(document), 1, None) if is_held else iter(())
         for aside in asides:
             if not os.path.lexists(aside) and _rename(journal, journal_of(aside)):
                 _rename(document, aside)
-                return
+                return (document, aside) if has_document else (journal, journal_of(aside))
+    return None
 
 
 def _rename(path: Path, to: Path) -> bool:

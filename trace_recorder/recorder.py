@@ -24,7 +24,9 @@ from trace_recorder import process, steps, telling, tools
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.fold import Fold
 from trace_recorder.guard import Guard
+from trace_recorder.load import load
 from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.registry import Registry
@@ -37,6 +39,11 @@ logger = logging.getLogger("trace_recorder")
 Client = TypeVar("Client")
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
 running: Registry[TrajectoryRecorder] = Registry()
+
+
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Whether an environment has nothing recorded."""
+    return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
 
 
 class TrajectoryRecorder:
@@ -77,7 +84,7 @@ class TrajectoryRecorder:
         self._history = history
         self._redact = redact
         self._guard = Guard(strict=strict)
-        self._disabled = os.environ.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+        self._disabled = is_disabled(os.environ)
         self._lock = threading.RLock()
         self._path: Path | None = None
         self._run: Run | None = None
@@ -171,7 +178,7 @@ class TrajectoryRecorder:
             del about["task"]
             run.start(run.named(**about), said, self._parent)
         running.add(self)
-        process.opened(run.trajectory_id)
+        process.opened(run.trajectory_id, document)
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
 
@@ -366,6 +373,12 @@ class TrajectoryRecorder:
             return self._files.unused()
         with self._lock:
             return self._files.reserve(self._parent or process.parent())
+
+    @property
+    def trajectory_data(self) -> dict[str, Payload]:
+        """The document so far, as Trae Agent's recorder has it; to change it changes nothing on file."""
+        trajectory = Fold().trajectory("unknown") if self._run is None else load(self.trajectory_path)
+        return trajectory.to_document("inline")
 
     def get_trajectory_path(self) -> str:
         """Where the document is, as a string."""

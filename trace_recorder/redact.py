@@ -13,40 +13,96 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
+from trace_recorder import secret_encodings, secret_names, secret_shapes
 from trace_recorder.guard import attempt
 from trace_recorder.json_text import COLON, STRING
-from trace_recorder.secret_shapes import SECRET_MEMBER, SECRET_VALUE, mask_shapes, may_begin, may_hold, unescaped
+from trace_recorder.secret_endings import unfinished
+from trace_recorder.secret_values import KnownSecrets
 from trace_recorder.spelled import Part
 
 Redactor = Callable[[str], str]
 
 _SECRET_NAME = re.compile(
-    r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
+    r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
     r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
     re.IGNORECASE,
 )
 """Variables of the environment that hold a secret, and not where one is to be found."""
-_SHORTEST_SECRET = 8
-_TELLING = 3
-"""From this many letters on a word is the beginning of a secret that is known."""
-_PLACEHOLDERS = frozenset(
-    {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
-)
-"""What people write where a key is asked for and none is needed; masking it would maim prose."""
-_SECRET_PARAMETER = re.compile(r"key|token|secret|sig|password|auth|credential", re.IGNORECASE)
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+_SECRET_PARAMETER = re.compile(r"key|token|secret|password|auth|credential", re.IGNORECASE)
 _HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
+_KINDS = frozenset(
+    {
+        "role",
+        "type",
+        "object",
+        "finish_reason",
+        "stop_reason",
+        "finishReason",
+        "status",
+        "kind",
+        "event",
+        "api",
+        "provider",
+    }
+)
+"""Members by whose value a reader knows what it reads."""
+_SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
+"""Members whose value a provider has signed or encrypted: it comes back as it was, or not at all."""
+_SEAL = 40
 
 
 def default_redactor(text: str) -> str:
-    """Mask what has the shape of a key or token of a well-known provider, and passwords in URLs.
+    """Mask what has the shape of a key or token of a well-known provider, and what stands behind a secret's name.
 
-    Works on plain text and on JSON text alike: no shape crosses a string's end.
+    Works on plain text and on JSON text alike: no mask crosses a string's end.
     """
-    return mask_shapes(text)
+    return mask_text(text)
+
+
+def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False) -> str:
+    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
+    data = text.encode("latin-1", "replace")  # a byte a character, so that places are the same
+    masked = _mask_plainly(text, data, is_known)
+    if not secret_encodings.signs(data):
+        return masked
+    return secret_encodings.mask_encoded(
+        masked, lambda said: _mask_plainly(said, said.encode("latin-1", "replace"), is_known)
+    )
+
+
+def _mask_plainly(text: str, data: bytes, is_known: Callable[[str], bool]) -> str:
+    if b"@" in data:
+        text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
+    if secret_shapes.signs(data):
+        for shape in secret_shapes.SHAPES:
+            text = shape.mask(text)
+    if secret_names.signs(data.lower()):
+        text = _mask_spans(text, secret_names.secrets_in_commands(text), "[REDACTED:assigned-secret]")
+        text = _mask_spans(text, secret_names.secrets_by_name(text, is_known), "[REDACTED:assigned-secret]")
+    return text
+
+
+def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        parts += (text[done:start], mask)
+        done = end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _signs(text: str) -> Iterator[list[int]]:
+    """Where a secret may be in a text, one kind of signs after the other."""
+    data = text.encode("latin-1", "replace")  # a byte a character, so that places are the same
+    yield secret_shapes.signs(data)
+    yield secret_names.signs(data.lower())
+    yield secret_encodings.signs(data)
 
 
 class Redaction:
@@ -57,28 +113,24 @@ class Redaction:
     ) -> None:
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
         self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
-        self._seen: set[str] = set()
-        self._secrets: tuple[str, ...] = ()
-        self._traces: set[str] = set()
-        self._pattern = re.compile(r"(?!)")
-        self.learn(value for name, value in environment.items() if _SECRET_NAME.search(name))
+        self._known = KnownSecrets(
+            value
+            for name, value in environment.items()
+            if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
+        )
 
-    def learn(self, secrets: Iterable[str]) -> None:
-        """Mask these values from now on wherever they appear, longest first. Shorter than 8 characters: not."""
-        new = {stripped for secret in secrets if (stripped := secret.strip()) not in self._seen}
-        if not new or not self._redactors:
-            return
-        self._seen |= new
-        self._traces |= {_trace(secret) for secret in new if _is_secret(secret)}
-        known = {*self._secrets, *(spelled for one in new if _is_secret(one) for spelled in _spellings(one))}
-        self._secrets = tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
-        self._pattern = re.compile("|".join([re.escape(_MASK) + "|" + _ANY_MASK, *map(re.escape, self._secrets)]))
+    def learn(self, secrets: Iterable[str]) -> list[str]:
+        """Mask these values from now on; return those that were not known before and are masked wherever they stand.
+
+        Short ones, and words, are masked only behind the name of a secret.
+        """
+        return self._known.learn(secrets) if self._redactors else []
 
     def mask_plain(self, text: str) -> str:
         """Mask a text that is not JSON, or one string of it."""
-        text = self._mask_known(text)
+        text = self._known.mask(text)
         for redactor in self._redactors:
-            masked = redactor(text)
+            masked = redactor(text) if redactor is not default_redactor else mask_text(text, self._known.is_short)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
             text = masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
@@ -86,13 +138,12 @@ class Redaction:
 
     def mask_gap(self, text: str) -> str:
         """Mask what is said of a failure; where it is a redactor that fails, with what this package knows itself."""
-        return attempt(lambda: self.mask_plain(text), lambda _: mask_shapes(self._mask_known(text)))
+        return attempt(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
         """Mask a name, past a redactor of the user's: what has the shape of a key, or is known, long, and no word."""
-        if any(secret in text and _is_no_word(secret) for secret in self._secrets):
-            text = self._mask_known(text)
-        return mask_shapes(text) if default_redactor in self._redactors else text
+        text = self._known.mask(text, names=True)
+        return mask_text(text) if default_redactor in self._redactors else text
 
     def _apart(self, name: str, names: dict[str, str]) -> str:
         """Mask a member's name; names that differ stay apart, so that no member is lost."""
@@ -101,37 +152,39 @@ class Redaction:
             return name
         return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
 
-    def _mask_known(self, text: str) -> str:
-        if any(secret in text for secret in self._secrets):
-            return self._pattern.sub(lambda found: found[0] if found[0].startswith("[REDACTED:") else _MASK, text)
-        return text
-
     def mask(self, text: str) -> tuple[str, int]:
         """Mask the strings of JSON text; return it with the number of secrets that were in it.
 
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
         """
-        if not self.sees(text):
+        places = None if self._looks_at_all else self._places(text)
+        if places is not None and not places:
             return text, 0
-        name, count = "", 0
+        parts: list[str] = []
+        done = count = 0
         names: dict[str, str] = {}
-
-        def literal(found: re.Match[str]) -> str:
-            nonlocal name, count
+        for found, name, is_name in _strings(text, places):
             value: str = json.loads(found[0])
-            if COLON.match(text, found.end()):
-                name = value
-                masked = self._apart(value, names)
-            elif SECRET_MEMBER.fullmatch(name) and _may_be_key(value) and _is_value(text, found.start()):
-                masked = "[REDACTED:secret-member]"
-            else:
-                masked = value if _PLACEHOLDER.fullmatch(value) else self.mask_plain(value)
-            if masked == value:
-                return found[0]
-            count += masks_in(value, masked)
-            return json.dumps(masked, ensure_ascii=not _encodes(masked))
+            masked = self._apart(value, names) if is_name else self._mask_value(name, value)
+            if masked != value:
+                count += masks_in(value, masked)
+                parts += (text[done : found.start()], json.dumps(masked, ensure_ascii=not _encodes(masked)))
+                done = found.end()
+        return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
-        return STRING.sub(literal, text), count
+    def _mask_value(self, name: str, value: str) -> str:
+        """Mask a string of JSON; `name` is that of the member whose value it is."""
+        if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
+            return value
+        if name in _SEALED and len(value) >= _SEAL:
+            return self._known.mask(value)
+        if (
+            name
+            and default_redactor in self._redactors
+            and secret_names.is_secret_member(name, value, self._known.is_short)
+        ):
+            return "[REDACTED:secret-member]"
+        return self.mask_plain(value)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does."""
@@ -142,10 +195,18 @@ class Redaction:
         return self._looks_at_all or self._sees_secrets(text)
 
     def _sees_secrets(self, text: str) -> bool:
+        return self._places(text) != []
+
+    def _places(self, text: str) -> list[int] | None:
+        """Where in JSON text secrets may be; None where that cannot be said, since it spells letters with escapes."""
         if not self._redactors:
-            return False
-        plainer = unescaped(text)
-        return may_hold(plainer) or any(trace in plainer for trace in self._traces)
+            return []
+        plainer = _unescaped(text)
+        places = self._known.places(plainer)
+        if default_redactor in self._redactors:
+            for some in _signs(plainer):
+                places += some
+        return sorted(places) if plainer is text or not places else None
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask a part of a stream; return it with the number of secrets that were in it, and of how many bytes it is.
@@ -155,7 +216,7 @@ class Redaction:
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
-        waiting = 0 if last else part.unfinished(self._opens)
+        waiting = 0 if last else part.unfinished(self._unfinished)
         if waiting:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
@@ -178,18 +239,14 @@ class Redaction:
             return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
         return data
 
-    def _opens(self, word: str) -> bool:
-        """Whether a word may be the beginning of a secret, or a secret that goes on."""
-        return may_begin(word) or any(
-            word.endswith(secret[:length])
-            for secret in self._secrets
-            for length in range(_TELLING, min(len(secret), len(word) + 1))
-        )
+    def _unfinished(self, text: str) -> int:
+        """How many characters at the end of a text may go on as a secret, or may be known as one by what follows."""
+        return max(unfinished(text), self._known.begins_at_end(text))
 
     def _mask_secrets(self, text: str) -> str:
         """Mask what is known to be secret, and what has the shape of it, past a redactor of the user's."""
-        text = self._mask_known(text)
-        return mask_shapes(text) if default_redactor in self._redactors else text
+        text = self._known.mask(text)
+        return mask_text(text, self._known.is_short) if default_redactor in self._redactors else text
 
     def _mask_line(self, line: str) -> tuple[str, int]:
         if not self.sees(line):
@@ -204,44 +261,52 @@ class Redaction:
 
 
 _BEGIN = "[REDACTED:"
-_MASK = "[REDACTED:known-secret]"
-_ANY_MASK = r"\[REDACTED:[a-z-]+\]"
-_ESCAPABLE = re.compile(r"[^ !#-&(-.0-\[\]-~]")
 _PLACEHOLDER = re.compile(r"@string:\d+")
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
+_ESCAPED = re.compile(r"\\(?:u00(0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+_LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
+_VALUES = frozenset({"value", "Value"})
+
+
+def _unescaped(text: str) -> str:
+    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it; else itself."""
+    if "\\u00" not in text and "\\/" not in text:
+        return text
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "/", text)
+
+
+def _strings(text: str, places: list[int] | None) -> Iterator[tuple[re.Match[str], str, bool]]:
+    """The strings of JSON text in which one of the places is, or that are values of a member whose name has one.
+
+    With each the name of the member whose value it is, if it is one, and whether it is a name itself. What a member
+    "value" holds is that of its neighbour "name", as lists of variables have it.
+    """
+    name, label, follows, next_place = "", "", False, 0
+    for found in STRING.finditer(text):
+        start, end = found.span()
+        if places is not None:
+            next_place = bisect_left(places, start, next_place)
+        is_seen = places is None or (next_place < len(places) and places[next_place] < end)
+        if COLON.match(text, end):
+            name, follows = json.loads(found[0]), is_seen
+            if is_seen:
+                yield found, "", True
+            continue
+        is_value = bool(name) and _is_value(text, start)
+        of = label if label and is_value and name in _VALUES else name if is_value else ""
+        if is_seen or follows or of == label != "":
+            yield found, of, False
+        label = json.loads(found[0]) if is_seen and is_value and name in _LABELS else "" if name in _VALUES else label
+        follows = False
 
 
 def masks_in(text: str, masked: str) -> int:
     """How many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
     return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
-
-
-def _spellings(secret: str) -> set[str]:
-    """A secret as it is, as Python's repr has it, and as JSON spells it once and twice."""
-    once = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
-    return {secret, repr(secret)[1:-1], repr(secret.encode())[2:-1], *once, *twice}
-
-
-def _trace(secret: str) -> str:
-    """The longest part of a secret that JSON spells in one way only; what has none is looked for everywhere."""
-    return max(_ESCAPABLE.split(secret), key=len)
-
-
-def _is_secret(value: str) -> bool:
-    return len(value) >= _SHORTEST_SECRET and value.lower() not in _PLACEHOLDERS
-
-
-def _is_no_word(secret: str) -> bool:
-    """Whether a secret is none of the words by which a reader knows a member."""
-    return len(secret) >= 16 and any(map(str.isdigit, secret))
-
-
-def _may_be_key(value: str) -> bool:
-    return _is_secret(value) and _BEGIN not in value and SECRET_VALUE.fullmatch(value) is not None
 
 
 def _is_value(text: str, start: int) -> bool:

@@ -1,228 +1,290 @@
-r"""What secrets look like: the shapes of well-known services' keys and tokens, and of what stands where a secret does.
+r"""What secrets look like by themselves: one table of the shapes of well-known services' keys and tokens.
 
 A row is added where a shape is unambiguous; keys that look like any other word (Mistral's, Cohere's, Azure's) are known
-by the names beside them, or as values that a run has learned. Invariants: nothing here takes more than linear time,
-whatever the text; `may_hold` is true of every text in which a row finds something, and costs a few milliseconds a
-megabyte. Its patterns begin with one literal character, which is what makes them quick: `re` looks for that without
-trying to match.
+by the names beside them (`secret_names.py`), or as values that a run has learned (`secret_values.py`). From the table
+the patterns are made, the quick look before them, the beginnings that a stream waits for, and the list in
+`docs/secrets.md`.
+
+Invariants: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive
+repeat as its end. So an attempt at one place takes bounded time or ends in a match, and all of them take linear time,
+whatever the text. `signs` gives a place in every text in which a row finds something.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 _WORD = "A-Za-z0-9_"
-_NEVER = r"\[REDACTED|[$<{%]|\*\*\*|\.\.\.|(?i:your[_-]|my[_-]|x{4}|env[.:(]|os\.|process\.)"
-"""How the value of something secret does not begin: it is masked, or it is the place for one."""
-
-
-def _begins(prefix: str, *, apart: bool = False) -> str:
-    r"""A prefix where a secret may begin: not within a word, but right behind an escape of JSON, whose last letter is
-    none. `apart`: not behind a hyphen either, where what follows may hold hyphens and is looked at twice.
-    """
-    before = rf"(?<![{_WORD}-]{prefix})" if apart else rf"(?<![{_WORD}]{prefix})"
-    return rf"{prefix}(?:{before}|(?<=\\[bfnrt]{prefix})|(?<=\\u[0-9A-Fa-f]{{4}}{prefix}))"
-
-
 _END = r"(?![A-Za-z0-9_-])"
-_DIGIT = r"(?=[A-Za-z_-]*[0-9])"
-_SLUG = rf"(?:[a-z0-9]{{1,15}}[-_]+)*[a-z0-9]{{1,15}}{_END}"
+_DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
+_SLUG = rf"(?:[a-z0-9]{{1,15}}[-_]{{1,3}}){{0,12}}[a-z0-9]{{1,15}}{_END}"
 """Words with hyphens, such as the name of a class in a page."""
-_NAMES_OF_SECRETS = (
-    r"(?:(?i:(?:proxy-)?authorization(?:_token)?|(?:[a-z]+[_-]){0,3}api[_-]?key|(?:aws_)?secret_access_key"
-    r"|(?:access|refresh|auth|bearer|session|bot|secret|security|api)_token|(?:account|secret|private|subscription)_key"
-    r"|(?:client|consumer|app|webhook|signing)_secret|(?:[a-z]+_){0,2}password)"
-    r"|[A-Z][A-Z0-9_]{1,60}_(?:API_?KEY|ACCESS_KEY|SECRET_KEY|TOKEN|SECRET|PASSWORD))"
-)
-SECRET_MEMBER = re.compile(_NAMES_OF_SECRETS)
-"""Names of members of JSON that hold a secret, whatever it looks like."""
-SECRET_VALUE = re.compile(rf"(?:(?:Bearer|Basic|Token|ApiKey|Key) +)?(?!{_NEVER})[^\s\"\\]{{8,}}")
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
-_SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    # (what it is, texts of which every such secret contains one, its shape), those first that others may touch
-    (
-        "private-key",
-        ("-----BEGIN ",),
-        (r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^\"-]|-(?!----))++-----END [A-Z ]{0,30}PRIVATE KEY"
-        r"(?: BLOCK)?-----"),
-    ),
-    (
-        "url-password",
-        ("://", ":\\/\\/"),
-        (r"(?P<name>:(?://|\\/\\/))(?!\[REDACTED)[^\s/:@\"\\]*:(?!\[REDACTED|[{<]|\$[{(A-Z]|%[s(]|\*+@|password@)"
-        r"[^\s/@\"\\]+(?=@)"),
-    ),
-    ("anthropic-key", ("sk-ant-",), _begins("sk-ant-") + r"[A-Za-z0-9_-]{16,}"),
-    ("langfuse-key", ("sk-lf-",), _begins("sk-lf-") + r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}" + _END),
-    (
-        "openai-key",  # and those of DeepSeek, OpenRouter, Moonshot, DashScope, which begin so too
-        ("sk-",),
-        _begins("sk-", apart=True) + rf"(?<![+/]sk-)(?!ant-){_DIGIT}(?!{_SLUG})[A-Za-z0-9_-]{{20,}}",
-    ),
-    ("google-key", ("AIza",), _begins("AIza") + r"[A-Za-z0-9_-]{35}" + _END),
-    ("google-key", ("AQ.Ab",), _begins(r"AQ\.Ab") + r"[A-Za-z0-9_-]{40,}"),
-    ("google-token", ("ya29.",), _begins(r"ya29\.") + r"[A-Za-z0-9_-]{20,}"),
-    ("google-secret", ("GOCSPX-",), _begins("GOCSPX-") + r"[A-Za-z0-9_-]{20,}"),
-    ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _begins("gh[pousr]_") + r"[A-Za-z0-9]{36,}" + _END),
-    ("github-token", ("github_pat_",), _begins("github_pat_") + r"[A-Za-z0-9_]{30,}"),
-    ("gitlab-token", ("glpat-",), _begins("glpat-") + r"[A-Za-z0-9_.-]{20,}"),
-    ("slack-token", ("xox",), _begins("xox[abeoprs]-", apart=True) + _DIGIT + r"[A-Za-z0-9-]{10,}"),
-    ("slack-token", ("xapp-",), _begins("xapp-") + r"[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[A-Za-z0-9]{20,}"),
-    (
-        "slack-webhook",
-        ("hooks.slack.com/",),
-        r"(?P<name>hooks\.slack\.com/services/)[A-Z0-9]{8,}/[A-Z0-9]{8,}/[A-Za-z0-9]{20,}",
-    ),
-    ("huggingface-token", ("hf_",), _begins("hf_") + r"[A-Za-z0-9]{30,}" + _END),
-    ("groq-key", ("gsk_",), _begins("gsk_") + r"[A-Za-z0-9]{40,}" + _END),
-    ("xai-key", ("xai-",), _begins("xai-") + r"[A-Za-z0-9]{40,}" + _END),
-    ("perplexity-key", ("pplx-",), _begins("pplx-") + r"[A-Za-z0-9]{40,}" + _END),
-    ("cerebras-key", ("csk-",), _begins("csk-") + r"[a-z0-9]{40,}" + _END),
-    ("nvidia-key", ("nvapi-",), _begins("nvapi-") + r"[A-Za-z0-9_-]{50,}"),
-    ("replicate-token", ("r8_",), _begins("r8_") + r"[A-Za-z0-9]{35,}" + _END),
-    ("fireworks-key", ("fw_",), _begins("fw_") + r"(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{20,}" + _END),
-    ("together-key", ("tgp_v1_",), _begins("tgp_v1_") + r"[A-Za-z0-9_-]{30,}"),
-    ("pinecone-key", ("pcsk_",), _begins("pcsk_") + r"[A-Za-z0-9_]{40,}"),
-    ("jina-key", ("jina_",), _begins("jina_") + r"[A-Za-z0-9]{40,}"),
-    ("tavily-key", ("tvly-",), _begins("tvly-") + r"(?:dev-|prod-)?[A-Za-z0-9]{20,}"),
-    ("langsmith-key", ("lsv2_",), _begins("lsv2_") + r"(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}" + _END),
-    ("sandbox-key", ("e2b_",), _begins("e2b_") + r"[0-9a-f]{40}" + _END),
-    ("npm-token", ("npm_",), _begins("npm_") + r"[A-Za-z0-9]{36}" + _END),
-    ("pypi-token", ("pypi-AgE",), _begins("pypi-AgE") + r"[A-Za-z0-9_-]{50,}"),
-    ("docker-token", ("dckr_",), _begins("dckr_") + r"(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
-    ("aws-key-id", ("AKIA", "ASIA"), _begins("A[KS]IA") + r"[A-Z0-9]{16}" + _END),
-    ("databricks-token", ("dapi",), _begins("dapi") + r"[0-9a-f]{32}(?:-[0-9])?" + _END),
-    ("digitalocean-token", ("_v1_",), _begins("do[opr]_v1_") + r"[0-9a-f]{64}" + _END),
-    ("supabase-token", ("sbp_",), _begins("sbp_") + r"[0-9a-f]{40}" + _END),
-    ("notion-token", ("ntn_",), _begins("ntn_") + r"[A-Za-z0-9]{40,}" + _END),
-    ("linear-key", ("lin_api_",), _begins("lin_api_") + r"[A-Za-z0-9]{40,}" + _END),
-    ("shopify-token", ("shp",), _begins("shp(?:at|ca|pa|ss)_") + r"[0-9a-fA-F]{32}" + _END),
-    ("stripe-key", ("k_live_", "k_test_"), _begins("[rs]k_(?:live|test)_") + r"[A-Za-z0-9]{20,}" + _END),
-    ("stripe-secret", ("whsec_",), _begins("whsec_") + r"[A-Za-z0-9+/]{24,}=*"),
-    ("sendgrid-key", ("SG.",), _begins(r"SG\.") + r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}" + _END),
-    ("vault-token", ("hvs.",), _begins(r"hvs\.") + r"[A-Za-z0-9_-]{24,}"),
-    ("bearer-token", ("earer ",), r"(?P<name>earer )(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}=*"),
-    ("basic-credentials", ("uthorization",), r"(?P<name>uthorization\"?: ?\"?[Bb]asic )[A-Za-z0-9+/]{8,}=*"),
-    (
-        "jwt",
-        (".eyJ",),
-        _begins("eyJ", apart=True) + r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
-    ),
-    (
-        "secret-member",  # of JSON that stands in a string
-        ("uthorization", "ey", "EY", "_token", "_TOKEN", "_secret", "_SECRET", "assword", "_PASSWORD"),
-        (rf"(?P<name>\"{_NAMES_OF_SECRETS}\\*\"\s*+:\s*+\\*\"(?:(?:Bearer|Basic|Token|ApiKey|Key) +)?)"
-        rf"(?!{_NEVER})[^\s\"\\]{{8,}}"),
-    ),
-    (
-        "assigned-secret",  # as `printenv` and .env files have them
-        ("KEY=", "TOKEN=", "SECRET=", "PASSWORD=", "PASSWD="),
-        (r"(?P<name>(?:API_?KEY|ACCESS_?KEY|SECRET_?KEY|TOKEN|SECRET|PASSWORD|PASSWD)=(?:\\*[\"'])?)"
-        rf"(?!{_NEVER})(?=[A-Za-z_./+=:@!#^*~-]{{0,40}}[0-9])[A-Za-z0-9_./+=:@!#^*~-]{{12,}}+(?![(\[{{$])"),
-    ),
-    ("account-key", ("AccountKey=", "AccessKey="), r"(?P<name>Acc(?:ount|ess)Key=)[A-Za-z0-9+/]{40,}=*"),
-    (
-        "url-parameter",
-        ("key=", "_token=", "sig=", "Signature=", "Token="),
-        (r"(?P<name>[?&](?:(?:api_?)?key|access_token|sig|X-(?:Amz|Goog)-(?:Signature|Security-Token))=)"
-        rf"(?!{_NEVER})(?=[A-Za-z%._~+/-]*[0-9])[A-Za-z0-9%._~+/-]{{16,}}"),
-    ),
+_TABLE: tuple[tuple[str, str, str], ...] = (
+    # (what it is, how it begins, what follows), those first that others may touch
+    ("anthropic-key", "sk-ant-", r"[A-Za-z0-9_-]{16,}+"),
+    ("langfuse-key", "sk-lf-", _UUID + _END),
+    # and those of DeepSeek, OpenRouter, Moonshot, DashScope, which begin so too
+    ("openai-key", "sk-", rf"(?<!-sk-)(?!ant-){_DIGIT}(?!{_SLUG})[A-Za-z0-9_-]{{20,}}+"),
+    ("mapbox-token", "sk.eyJ", r"[A-Za-z0-9_-]{20,200}\.[A-Za-z0-9_-]{20,}+"),
+    ("google-key", "AIza", r"[A-Za-z0-9_-]{35}" + _END),
+    ("google-key", "AQ.Ab", r"[A-Za-z0-9_-]{40,}+"),
+    ("google-token", "ya29.", r"[A-Za-z0-9_-]{20,}+"),
+    ("google-secret", "GOCSPX-", r"[A-Za-z0-9_-]{20,}+"),
+    ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"(?=[A-Za-z0-9]{36})[A-Za-z0-9]{36,}+"),
+    ("github-token", "github_pat_", r"[A-Za-z0-9_]{30,}+"),
+    ("gitlab-token", "glpat- gldt- glrt- glft- glsoat- glimt- glagent- gloas- glffct-", r"[A-Za-z0-9_.-]{20,}+"),
+    ("gitlab-token", "glptt-", r"[0-9a-f]{40}" + _END),
+    ("gitlab-token", "glcbt-", r"[0-9a-zA-Z]{1,5}_[A-Za-z0-9_-]{20,}+"),
+    ("gitlab-token", "GR1348941", r"[A-Za-z0-9_-]{20,}+"),
+    ("slack-token", "xoxe.xoxp- xoxe.xoxb-", r"[0-9]-[A-Z0-9a-z]{100,}+"),
+    ("slack-token", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs-", rf"(?<!-xox.-){_DIGIT}[A-Za-z0-9-]{{10,}}+"),
+    ("slack-token", "xapp-", r"[0-9]-[A-Z0-9]{8,40}-[0-9]{8,20}-[A-Za-z0-9]{20,}+"),
+    ("huggingface-token", "hf_ api_org_", r"[A-Za-z0-9]{30,40}" + _END),
+    ("groq-key", "gsk_", r"[A-Za-z0-9]{40,64}" + _END),
+    ("xai-key", "xai-", r"[A-Za-z0-9]{40,128}" + _END),
+    ("perplexity-key", "pplx-", r"[A-Za-z0-9]{40,64}" + _END),
+    ("cerebras-key", "csk-", r"[a-z0-9]{40,64}" + _END),
+    ("nvidia-key", "nvapi-", r"[A-Za-z0-9_-]{50,}+"),
+    ("replicate-token", "r8_", r"[A-Za-z0-9]{35,48}" + _END),
+    ("fireworks-key", "fw_", r"(?=[A-Za-z]{0,60}[0-9])(?=[a-z0-9]{0,60}[A-Z])[A-Za-z0-9]{20,64}" + _END),
+    ("together-key", "tgp_v1_", r"[A-Za-z0-9_-]{30,}+"),
+    ("pinecone-key", "pcsk_", r"[A-Za-z0-9_]{40,}+"),
+    ("jina-key", "jina_", r"[A-Za-z0-9]{40,}+"),
+    ("tavily-key", "tvly-", r"(?:dev-|prod-)?[A-Za-z0-9]{20,}+"),
+    ("langsmith-key", "lsv2_", r"(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}" + _END),
+    ("sandbox-key", "e2b_", r"[0-9a-f]{40}" + _END),
+    ("wandb-key", "wandb_v1_", r"[A-Za-z0-9_-]{40,}+"),
+    ("voyage-key", "pa-", r"(?<![-.]pa-)(?=[a-z0-9_-]{0,60}[A-Z])(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{43}" + _END),
+    ("brave-key", "BSA", r"(?=[A-Za-z_-]{0,30}[0-9])(?=[A-Z0-9_-]{0,30}[a-z])[A-Za-z0-9_-]{27,28}" + _END),
+    ("npm-token", "npm_", r"[A-Za-z0-9]{36}" + _END),
+    ("pypi-token", "pypi-AgE", r"[A-Za-z0-9_-]{50,}+"),
+    ("docker-token", "dckr_pat_ dckr_oat_", r"[A-Za-z0-9_-]{20,}+"),
+    ("rubygems-key", "rubygems_", r"[0-9a-f]{48}" + _END),
+    ("clojars-token", "CLOJARS_", r"[0-9a-z]{60}" + _END),
+    ("aws-key-id", "AKIA ASIA ABIA ACCA", r"[A-Z0-9]{16}" + _END),
+    ("bedrock-key", "ABSK", r"[A-Za-z0-9+/]{100,}+=*+"),
+    ("bedrock-key", "bedrock-api-key-", r"[A-Za-z0-9+/]{30,}+=*+"),
+    ("databricks-token", "dapi", r"[0-9a-f]{32}(?:-[0-9])?" + _END),
+    ("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{64}" + _END),
+    ("supabase-token", "sbp_ sb_secret_", r"[0-9A-Za-z_-]{31,}+"),
+    ("notion-token", "ntn_", r"[A-Za-z0-9]{40,}+"),
+    ("linear-key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{40,}+"),
+    ("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"[0-9a-fA-F]{32}" + _END),
+    ("stripe-key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", r"[A-Za-z0-9]{16,}+"),
+    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{24,}+=*+"),
+    ("sendgrid-key", "SG.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}" + _END),
+    ("vault-token", "hvs. hvb. hvr.", r"[A-Za-z0-9_-]{24,}+"),
+    ("onepassword-key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + _END),
+    ("onepassword-token", "ops_eyJ", r"[A-Za-z0-9+/_-]{100,}+=*+"),
+    ("adobe-secret", "p8e-", r"[A-Za-z0-9_-]{32}" + _END),
+    ("age-key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{58}" + _END),
+    ("airtable-token", "pat", r"(?=[A-Za-z]{0,13}[0-9A-Z])[A-Za-z0-9]{14}\.[0-9a-f]{64}" + _END),
+    ("harness-token", "pat. sat.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}" + _END),
+    ("alibaba-key-id", "LTAI", r"(?=[A-Za-z]{0,24}[0-9])[A-Za-z0-9]{12,24}" + _END),
+    ("artifactory-key", "AKCp", r"[A-Za-z0-9]{60,80}" + _END),
+    ("artifactory-token", "cmVmd", r"[A-Za-z0-9]{59}" + _END),
+    ("atlassian-token", "ATATT3 ATCTT3 ATBB", r"[A-Za-z0-9_=-]{24,}+"),
+    ("authress-key", "authress_ scauth_", r"[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}\.acc[_-][a-zA-Z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,}+"),
+    ("clickhouse-key", "4b1d", r"(?=[a-f0-9]{0,37}[G-Zg-zA-F])[A-Za-z0-9]{38}" + _END),
+    ("cloudflare-key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{146}" + _END),
+    ("defined-token", "dnkey-", r"[A-Za-z0-9=_-]{60,}+"),
+    ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}" + _END),
+    ("duffel-token", "duffel_live_ duffel_test_", r"[A-Za-z0-9_=-]{43}" + _END),
+    ("dynatrace-token", "dt0c01. dt0s01. dt0s16.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}" + _END),
+    ("easypost-key", "EZAK EZTK", r"[A-Za-z0-9]{54}" + _END),
+    ("facebook-token", "EAAM EAAC EAAG EAAB", r"(?=[A-Za-z]{0,40}[0-9])(?![A-Za-z0-9]{0,90}AAAA)[A-Za-z0-9]{100,}+(?![+/])"),
+    ("square-token", "EAAA sq0atp- sq0csp-", r"(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{22,64}(?![A-Za-z0-9_+/-])"),
+    ("flutterwave-key", "FLWSECK_TEST- FLWSECK-", r"[0-9a-zA-Z]{12,34}(?:-X)?" + _END),
+    ("fly-token", "fo1_ fm1a_ fm1r_ fm2_", r"[A-Za-z0-9+/_-]{43,}+=*+"),
+    ("frameio-token", "fio-u-", r"[A-Za-z0-9_=-]{64}" + _END),
+    ("grafana-key", "eyJrIjoi", r"[A-Za-z0-9]{70,}+=*+"),
+    ("grafana-token", "glc_", r"[A-Za-z0-9+/]{32,}+=*+"),
+    ("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}" + _END),
+    ("heroku-key", "HRKU-", r"[0-9a-zA-Z_-]{36,}+"),
+    ("infracost-token", "ico-", r"(?=[A-Za-z]{0,32}[0-9])[A-Za-z0-9]{32}" + _END),
+    ("intra42-secret", "s-s4t2ud- s-s4t2af-", r"[0-9a-f]{64}" + _END),
+    ("mailgun-key", "key-", r"[0-9a-f]{32}" + _END),
+    ("newrelic-key", "NRAK- NRJS- NRII- NRIQ- NRRA-", r"[A-Za-z0-9-]{19,}+"),
+    ("octopus-key", "API-", r"(?=[A-Z]{0,26}[0-9])[A-Z0-9]{26}" + _END),
+    ("openshift-token", "sha256~", r"[A-Za-z0-9_-]{43}" + _END),
+    ("plaid-token", "access-sandbox- access-development- access-production-", _UUID + _END),
+    ("planetscale-token", "pscale_tkn_ pscale_oauth_ pscale_pw_", r"[A-Za-z0-9_=.-]{32,}+"),
+    ("postman-key", "PMAK-", r"[0-9a-fA-F]{24}-[0-9a-fA-F]{34}" + _END),
+    ("posthog-key", "phx_", r"[A-Za-z0-9]{40,48}" + _END),
+    ("prefect-token", "pnu_ pnb_", r"[A-Za-z0-9]{36}" + _END),
+    ("pulumi-token", "pul-", r"[0-9a-f]{40}" + _END),
+    ("readme-key", "rdme_", r"[a-z0-9]{70}" + _END),
+    ("scalingo-token", "tk-us-", r"[A-Za-z0-9_-]{48}" + _END),
+    ("brevo-key", "xkeysib- xsmtpsib-", r"[0-9a-f]{64}-[A-Za-z0-9]{16}" + _END),
+    ("sentry-token", "sntryu_ sntrys_", r"[A-Za-z0-9+/=_]{40,}+"),
+    ("settlemint-token", "sm_aat_ sm_pat_ sm_sat_", r"[A-Za-z0-9]{16}" + _END),
+    ("shippo-token", "shippo_live_ shippo_test_", r"[0-9a-fA-F]{40}" + _END),
+    ("sonar-token", "sqp_ squ_ sqa_", r"[0-9a-f]{40}" + _END),
+    ("sourcegraph-token", "sgp_", r"(?:(?:[0-9a-fA-F]{16}|local)_)?[0-9a-fA-F]{40}" + _END),
+    ("twilio-key", "SK", r"[0-9a-f]{32}" + _END),
+    ("typeform-token", "tfp_", r"[A-Za-z0-9_.=-]{40,}+"),
+    ("yandex-key", "AQVN", r"[A-Za-z0-9_-]{35,38}" + _END),
+    ("yandex-key", "YCAJ YCM YCN YCO YCP", r"(?=[A-Za-z_-]{0,38}[0-9])[A-Za-z0-9_-]{35,38}" + _END),
+    ("vercel-token", "vcp_ vck_ vca_", r"[A-Za-z0-9]{24,}+"),
+    ("asana-token", "1/", r"(?<![/.]1/)[0-9]{15,17}:[0-9a-f]{32}" + _END),
+    ("figma-token", "figd_", r"[A-Za-z0-9_-]{36,}+"),
+    ("contentful-token", "CFPAT-", r"[A-Za-z0-9_-]{43}" + _END),
+    ("dropbox-token", "sl.", r"(?:u\.)?[A-Za-z0-9_=-]{130,}+"),
+    ("buildkite-token", "bkua_", r"[0-9a-z]{40}" + _END),
+    ("circleci-token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{16,30}_[0-9a-f]{40}" + _END),
+    ("netlify-token", "nfp_ nfc_ nfo_", r"[A-Za-z0-9]{36,}+"),
+    ("neon-key", "napi_", r"[a-z0-9]{60,}+"),
+    ("tailscale-key", "tskey-auth- tskey-api- tskey-client-", r"[A-Za-z0-9]{8,40}-[A-Za-z0-9]{16,}+"),
+    ("jwt", "eyJ", r"(?<!-eyJ)[A-Za-z0-9_-]{8,1000}+\.eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{8,}+"),
 )  # fmt: skip
-_PATTERNS = tuple(
-    ((r"\g<name>" if "(?P<name>" in shape else "") + f"[REDACTED:{what}]", signs, re.compile(shape))
-    for what, signs, shape in _SHAPES
-)
+"""Those that begin in a way of their own. Several beginnings are set apart by spaces."""
 
-_VALUE = rf"\\*\"\s*+:\s*+\\*\"(?!{_NEVER})[^\s\"\\]{{4}}"
-_SIGNS = tuple(
-    (gate, re.compile(pattern).search)
-    for gate, pattern in (
-        # (a text that has to be there, a pattern that begins with one letter, which every secret of some rows matches)
-        (
-            "-",
-            (
-                r"-(?:(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)(?:(?<![A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))"
-                r"|(?<=xox[abeoprs]-)|(?<=(?:lpat|CSPX|xapp|pplx|vapi|tvly|pypi)-)|(?<=(?:xai|csk)-))"
-                r"|BEGIN [A-Z ]{0,30}PRIVATE)"
-            ),
-        ),
-        (
-            "_",
-            (
-                r"_(?:(?<=[28abcfkmnoprsuw]_)(?=[A-Za-z0-9_+/-]{10})(?:(?<=(?:hf|r8|fw)_)|(?<=(?:gh[pousr]|gsk|e2b|npm|sbp)_)"
-                r"|(?<=(?:thub|pcsk|jina|lsv2|dckr)_)|(?<=shp(?:ca|pa|ss)_)|(?<=(?:whsec)_)|(?<=ntn_))|(?<=shpat_)"
-                r"|live_(?<=[rs]k_live_)|test_(?<=[rs]k_test_)|v1_(?<=(?:tgp|do[opr])_v1_)|api_(?<=lin_api_)"
-                rf"|(?:[Tt](?i:oken)|[Ss](?i:ecret)|[Kk](?i:ey)|[Pp](?i:assword)){_VALUE})"
-            ),
-        ),
-        (
-            ".",
-            r"\.(?:eyJ[A-Za-z0-9_-]{8}|(?<=[9GQs]\.)(?=[A-Za-z0-9_-]{14})(?:(?<=(?:a29|hvs)\.)|(?<=(?:SG|AQ)\.))|slack\.com/s)",
-        ),
-        ("A", r"A(?:Iza|KIA|SIA)[A-Za-z0-9_-]{16}"),
-        (
-            "=",
-            (
-                r"=(?=(?:\\*[\"'])?[A-Za-z0-9%._~+/!#^*-]{8})(?:(?<=(?:KEY|KEN|RET)=)|(?<=(?:WORD|SSWD|tKey|sKey)=)"
-                r"|(?<=[?&](?:key|sig)=)|(?<=[?&]api_key=)|(?<=[?&]apikey=)|(?<=ss_token=)|(?<=-(?:Signature)=)|(?<=-Token=))"
-            ),
-        ),
-        ("@", r":(?://|\\/\\/)[^\s/:@\"\\]*:[^\s/@\"\\]+@"),
-        ("y", rf"y(?<=[Kk]ey){_VALUE}"),
-        ("earer ", r"earer [A-Za-z0-9._~+/-]{20}"),
-        ("uthorization", rf"uthorization(?:(?i:_token)?{_VALUE}|\\*\"?: ?\\*\"?[Bb]asic )"),
-        ("assword", rf"assword{_VALUE}"),
-        ("dapi", r"dapi[0-9a-f]{32}"),
+_UNMISTAKABLE = ("AIza", "AKIA", "ASIA", "dapi")
+"""Letters that may stand behind a slash; others are found in images that are written in base64."""
+
+_INNER: tuple[tuple[str, str, str, str, str], ...] = (
+    # (what it is, a text in the middle of it, what stands before that, and at its end, what follows)
+    ("telegram-token", ":A", r"[0-9]{8,10}", "[0-9]{8}", r"[A-Za-z0-9_-]{34}" + _END),
+    ("azure-secret", "Q~", r"[A-Za-z0-9_~.]{3}[0-9]", "[0-9]", r"[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
+    ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}", "[A-Za-z0-9]{14}", r"[A-Za-z0-9_=-]{60,70}" + _END),
+    ("facebook-token", "|", r"[0-9]{15,16}", "[0-9]{15}", rf"{_DIGIT}[A-Za-z0-9_-]{{27,40}}" + _END),
+    ("mailchimp-key", "-us", r"[0-9a-f]{32}", "[0-9a-f]{32}", r"[0-9]{1,2}" + _END),
+    ("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}", "[A-Za-z0-9]{29}", _END),
+    ("newrelic-key", "NRAL", r"[0-9a-f]{36}", "[0-9a-f]{36}", _END),
+    ("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}", "[A-Za-z0-9_-]{24}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END),
+)  # fmt: skip
+"""Those of which only the middle tells."""
+
+_PLACED: tuple[tuple[str, str, str], ...] = (
+    # (what it is, how its place begins, what follows, of which the group is the secret)
+    ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9/]{20,}+)"),
+    ("discord-webhook", "/api/webhooks/", r"[0-9]{15,22}/([A-Za-z0-9_-]{50,}+)"),
+    ("teams-webhook", ".webhook.office.com/", r"webhookb2/([A-Za-z0-9@/-]{60,}+)"),
+    ("bearer-token", "earer ", r"((?=[A-Za-z._~+/-]{0,60}[0-9])[A-Za-z0-9._~+/-]{20,}+=*+)"),
+    ("account-key", "AccountKey=", r"([A-Za-z0-9+/]{40,}+=*+)"),
+)  # fmt: skip
+"""Those that are known by what stands before them in a text."""
+
+_BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
+_PEM_LINE = rf"(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}}+(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"
+PEM_LONGEST = 20_000
+"""So many characters behind a private key's BEGIN its END is looked for."""
+_PEM = (
+    r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+    rf"(?:(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
+    rf"|(?=(?:{_PEM_LINE}){{0,3}}{_BREAK}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
+)
+PEM_BEGIN = "-----BEGIN "
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One pattern, the texts of which every secret of it has one, and the mask; the group `secret`, if there is one."""
+
+    what: str
+    signs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    grouped: bool = False
+
+    def mask(self, text: str) -> str:
+        """A text with every secret of this shape masked."""
+        if not any(sign in text for sign in self.signs):
+            return text
+        mask = f"[REDACTED:{self.what}]"
+        if not self.grouped:
+            return self.pattern.sub(mask, text)
+        return self.pattern.sub(
+            lambda found: found[0][: found.start(1) - found.start()] + mask + found[0][found.end(1) - found.start() :],
+            text,
+        )
+
+
+def _boundary(prefix: str) -> str:
+    r"""What stands before a prefix where a secret may begin: no word, but for an escape of JSON, of a URL or of a
+    terminal, whose last letter is none.
+    """
+    spelled = re.escape(prefix)
+    within = "+/" if prefix == "sk-" or (prefix.isalnum() and prefix not in _UNMISTAKABLE) else ""
+    return (
+        rf"(?:(?<![{_WORD}{within}]{spelled})|(?<=\\[bfnrt]{spelled})|(?<=\\u[0-9A-Fa-f]{{4}}{spelled})"
+        rf"|(?<=%[0-9A-F]{{2}}{spelled})|(?<=[0-9;\[][0-9]m{spelled})"
+        rf"|(?<=[\s>\"]\+{spelled})|(?<=\A\+{spelled})|(?<=\\n\+{spelled}))"
     )
-)
-_ESCAPED = re.compile(r"\\(?:u00([2-7][0-9A-Fa-f])|/)")
 
 
-def may_hold(text: str) -> bool:
-    """Whether a secret may be in a text, be it JSON that spells its letters with escapes."""
-    for gate, search in _SIGNS:  # noqa: SIM110 - a generator costs more, on the path of every record
-        if gate in text and search(text):
-            return True
-    return False
+def _shapes() -> Iterator[Shape]:
+    yield Shape("private-key", (PEM_BEGIN,), re.compile(_PEM))
+    for what, beginnings, follows in _TABLE:
+        for prefix in beginnings.split():
+            yield Shape(what, (prefix,), re.compile(re.escape(prefix) + _boundary(prefix) + follows))
+    for what, middle, before, _, follows in _INNER:
+        start = rf"(?:(?<![{_WORD}-])|(?<=\\[bfnrt])|(?<=[0-9;\[][0-9]m))"
+        yield Shape(what, (middle,), re.compile(f"{start}{before}{re.escape(middle)}{follows}"))
+    for what, beginning, follows in _PLACED:
+        yield Shape(what, (beginning,), re.compile(re.escape(beginning) + follows), grouped=True)
 
 
-def unescaped(text: str) -> str:
-    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "/", text) if "\\" in text else text
+SHAPES = tuple(_shapes())
+BEGINNINGS = tuple(sorted({prefix for _, some, _ in _TABLE for prefix in some.split() if len(prefix) > 2}))
+"""How the secrets of the table begin."""
+
+# ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+SHORTEST = 12
+"""Every secret of the table has a run of so many letters, digits, hyphens and the like."""
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
+_MARKS = "-_."
+_LONG = rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})(?=[A-Za-z_+/=.-]{{0,80}}[0-9])"
+"""What stands behind a mark in a key, and seldom in anything else."""
 
 
-def mask_shapes(text: str) -> str:
-    """Mask every secret of a shape that is known."""
-    if may_hold(text):
-        for mask, signs, pattern in _PATTERNS:
-            if any(sign in text for sign in signs):
-                text = pattern.sub(mask, text)
-    return text
+def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
+    """Texts that have to be there, and patterns that begin with them: `re` looks for these without trying to match.
+
+    The beginnings that have a mark are looked for by it, all of them at once; others one by one. In either case a whole
+    secret has to stand there, so that nothing is looked at twice that has none.
+    """
+    by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
+    alone += [(beginning, follows) for _, beginning, follows in _PLACED]
+    for _, some, follows in _TABLE:
+        for prefix in some.split():
+            at = max(prefix.rfind(mark) for mark in _MARKS)
+            if at < 0:
+                alone.append((prefix, _boundary(prefix) + follows))
+            else:
+                by_mark[prefix[at]][prefix[:at], prefix[at + 1 :]].append(_boundary(prefix) + follows)
+    made = []
+    for mark, beginnings in by_mark.items():
+        options = "|".join(
+            rf"(?<={re.escape(before + mark)}){re.escape(behind)}(?:{'|'.join(follows)})"
+            for (before, behind), follows in sorted(beginnings.items())
+        )
+        ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
+        pattern = rf"{re.escape(mark)}(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})"
+        made.append((mark.encode(), re.compile(pattern.encode())))
+    made += [(text.encode(), re.compile((re.escape(text) + follows).encode())) for text, follows in alone]
+    return tuple(made)
 
 
-def may_begin(word: str) -> bool:
-    """Whether a text that ends in this word may go on as a secret that is known by how it begins."""
-    return _BEGINNING.search(word) is not None
+_SIGNS = _signs()
 
 
-_PREFIXES = sorted({sign for _, signs, _ in _SHAPES for sign in signs if sign[-1] in "-_" and sign[0] not in "_-"})
-_PREFIXES += [
-    "xoxb-",
-    "xoxp-",
-    "shpat_",
-    "sk_live_",
-    "AIza",
-    "AQ.Ab",
-    "ya29.",
-    "AKIA",
-    "ASIA",
-    "eyJ",
-    "SG.",
-    "hvs.",
-    "dapi",
-]
-_BEGINNING = re.compile(
-    rf"(?<![{_WORD}])(?:(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_.-]*"
-    rf"|{'|'.join(sorted({re.escape(prefix[:n]) for prefix in _PREFIXES for n in range(2, len(prefix))}))})\Z"
-    r"|(?:KEY|TOKEN|SECRET|PASSWORD)=\S*\Z|-----BEGIN[^-]*\Z"
-)
+def signs(data: bytes) -> list[int]:
+    """Where in a text, one byte a character, a secret of the table may be."""
+    places = [found.start() for found in _PEM_SIGN.finditer(data)]
+    if b"w" * SHORTEST not in data.translate(_RUN):
+        return places
+    for gate, pattern in _SIGNS:
+        if gate in data:
+            places += [found.start() for found in pattern.finditer(data)]
+    return places
+
+
+_PEM_SIGN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")

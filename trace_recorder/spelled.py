@@ -2,8 +2,8 @@
 
 `Part.mask` puts the texts of a part of a stream together, each by its place in the events, and has them masked; the
 mask goes into the event in which the secret begins, and what follows of it is taken out of the others.
-`Part.unfinished` says where the last events begin of which the text may be the beginning of a secret: these wait for
-the next part.
+`Part.unfinished` says where the last events begin of which the text may go on as a secret: these wait for the next part
+(`secret_endings.py` knows which).
 Nothing else of an event is spelled anew, and a stream without a sign of a secret in its texts is not taken apart.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from trace_recorder.conversation import Payload
 from trace_recorder.json_text import STRING
+from trace_recorder.secret_endings import LONGEST
 
 _NAMES = (
     *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
@@ -28,11 +29,10 @@ _TELLING = ("index", "output_index", "content_index", "summary_index", "item_id"
 _INDEX = re.compile(r'index"[ ]?:[ ]?(\d+)')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON_BEGIN = re.compile(r"[{\[]")
-_LAST_WORD = re.compile(r"[^\s\"'`,;()]+\Z")
-_LONGEST_WORD = 400
 
 Mask = Callable[[str], str]
 Sees = Callable[[str], bool]
+Waits = Callable[[str], int]
 
 
 @dataclass(slots=True)
@@ -72,16 +72,15 @@ class Part:
                 lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
         return "".join(lines), count
 
-    def unfinished(self, opens: Sees) -> int:
-        """How many characters at its end are to wait: those from the event on in which `opens` a last word."""
-        if not any(opens(word[0]) for said in self._said if (word := _LAST_WORD.search(said[-_LONGEST_WORD:]))):
+    def unfinished(self, waits: Waits) -> int:
+        """How many characters at its end are to wait: those from the event on in which begins what `waits`."""
+        if not any(waits(said[-LONGEST:]) for said in self._said):
             return 0
         first = len(self._lines)
         for pieces in _texts(self._lines, several=False).values():
-            said = "".join(piece.text for piece in pieces)
-            word = _LAST_WORD.search(said[-_LONGEST_WORD:])
-            if word and opens(word[0]):
-                first = min(first, _holding(pieces, len(word[0])).line)
+            letters = waits("".join(piece.text for piece in pieces)[-LONGEST:])
+            if letters:
+                first = min(first, _holding(pieces, letters).line)
         return sum(map(len, self._lines[first:]))
 
 

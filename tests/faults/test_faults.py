@@ -46,7 +46,7 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endu
     env = environment(directory) if fault in REFUSING else None
     try:
         ended = subprocess.run(
-            [*apart, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False
+            [*apart, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False
         )
     except FileNotFoundError as error:
         pytest.skip(f"{fault}: {error}")

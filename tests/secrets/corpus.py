@@ -2,7 +2,8 @@
 
 No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
 letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
-`{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters with a digit among them.
+`{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters with a digit among them, `{q…}` the 32
+letters of bech32.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _LETTERS = {
     "A": string.ascii_uppercase + string.digits,
     "z": string.ascii_lowercase + string.digits,
     "l": string.ascii_letters,
+    "q": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
 }
-_DRAWN = re.compile(r"\{([abBxdAzl])(\d+)\}")
+_DRAWN = re.compile(r"\{([abBxdAzlq])(\d+)\}")
 SAMPLES = 20
 
 

@@ -22,13 +22,14 @@ from functools import partial
 from urllib.parse import urljoin
 from weakref import ref
 
-from trace_recorder.capture import headers, pulse
+from trace_recorder import stream_chunks
+from trace_recorder.capture import headers, pulse, usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import facts, members, message_of, named_error, to_json
-from trace_recorder.providers import join_stream
+from trace_recorder.providers import join_stream, why_incomplete
 from trace_recorder.providers.endpoints import Endpoint
 from trace_recorder.providers.sse import breathing
 from trace_recorder.redact import clean_url, url_secrets
@@ -90,7 +91,8 @@ class Exchange:
         self._headers: dict[str, str] = {}
         self._decode: Decoder | None = None
         self._streams = False
-        self._buffer: list[bytes] = []
+        self._buffer: list[stream_chunks.Piece] = []
+        self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
         self._due = FLUSH_BYTES
@@ -192,10 +194,10 @@ class Exchange:
             self._first = now
         self._chunks += 1
         if self._decode is None:
-            self._buffer.append(data)
+            self._buffer.append((now, data))
             self._buffered += len(data)
         else:
-            self._take_encoded(data)
+            self._take_encoded(now, data)
         if self._streams and (self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS):
             with self._guarded:
                 self.flush()
@@ -203,7 +205,7 @@ class Exchange:
             with self._guarded:
                 pulse.watch(self)
 
-    def _take_encoded(self, data: bytes) -> None:
+    def _take_encoded(self, now: float, data: bytes) -> None:
         """Undo the encoding; where that fails once, what follows cannot be understood either."""
         with self._guarded, self._lock:
             if self._lost or self._decode is None:
@@ -211,7 +213,7 @@ class Exchange:
             self._lost = True
             decoded = self._decode(data)
             self._lost = False
-            self._buffer.append(decoded)
+            self._buffer.append((now, decoded))
             self._buffered += len(decoded)
 
     def whole(self, content: bytes) -> None:
@@ -251,13 +253,13 @@ class Exchange:
                 return
             self._flushed = time.perf_counter()
             parts = self._buffer[:]  # chunks may be added behind these meanwhile
-            data = b"".join(parts)
+            data = _joined(parts)
             self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
 
             def taken(masked: bytes, end: int) -> None:
-                self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
+                _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
                 self._buffered = len(data) - end
                 self._due = max(FLUSH_BYTES, 2 * self._buffered)
                 self._written.append(masked)
@@ -276,7 +278,8 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
             "zlib": packed,
-        } | known(redacted=redacted or None)
+            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
+        } | known(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
         self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
@@ -324,9 +327,7 @@ class Exchange:
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        if (
-            self._done or self._aside is not None
-        ):  # as it mostly is: asked first, since looking through the stack takes long
+        if self._done or self._aside is not None:  # as it mostly is: looking through the stack takes long
             return
         if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
             why = "it was abandoned"
@@ -377,14 +378,17 @@ class Exchange:
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         joined = self._joined()
-        why = why or self._missing()
+        why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
         complete = why is None or (joined is not None and joined.ended and not self._lost)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
+            last_event=joined.ended if joined else None,
             time_to_first_token_seconds=self._seconds(self._first),
             time_to_last_token_seconds=self._seconds(self._last),
         )
+        if complete and joined is not None and self._status < 300:
+            usage_notice.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _joined(self) -> JoinedStream | None:
@@ -397,7 +401,7 @@ class Exchange:
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(b"".join(self._buffer)))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
@@ -414,6 +418,10 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
+
+
+def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
+    return b"".join([data for _, data in pieces])
 
 
 def _in_words(error: BaseException) -> str:

@@ -14,7 +14,9 @@ from trace_recorder.cli.head import error_of, tokens_of
 from trace_recorder.cli.prompts import Prompts
 from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
 from trace_recorder.conversation import Choice, LLMResponse, Message, ToolCall, ToolResult
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.tokens import is_usage_left_out
 
 _SHORT = 100
 """Arguments of up to this many characters stand on one line."""
@@ -65,7 +67,7 @@ class Show:
             yield from self._call(part.call)
         if part.step:
             yield from self._step(part.step)
-        elif part.call and part.call.response:
+        elif part.call:
             yield from self._tools(part.call.response.tool_calls, ())
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
@@ -73,8 +75,9 @@ class Show:
         yield Entry("call", _about(call))
         if len(call.attempts) > 1:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
-        yield from self._prompt(call.interaction_id, call.input_messages, response)
-        if response:
+        yield from self._prompt(call.interaction_id, call.input_messages, response if call.answered else None)
+        if call.answered:
+            yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for choice in response.choices[1:]:
                 yield from self._choice(choice)
@@ -107,7 +110,7 @@ class Show:
                 yield from self._tool(call, indent=4)
 
     def _answer(self, response: LLMResponse) -> Iterator[Entry]:
-        yield Entry("tokens", tokens_of(asdict(response.usage)) if response.usage else "")
+        yield Entry("tokens", tokens_of(asdict(response.usage)))
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
 
@@ -148,7 +151,7 @@ def _title(part: Part) -> str:
     step, call = part.step, part.call
     agent = step.agent if step else call.agent if call else None
     words = [
-        f"step {step.step_number}" if step else "",
+        f"step {step.step_number}{'' if _of_agent(step) else ' (tools)'}" if step else "",
         call.interaction_id if call else "",
         f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
         step.state if step else "",
@@ -158,16 +161,21 @@ def _title(part: Part) -> str:
     return ", ".join(filter(None, words))
 
 
+def _of_agent(step: AgentStep) -> bool:
+    """Whether a step is a decision: not one of tools alone, which ran outside of these."""
+    return not step.derived or step.interaction is not None
+
+
 def _about(call: LLMInteraction) -> str:
     """Tell of a call on one line: who served it, in which dialect, how long it took, why it ended."""
     response, first = call.response, call.time_to_first_token_seconds
-    served = response.model if response and response.model != call.model else None
+    served = response.model if response.model != call.model else None
     words = [
         " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
         call.api or "recorded by hand",
         seconds(call.duration_seconds),
         f"first token after {seconds(first)}" if first is not None else "",
-        response.finish_reason if response else None,
+        response.finish_reason,
     ]
     return ", ".join(filter(None, words))
 
@@ -185,6 +193,6 @@ def _incomplete(call: LLMInteraction, *, running: bool) -> str:
         return ""
     if call.ended_by:
         return f"it ended early: {call.ended_by}"
-    if call.response is None:
+    if not call.answered:
         return "in flight, no answer yet" if running else "no answer is on file"
     return "in flight, the answer is still coming" if running else "the rest of the answer is not on file"

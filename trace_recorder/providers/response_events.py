@@ -23,6 +23,7 @@ def join_events(text: str) -> JoinedStream:
     joined = _Joined()
     for name, data in events(text):
         joined.events += 1
+        joined.ended = joined.ended or data.strip() == "[DONE]"
         event = as_dict(json_value(data))
         kind = as_text(event.get("type")) or name or ""
         joined.error = error_of(kind, event, data) or joined.error

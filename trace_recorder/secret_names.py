@@ -1,0 +1,326 @@
+r"""Secrets that are known by the name beside them: `password: …`, `--token …`, `"clientSecret": "…"`, `curl -u me:…`.
+
+Three questions, each answered once. Is it the name of a secret (`kind_of`)? Is what stands behind it a value, or a
+type, an expression, the place for one (`_judge`)? How far does it go (`_VALUE`)? What asks more of its value are names
+that are used for other things too: `token`, `key`, `auth`. Invariants: a pattern here looks at a bounded part of the
+text for each place at which it begins, and every place is tried once; no mask takes a quote or a backslash with it, so
+that JSON text stays JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["strong", "weak", "cookie"]
+Span = tuple[int, int]
+
+_STRONG = (
+    r"(?:password|passwd|passphrase|passcode|pwd|secret|secretkey(?:base)?|apikey|api_?token|account_?key|access_?key"
+    r"|private_?key|signing_?key|encryption_?key|master_?key|subscription_?key|storage_?key|license_?key|deploy_?key"
+    r"|(?:access|refresh|auth|bearer|session|security|bot|client|id|oauth|personal|private|user|app|webhook|github|gitlab"
+    r"|slack|npm|pypi|hf|vault|deploy|service|admin|login)_?token|authorization(?:_?token)?|client_?key_?data"
+    r"|connection_?string_?secret|shared_?access_?key|auth_?key|app_?key|service_?key|integration_?key)"
+)
+_NAME = re.compile(rf"(?:.*[_.-])?(?:{_STRONG}|pass|pw)|.*(?:{_STRONG})", re.IGNORECASE | re.DOTALL)
+_WEAK = re.compile(r".*(?:token|key|auth|credentials?|creds?|signature|sig|secrets?)", re.IGNORECASE | re.DOTALL)
+_NO_NAME = re.compile(
+    r".*(?:public|primary|foreign|sort|partition|cache|idempotency|foreign|object|row|dict|hash|group|index|lookup|map"
+    r"|storage_?account|route|i18n|unique|composite|natural|registry|host|context|msg|message|shortcut|query)[_.-]?key"
+    r"|.*(?:next|prev|previous|page|continuation|pagination|sync|eos|bos|pad|unk|sep|cls|mask|special|added|image|start|end"
+    r"|stop|begin|first|last|max|min|num|total|prompt|completion|csrf_?meta|cancel(?:lation)?|lex|cancellation)[_.-]?token"
+    r"|(?:monkey|turkey|hockey|jockey|donkey|whiskey|keyword|hotkey|bypass|compass|surpass|encompass|author|sha\d+)"
+    r"|.*(?:bypass|compass|monkey|hotkey)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_QUOTE = r"\\{0,7}[\"'`]"
+_SPACE = r"[ \t]{0,20}"
+_SEPARATOR = (
+    rf"(?:(?P<close>{_QUOTE})?(?P<bracket>\])?{_SPACE}"
+    rf"(?:(?P<assign>=>|:=|\?=|=|:)|(?P<comma>,)|(?P<xml>>)|(?P<pair>,?(?:(?:\s|\\{{1,7}}[nrt]|[+>|-]){{0,20}}|\s{{0,3}}\n[^\n\"'\\]{{0,60}}?)(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]))"
+    rf"{_SPACE}|(?P<blank>[ \t]{{1,4}}(?:is[ \t]|was[ \t])?))"
+)
+_OPEN = rf"(?P<open>{_QUOTE})?(?P<scheme>(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {{1,3}})?"
+_STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig(?:nature)?)"
+_NAMED = re.compile(
+    rf"{_STEM}(?P<rest>[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?){_SEPARATOR}{_OPEN}",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
+_QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
+_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f]++")
+_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
+_LONGEST_LOOK = 400
+"""Of so many characters of a value it is told whether it is one; all of it is masked."""
+
+_PLACE_FOR_ONE = re.compile(
+    r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{3}|(?:your|my|some|the|an?|insert|enter|change|replace|put|example|sample|dummy"
+    r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
+    r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
+    r"(?:\b|[-_.])|foo|bar|baz|test|passw|secret|token|api[-_]?key|hunter2?\Z|(.)\1*\Z",
+    re.IGNORECASE,
+)
+_TYPE = re.compile(
+    r"(?:u?int|float|bytes?|str(?:ing)?|utf|bool(?:ean)?|char|varchar|text|any|object|list|dict|number|none|sha|md|base|b|aes"
+    r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]+)*",
+    re.IGNORECASE,
+)
+_VERSION = re.compile(r"v?\d+(?:[._]\d+)+")
+_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*)+")
+_COOKIES = re.compile(r"(?:[\w.-]{1,60}=[^\s;]{0,60}; ?){0,8}[\w.-]{1,60}=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+_WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/~+=@ ]+[A-Za-z]*)*")
+_EXPRESSION = re.compile(r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+")
+_HASH = re.compile(r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
+)
+"""Where small letters, capitals and digits follow one another, but for a capital that begins a word."""
+_SYMBOL = re.compile(r"[!@#$%^&*+=~?]")
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> Kind | None:
+    """Whether a name is that of a secret: always, of a kind that may be something else, or of a cookie's header."""
+    name = name.rstrip("0123456789_-")[-60:].lstrip("-")
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    if plain.lower() in ("cookie", "set-cookie"):
+        return "cookie"
+    if _NO_NAME.fullmatch(plain) or _NO_NAME.fullmatch(name):
+        return None
+    if _NAME.fullmatch(plain.replace("-", "_")) or _NAME.fullmatch(name.replace("-", "_")):
+        return "strong"
+    if name.isupper() and re.fullmatch(r".*_(?:API_?)?(?:KEY|TOKEN|SECRETS?|AUTH|CREDENTIALS?)|TOKEN", name):
+        return "strong"
+    if re.fullmatch(r"(?:x_)?(?:[a-z]+_){0,3}api_?key|(?:x_)?(?:[a-z]+_){1,3}token", plain.replace("-", "_").lower()):
+        return "strong"
+    return "weak" if _WEAK.fullmatch(plain) else None
+
+
+def is_strange(value: str, shortest: int = 16) -> bool:
+    """Whether a text is made as keys are: long, of letters and digits by turns, no words."""
+    look = value[:_LONGEST_LOOK]
+    steps = len(_STEP.findall(look))
+    return len(value) >= shortest and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)
+
+
+def is_secret_member(name: str, value: str, is_known: Callable[[str], bool]) -> bool:
+    """Whether the value of a member of JSON is secret by the member's name."""
+    kind = kind_of(name)
+    if kind is None:
+        return False
+    if kind == "cookie":
+        return "[REDACTED" not in value and _COOKIES.match(value) is not None
+    said = _SCHEME.sub("", value.strip(), count=1)
+    return is_known(said) or (re.search(r"\s", said) is None and _judge(kind, name, said, "quoted"))
+
+
+_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {1,3}", re.IGNORECASE)
+Form = Literal["quoted", "variable", "line", "bare"]
+
+
+def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0911 - one rule a line
+    """Whether what stands behind the name of a secret is one; `form` is how it stands there."""
+    look = value[:_LONGEST_LOOK]
+    if len(value) < 4 or _PLACE_FOR_ONE.match(look) or ("{" in look and "}" in look) or look.lower() == name.lower():
+        return False
+    if look.endswith("...") or "xxxx" in look.lower() or "://" in look or _TYPE.fullmatch(look):
+        return False
+    if _VERSION.fullmatch(look) or (form != "quoted" and _DOTTED.fullmatch(look) and not is_strange(look, 20)):
+        return False
+    digits = any(map(str.isdigit, look))
+    if kind == "weak":
+        if name.lower().endswith(("sig", "signature")) and form != "variable":
+            return False  # reasoning is signed; of URLs, who has the signature may do what they say
+        is_hash = form != "variable" and name.lower().endswith("key") and _HASH.fullmatch(look) is not None
+        return is_strange(look, 16) and not is_hash and ":" not in look and not look.startswith(("/", "./", "~/"))
+    if _WORDS.fullmatch(look):
+        return len(look) >= 8 and look.isalpha() and (form == "variable" or (form == "quoted" and _is_no_word(look)))
+    if look.startswith(("/", "./", "~/", "../")) and not is_strange(look, 30):
+        return False
+    if form == "bare":
+        symbol = _SYMBOL.search(look) is not None and not re.search(r"[=*+?]", look)
+        return digits and len(look) >= 6 and (is_strange(look, 8) or (symbol and not _EXPRESSION.fullmatch(look)))
+    if len(look) < 8:
+        return digits and not (look.isdigit() and form == "line")
+    return digits or _SYMBOL.search(look) is not None
+
+
+def _is_no_word(value: str) -> bool:
+    """Whether letters alone are no word: capitals among small ones, or more letters than words have."""
+    return len(value) > 20 or (re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None)
+
+
+def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span]:
+    """Where the secrets stand that have their names before them; `is_known` tells of a value that it is one."""
+    done = 0
+    for at in sorted(signs(text.encode("latin-1", "replace").lower())):
+        found = _NAMED.match(text, at) if at >= done else None
+        span = _value_of(text, found, is_known) if found else None
+        if span is not None:
+            yield span
+            done = span[1]
+
+
+def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) -> Span | None:
+    start, stem = found.end(), found["stem"]
+    if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind("]", 0, found.start()):
+        return None  # it is the name of a mask
+    begin = _name_begins(text, found.start())
+    name = text[begin : found.start()] + stem + found["rest"]
+    kind = kind_of(name)
+    if kind is None and not stem.lower() == "cookie":
+        return None
+    if kind == "cookie" or stem.lower() == "cookie":
+        return _cookies(text, found) if kind == "cookie" and found["assign"] else None
+    form = _form(text, begin, found, name)
+    if form is None:
+        return None
+    value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, start)
+    if value is None or text[start] in ":,]}":
+        return None
+    end, said = value.end(), value[0]
+    if not found["open"]:
+        if text[end : end + 1] in ("(", "[", "{") or (found["close"] and re.fullmatch(r"[-+\d.eE]+|true|false|null", said)):
+            return None
+        said = said.rstrip(".:")
+        end = start + len(said)
+    elif text[end : end + 1] in (" ", "\t", "\n"):
+        return None
+    if is_known(said):
+        return start, end
+    if found["scheme"]:
+        return (start, end) if len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said)) else None
+    return (start, end) if _judge(kind or "weak", name, said, form) else None
+
+
+def _name_begins(text: str, stem: int) -> int:
+    """Where the name begins of which there is a stem: what stands before it may be an escape that ends in letters."""
+    before = _BEFORE.search(text, max(0, stem - 60), stem)
+    begin = before.start() if before else stem
+    if text[begin - 1 : begin] == "\\" and text[begin : begin + 1] in ("n", "r", "t", "b", "f"):
+        return begin + 1
+    escape = _ESCAPE.match(text, begin, stem) if text[begin - 1 : begin] in ("[", "%", ";", "\\") else None
+    return escape.end() if escape else begin
+
+
+_ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-Fa-f]{4}")
+
+
+def _cookies(text: str, found: re.Match[str]) -> Span | None:
+    line = _REST_OF_LINE.match(text, found.end())
+    return line.span() if line and _COOKIES.match(line[0]) and "[REDACTED" not in line[0][:400] else None
+
+
+def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None:
+    """How a value stands behind its name; None where nothing of the kind stands there."""
+    before = text[max(0, begin - 60) : begin]
+    if found["blank"]:
+        return _behind_blank(before, name, found)
+    if found["comma"]:
+        is_argument = re.search(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z", before) is not None
+        return "quoted" if is_argument and found["close"] and found["open"] else None
+    if found["xml"]:
+        return "line" if before.endswith("<") else None
+    if found["open"] or found["scheme"]:
+        return "quoted"
+    if found["assign"] == "=" and not found["close"] and text[found.end() - 1] == "=":
+        is_variable = name.isupper() or name[:1].islower()
+        return "variable" if name.isupper() or re.search(r"[;?&]\Z|--\Z", before) else "line" if is_variable and (not before or before[-1] in "\n \t[+m\"'`|>nrt") and not re.search(r"[(,][^)\n]*\Z", before) else "bare"
+    if found["pair"] or found["close"] or re.search(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]*\Z", before) or (before[-1:] in ("'", '"', " ") and "-" in name):
+        return "line"
+    return "bare"
+
+
+def _behind_blank(before: str, name: str, found: re.Match[str]) -> Form | None:
+    """Command lines (`--password x`), netrc, `setx NAME x`, `ENV NAME x`, and "the password is x"."""
+    if before.endswith("--") or name.startswith("--") or re.search(r"(?:\A|\s)-\Z", before):
+        return "line"
+    if re.search(r"login[ \t]{1,4}\S{1,64}[ \t]{1,4}\Z", before) or re.search(r"(?:setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before):
+        return "line"
+    return "bare" if re.search(r"is |was ", found["blank"]) else None
+
+
+_COMMANDS = (
+    # (a word that has to be there, where its secret stands)
+    ("curl", re.compile(r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}(?:\\{0,7}[\"'])?[^\s:\"'\\]{1,80}:(?![$<{*])([^\s\"'\\]{4,200}+)")),
+    ("sshpass", re.compile(r"sshpass\s{1,4}-p\s{0,3}(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
+    ("mysql", re.compile(r"mysql[a-z]{0,8}\b[^\n]{0,200}?\s-p(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
+    ("redis-cli", re.compile(r"redis-cli\b[^\n]{0,200}?\s-a\s{1,3}(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
+    ("login", re.compile(r"(?:docker|podman|az|helm registry)\s{1,3}login\b[^\n]{0,200}?\s-p\s{1,3}(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
+)  # fmt: skip
+
+_URL = re.compile(
+    r"(?P<slashes>:(?://|\\/\\/))(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
+    r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
+)
+_NO_PASSWORD = re.compile(r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE)
+
+
+def secrets_in_urls(text: str) -> Iterator[Span]:
+    """Where the user and password of a URL stand, or the token that stands for both."""
+    at = text.find(":")
+    while at >= 0 and (found := _URL.search(text, at)):
+        password, token = found["password"], found["token"]
+        at = found.end("slashes")
+        if password is not None and not found["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
+            yield at, found.end("password")
+            at = found.end("password")
+        elif token is not None and is_strange(token):
+            yield at, found.end("token")
+            at = found.end("token")
+
+
+def secrets_in_commands(text: str) -> Iterator[Span]:
+    """Where a password stands that a command is given by a flag of its own."""
+    for command, pattern in _COMMANDS:
+        if command in text:
+            yield from (found.span(1) for found in pattern.finditer(text) if not found[1].startswith("[REDACTED"))
+
+
+# ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+_STRANGE_SIGN = rb"(?=[^\s\"'`\\<>]{0,100}[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
+_OPEN_SIGN = rb"[ \t]{0,20}[\\\"'`]{0,9}(?:[a-z]{3,9} {1,3})?"
+_VALUE_SIGN = (
+    rb"[a-z0-9_\-]{0,14}(?:[\\\"'`\]]{0,10}[ \t]{0,20}(?:=>|:=|\?=|=|:|>|,?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
+    rb"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=])"
+    + _OPEN_SIGN
+    + rb"(?:"
+    + _STRANGE_SIGN
+    + rb"|[a-z]{8}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
+    + rb"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
+    + _OPEN_SIGN
+    + _STRANGE_SIGN
+    + rb")"
+)
+_SIGNS = tuple(
+    (stem, re.compile(stem + rb"(?=" + _VALUE_SIGN + rb")"))
+    for stem in (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cred", b"sig")
+) + ((b"cookie", re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")),)
+_URL_SIGN = re.compile(rb":(?://|\\/\\/)[^\s\"'<>]{1,600}?@")
+_SHORT_SIGN = re.compile(rb"pw(?=" + _VALUE_SIGN + rb")")
+
+
+_COMMAND_SIGNS = tuple(
+    (command.encode(), re.compile(pattern.pattern.replace(r"(?:\\{0,7}[\"'])?", r"[\\\"']{0,9}").lower().encode()))
+    for command, pattern in _COMMANDS
+)
+
+
+def signs(low: bytes) -> list[int]:
+    """Where in a text, one byte a character and in small letters, a secret may be that is known by its name."""
+    places: list[int] = []
+    for stem, pattern in _SIGNS:
+        if stem in low:
+            places += [found.start() for found in pattern.finditer(low)]
+    if b"@" in low:
+        places += [found.start() for found in _URL_SIGN.finditer(low)]
+    if b"pw" in low:
+        places += [found.start() for found in _SHORT_SIGN.finditer(low)]
+    for command, pattern in _COMMAND_SIGNS:
+        if command in low:
+            places += [found.start() for found in pattern.finditer(low)]
+    return places
