@@ -151,7 +151,7 @@ def _title(part: Part) -> str:
     step, call = part.step, part.call
     agent = step.agent if step else call.agent if call else None
     words = [
-        f"step {step.step_number}" if step else "",
+        f"step {step.step_number}{'' if _of_agent(step) else ' (tools)'}" if step else "",
         call.interaction_id if call else "",
         f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
         step.state if step else "",
@@ -159,6 +159,11 @@ def _title(part: Part) -> str:
         moment(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
     ]
     return ", ".join(filter(None, words))
+
+
+def _of_agent(step: AgentStep) -> bool:
+    """Whether a step is a decision: not one of tools alone, which ran outside of these."""
+    return not step.derived or step.interaction is not None
 
 
 def _about(call: LLMInteraction) -> str:

@@ -18,7 +18,8 @@ from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.endings import CUT_OFF, fault_of
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, count
-from trace_recorder.views.turns import Turn, turns_of, utterances
+from trace_recorder.views.turns import Turn, turns_of
+from trace_recorder.views.utterances import Vocabulary
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
 
@@ -56,7 +57,7 @@ class Branch:
     def lines(self) -> list[Line]:
         """Give the conversation, message by message, with thoughts where they were sent back or were recorded."""
         messages = self.leaf.messages()
-        spans = [(begin, end) for begin, end, _ in utterances(messages)]
+        spans = [(one.begin, one.end) for one in Vocabulary().utterances(messages)]
         lines = [Line(message) for message in messages]
         following = zip(self.turns, self.turns[1:], strict=False)
         for turn, after in following:
@@ -109,14 +110,15 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
     `choice` is the number of the answer that was taken.
     """
     response = turn.interaction.response
-    if not turn.whole or response is None:
+    if not turn.whole:
         return NOT_WHOLE
     return fault_of(response if not choice or choice >= len(response.choices) else response.choices[choice])
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
+    """The turns whose prompts and answers the model saw just as they were, from the last to the first."""
     path = [turn]
-    while path[-1].before is not None:
+    while path[-1].exact and path[-1].before is not None:
         path.append(path[-1].before)
     return path
 

@@ -66,7 +66,7 @@ def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) ->
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
-        own = [place for place in range(number) if found[place].of == conversation.of]
+        own = [place for place in range(number) if found[place].of == conversation.of and found[place].kind != "apart"]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
         writing = _Session(trajectory, conversation, told, counter)
         sessions.append(writing.lines(identities[number], parent))
