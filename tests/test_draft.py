@@ -79,6 +79,12 @@ class Agent:
     def step(self, number: int, text: str) -> None:
         self.recorder.record_agent_step(number, "thinking", asked(text)["messages"])
 
+    def use(self, number: int, asked_for: bool) -> None:
+        """A tool that an open call has asked for, or none."""
+        stated = self.open[number % len(self.open)][1] if asked_for and self.open else None
+        with self.recorder.tool_call("bash", {"n": number}, stated) as running:
+            running.result = number
+
     def summarise(self, number: int, text: str) -> None:
         self.recorder.update_lakeview(number, text)
 
@@ -98,6 +104,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("break_down"), TALK, st.booleans()),
     st.tuples(st.just("by_hand"), SMALL, TEXTS),
     st.tuples(st.just("step"), SMALL, TEXTS),
+    st.tuples(st.just("use"), SMALL, st.booleans()),
     st.tuples(st.just("summarise"), SMALL, TEXTS),
     st.tuples(st.just("annotate"), SMALL, TEXTS),
 )

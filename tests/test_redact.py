@@ -117,7 +117,7 @@ INNOCENT = {
     "hashes": "sha256:" + "0123456789abcdef" * 4 + " commit " + "0123456789abcdef" * 2 + "01234567",
     "uuid": "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
     "a host with a port": "http://localhost:8080/v1 and https://[::1]:443/x and ssh://git@github.com/me/repo",
-    "an address": "mailto:me@example.com, https://example.com/@user:tag, http://a:b/c@d",
+    "an address": "mailto:me@example.com, https://example.com/@user:tag, http://a.b/c@d",
     "bearer of news": "The bearer authentication/authorization scheme; the Bearer of-very-long-hyphenated-news came",
     "a public key": f"-----BEGIN PUBLIC KEY-----\n{ALNUM}\n-----END PUBLIC KEY-----",
     "a masked key": "[REDACTED:openai-key] and Bearer [REDACTED:bearer-token] and https://[REDACTED:url-password]@host",

@@ -19,6 +19,7 @@ from typing import TypeVar, cast, get_args
 from trace_recorder.conversation import NO_RESPONSE, Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
+from trace_recorder.providers.blocks import read_blocks
 from trace_recorder.trajectory import (
     SCHEMA_VERSION,
     AgentStep,
@@ -165,7 +166,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         model=document.get("model"),
         source=_DocumentSource(RequestReading(messages, tools, parameters, document.get("model"), instructions)),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
-        **{name: document.get(name) for name in ("agent_id", "parent_agent_id")},
+        **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
         attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
@@ -187,7 +188,13 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
     calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
-    return Choice(**{**document, "tool_calls": calls})
+    return Choice(
+        index=document["index"],
+        **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
+        tool_calls=calls,
+        extra=document.get("extra") or {},
+        interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
+    )
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:

@@ -32,6 +32,8 @@ ENDINGS = frozenset({"llm_response", "llm_error"})
 class Call:
     """The records of one interaction, and what can be expanded from them."""
 
+    since: int
+    """The number of the record with which it began to be known."""
     known: Known | None
     """What is known of the newest attempt's request where it was read with those before it."""
     begin: Mapping[str, Payload]
@@ -39,8 +41,9 @@ class Call:
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
 
-    def __init__(self, interaction_id: str, items: ItemTable) -> None:
+    def __init__(self, interaction_id: str, items: ItemTable, since: int = 0) -> None:
         self.interaction_id = interaction_id
+        self.since = since
         self._items = items
         self._requests: list[Record] = []
         self._streams: list[Record] = []
@@ -227,6 +230,7 @@ def interaction_of(call: Call) -> LLMInteraction:
         stream=bool(end.get("stream", asks_for_stream(begin))),
         complete=complete,
         ended_by=ended_by,
+        parent_execution_id=begin.get("parent_execution_id"),
     )
 
 

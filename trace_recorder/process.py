@@ -11,6 +11,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from trace_recorder.registry import Registry
@@ -30,6 +32,8 @@ class Member(Protocol):
 
 
 members: Registry[Member] = Registry()
+listeners: list[Callable[[Path], None]] = []
+"""Called with the document of each run that begins in this process, and in its forks. They raise nothing."""
 _lock = threading.RLock()
 _open: dict[str, None] = {}
 _shown: str | None = None
@@ -42,11 +46,13 @@ def parent() -> str | None:
     return _found if value is not None and value == _shown else value
 
 
-def opened(run: str) -> None:
+def opened(run: str, document: Path) -> None:
     """Hear that a run has begun in this process."""
     with _lock:
         _open[run] = None
         _show()
+    for listener in listeners:
+        listener(document)
 
 
 def closed(run: str) -> None:

@@ -41,6 +41,11 @@ current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_curr
 running: Registry[TrajectoryRecorder] = Registry()
 
 
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Whether an environment has nothing recorded."""
+    return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+
+
 class TrajectoryRecorder:
     """Records one run of an agent at a time into `<path>.json` and its journal `<path>.jsonl`.
 
@@ -79,7 +84,7 @@ class TrajectoryRecorder:
         self._history = history
         self._redact = redact
         self._guard = Guard(strict=strict)
-        self._disabled = os.environ.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+        self._disabled = is_disabled(os.environ)
         self._lock = threading.RLock()
         self._path: Path | None = None
         self._run: Run | None = None
@@ -173,7 +178,7 @@ class TrajectoryRecorder:
             del about["task"]
             run.start(run.named(**about), said, self._parent)
         running.add(self)
-        process.opened(run.trajectory_id)
+        process.opened(run.trajectory_id, document)
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
 

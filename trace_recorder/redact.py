@@ -67,18 +67,25 @@ def default_redactor(text: str) -> str:
 
 def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False) -> str:
     """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
-    if not any(_signs(text)):
-        return text
-    masked = _mask_plainly(text, is_known)
-    return secret_encodings.mask_encoded(masked, lambda said: _mask_plainly(said, is_known))
+    data = text.encode("latin-1", "replace")  # a byte a character, so that places are the same
+    masked = _mask_plainly(text, data, is_known)
+    if not secret_encodings.signs(data):
+        return masked
+    return secret_encodings.mask_encoded(
+        masked, lambda said: _mask_plainly(said, said.encode("latin-1", "replace"), is_known)
+    )
 
 
-def _mask_plainly(text: str, is_known: Callable[[str], bool]) -> str:
-    text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
-    for shape in secret_shapes.SHAPES:
-        text = shape.mask(text)
-    text = _mask_spans(text, secret_names.secrets_in_commands(text), "[REDACTED:assigned-secret]")
-    return _mask_spans(text, secret_names.secrets_by_name(text, is_known), "[REDACTED:assigned-secret]")
+def _mask_plainly(text: str, data: bytes, is_known: Callable[[str], bool]) -> str:
+    if b"@" in data:
+        text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
+    if secret_shapes.signs(data):
+        for shape in secret_shapes.SHAPES:
+            text = shape.mask(text)
+    if secret_names.signs(data.lower()):
+        text = _mask_spans(text, secret_names.secrets_in_commands(text), "[REDACTED:assigned-secret]")
+        text = _mask_spans(text, secret_names.secrets_by_name(text, is_known), "[REDACTED:assigned-secret]")
+    return text
 
 
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
@@ -260,7 +267,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
-_ESCAPED = re.compile(r"\\(?:u00([2-7][0-9A-Fa-f])|/)")
+_ESCAPED = re.compile(r"\\(?:u00(0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
 _LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
 _VALUES = frozenset({"value", "Value"})
 

@@ -40,11 +40,11 @@ _QUOTE = r"\\{0,7}[\"'`]"
 _SPACE = r"[ \t]{0,20}"
 _SEPARATOR = (
     rf"(?:(?P<close>{_QUOTE})?(?P<bracket>\])?{_SPACE}"
-    rf"(?:(?P<assign>=>|:=|\?=|=|:)|(?P<comma>,)|(?P<xml>>)|(?P<pair>,?(?:\s|\\{{1,7}}[nrt]){{0,20}}(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]))"
+    rf"(?:(?P<assign>=>|:=|\?=|=|:)|(?P<comma>,)|(?P<xml>>)|(?P<pair>,?(?:(?:\s|\\{{1,7}}[nrt]|[+>|-]){{0,20}}|\s{{0,3}}\n[^\n\"'\\]{{0,60}}?)(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]))"
     rf"{_SPACE}|(?P<blank>[ \t]{{1,4}}(?:is[ \t]|was[ \t])?))"
 )
 _OPEN = rf"(?P<open>{_QUOTE})?(?P<scheme>(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {{1,3}})?"
-_STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
+_STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig(?:nature)?)"
 _NAMED = re.compile(
     rf"{_STEM}(?P<rest>[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?){_SEPARATOR}{_OPEN}",
     re.IGNORECASE,
@@ -68,13 +68,12 @@ _TYPE = re.compile(
     r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]+)*",
     re.IGNORECASE,
 )
+_VERSION = re.compile(r"v?\d+(?:[._]\d+)+")
+_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*)+")
+_COOKIES = re.compile(r"(?:[\w.-]{1,60}=[^\s;]{0,60}; ?){0,8}[\w.-]{1,60}=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/~+=@ ]+[A-Za-z]*)*")
-_EXPRESSION = re.compile(
-    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"
-)
-_HASH = re.compile(
-    r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
-)
+_EXPRESSION = re.compile(r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+")
+_HASH = re.compile(r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE)
 _STEP = re.compile(
     r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
 )
@@ -113,7 +112,7 @@ def is_secret_member(name: str, value: str, is_known: Callable[[str], bool]) -> 
     if kind is None:
         return False
     if kind == "cookie":
-        return "[REDACTED" not in value and re.match(r"[\w.-]{1,60}=[^\s;]", value) is not None
+        return "[REDACTED" not in value and _COOKIES.match(value) is not None
     said = _SCHEME.sub("", value.strip(), count=1)
     return is_known(said) or (re.search(r"\s", said) is None and _judge(kind, name, said, "quoted"))
 
@@ -129,43 +128,46 @@ def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0
         return False
     if look.endswith("...") or "xxxx" in look.lower() or "://" in look or _TYPE.fullmatch(look):
         return False
+    if _VERSION.fullmatch(look) or (form != "quoted" and _DOTTED.fullmatch(look) and not is_strange(look, 20)):
+        return False
     digits = any(map(str.isdigit, look))
     if kind == "weak":
-        is_hash = name.lower().endswith(("key", "sig", "signature")) and _HASH.fullmatch(look) is not None
-        return is_strange(look, 16) and not is_hash and not look.startswith(("/", "./", "~/"))
+        if name.lower().endswith(("sig", "signature")) and form != "variable":
+            return False  # reasoning is signed; of URLs, who has the signature may do what they say
+        is_hash = form != "variable" and name.lower().endswith("key") and _HASH.fullmatch(look) is not None
+        return is_strange(look, 16) and not is_hash and ":" not in look and not look.startswith(("/", "./", "~/"))
     if _WORDS.fullmatch(look):
         return len(look) >= 8 and look.isalpha() and (form == "variable" or (form == "quoted" and _is_no_word(look)))
     if look.startswith(("/", "./", "~/", "../")) and not is_strange(look, 30):
         return False
     if form == "bare":
         symbol = _SYMBOL.search(look) is not None and not re.search(r"[=*+?]", look)
-        return digits and len(look) >= 6 and (is_strange(look, 8) or symbol) and not _EXPRESSION.fullmatch(look)
+        return digits and len(look) >= 6 and (is_strange(look, 8) or (symbol and not _EXPRESSION.fullmatch(look)))
     if len(look) < 8:
-        return digits and not (look.isdigit() and form == "line") and re.fullmatch(r"v?\d+(?:\.\d+)+", look) is None
+        return digits and not (look.isdigit() and form == "line")
     return digits or _SYMBOL.search(look) is not None
 
 
 def _is_no_word(value: str) -> bool:
     """Whether letters alone are no word: capitals among small ones, or more letters than words have."""
-    return len(value) > 20 or (
-        re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None
-    )
+    return len(value) > 20 or (re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None)
 
 
 def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span]:
     """Where the secrets stand that have their names before them; `is_known` tells of a value that it is one."""
-    at = 0
-    while found := _NAMED.search(text, at):
-        span = _value_of(text, found, is_known)
-        if span is None:
-            at = found.start("stem") + len(found["stem"])
-        else:
+    done = 0
+    for at in sorted(signs(text.encode("latin-1", "replace").lower())):
+        found = _NAMED.match(text, at) if at >= done else None
+        span = _value_of(text, found, is_known) if found else None
+        if span is not None:
             yield span
-            at = span[1]
+            done = span[1]
 
 
 def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) -> Span | None:
     start, stem = found.end(), found["stem"]
+    if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind("]", 0, found.start()):
+        return None  # it is the name of a mask
     begin = _name_begins(text, found.start())
     name = text[begin : found.start()] + stem + found["rest"]
     kind = kind_of(name)
@@ -181,9 +183,7 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
         return None
     end, said = value.end(), value[0]
     if not found["open"]:
-        if (form == "bare" and text[end : end + 1] in ("(", "[", "{")) or (
-            found["close"] and re.fullmatch(r"[-+\d.eE]+|true|false|null", said)
-        ):
+        if text[end : end + 1] in ("(", "[", "{") or (found["close"] and re.fullmatch(r"[-+\d.eE]+|true|false|null", said)):
             return None
         said = said.rstrip(".:")
         end = start + len(said)
@@ -192,9 +192,7 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
     if is_known(said):
         return start, end
     if found["scheme"]:
-        return (
-            (start, end) if len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said)) else None
-        )
+        return (start, end) if len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said)) else None
     return (start, end) if _judge(kind or "weak", name, said, form) else None
 
 
@@ -213,9 +211,7 @@ _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-
 
 def _cookies(text: str, found: re.Match[str]) -> Span | None:
     line = _REST_OF_LINE.match(text, found.end())
-    return (
-        line.span() if line and re.match(r"[\w.-]{1,60}=[^\s;]", line[0]) and "[REDACTED" not in line[0][:400] else None
-    )
+    return line.span() if line and _COOKIES.match(line[0]) and "[REDACTED" not in line[0][:400] else None
 
 
 def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None:
@@ -224,28 +220,16 @@ def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None
     if found["blank"]:
         return _behind_blank(before, name, found)
     if found["comma"]:
-        return "quoted" if found["close"] and found["open"] else None
+        is_argument = re.search(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z", before) is not None
+        return "quoted" if is_argument and found["close"] and found["open"] else None
     if found["xml"]:
         return "line" if before.endswith("<") else None
     if found["open"] or found["scheme"]:
         return "quoted"
     if found["assign"] == "=" and not found["close"] and text[found.end() - 1] == "=":
         is_variable = name.isupper() or name[:1].islower()
-        return (
-            "variable"
-            if name.isupper() or re.search(r"[;?&]\Z|--\Z", before)
-            else "line"
-            if is_variable
-            and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
-            and not re.search(r"[(,][^)\n]*\Z", before)
-            else "bare"
-        )
-    if (
-        found["pair"]
-        or found["close"]
-        or re.search(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]*\Z", before)
-        or (before[-1:] in ("'", '"', " ") and "-" in name)
-    ):
+        return "variable" if name.isupper() or re.search(r"[;?&]\Z|--\Z", before) else "line" if is_variable and (not before or before[-1] in "\n \t[+m\"'`|>nrt") and not re.search(r"[(,][^)\n]*\Z", before) else "bare"
+    if found["pair"] or found["close"] or re.search(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]*\Z", before) or (before[-1:] in ("'", '"', " ") and "-" in name):
         return "line"
     return "bare"
 
@@ -254,9 +238,7 @@ def _behind_blank(before: str, name: str, found: re.Match[str]) -> Form | None:
     """Command lines (`--password x`), netrc, `setx NAME x`, `ENV NAME x`, and "the password is x"."""
     if before.endswith("--") or name.startswith("--") or re.search(r"(?:\A|\s)-\Z", before):
         return "line"
-    if re.search(r"login[ \t]{1,4}\S{1,64}[ \t]{1,4}\Z", before) or re.search(
-        r"(?:setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before
-    ):
+    if re.search(r"login[ \t]{1,4}\S{1,64}[ \t]{1,4}\Z", before) or re.search(r"(?:setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before):
         return "line"
     return "bare" if re.search(r"is |was ", found["blank"]) else None
 
@@ -274,9 +256,7 @@ _URL = re.compile(
     r"(?P<slashes>:(?://|\\/\\/))(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
     r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
 )
-_NO_PASSWORD = re.compile(
-    r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
-)
+_NO_PASSWORD = re.compile(r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE)
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:
@@ -302,16 +282,32 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
 
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+_STRANGE_SIGN = rb"(?=[^\s\"'`\\<>]{0,100}[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
+_OPEN_SIGN = rb"[ \t]{0,20}[\\\"'`]{0,9}(?:[a-z]{3,9} {1,3})?"
 _VALUE_SIGN = (
-    rb"[a-z0-9_\-]{0,14}[\\\"'`\]]{0,10}[ \t]{0,20}(?:=>|:=|\?=|=|:|,|>|,?(?:\s|\\{1,7}[nrt]){0,20}[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=]| is | was | )"
-    rb"[ \t]{0,20}[\\\"'`]{0,9}(?:[a-z]{3,9} {1,3})?[^\s\"'`\\<>,;&|(){}\[\]$]{4}"
+    rb"[a-z0-9_\-]{0,14}(?:[\\\"'`\]]{0,10}[ \t]{0,20}(?:=>|:=|\?=|=|:|>|,?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
+    rb"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=])"
+    + _OPEN_SIGN
+    + rb"(?:"
+    + _STRANGE_SIGN
+    + rb"|[a-z]{8}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
+    + rb"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
+    + _OPEN_SIGN
+    + _STRANGE_SIGN
+    + rb")"
 )
 _SIGNS = tuple(
-    (stem, re.compile(stem + _VALUE_SIGN))
-    for stem in (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cred", b"cookie", b"sig")
-)
+    (stem, re.compile(stem + rb"(?=" + _VALUE_SIGN + rb")"))
+    for stem in (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cred", b"sig")
+) + ((b"cookie", re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")),)
 _URL_SIGN = re.compile(rb":(?://|\\/\\/)[^\s\"'<>]{1,600}?@")
-_BARE_WORDS = (b"curl", b"sshpass", b"mysql", b"redis-cli", b"login", b"_pw", b"pw=")
+_SHORT_SIGN = re.compile(rb"pw(?=" + _VALUE_SIGN + rb")")
+
+
+_COMMAND_SIGNS = tuple(
+    (command.encode(), re.compile(pattern.pattern.replace(r"(?:\\{0,7}[\"'])?", r"[\\\"']{0,9}").lower().encode()))
+    for command, pattern in _COMMANDS
+)
 
 
 def signs(low: bytes) -> list[int]:
@@ -322,9 +318,9 @@ def signs(low: bytes) -> list[int]:
             places += [found.start() for found in pattern.finditer(low)]
     if b"@" in low:
         places += [found.start() for found in _URL_SIGN.finditer(low)]
-    for word in _BARE_WORDS:
-        at = low.find(word)
-        while at >= 0:
-            places.append(at)
-            at = low.find(word, at + 1)
+    if b"pw" in low:
+        places += [found.start() for found in _SHORT_SIGN.finditer(low)]
+    for command, pattern in _COMMAND_SIGNS:
+        if command in low:
+            places += [found.start() for found in pattern.finditer(low)]
     return places

@@ -147,24 +147,24 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
 _UNMISTAKABLE = ("AIza", "AKIA", "ASIA", "dapi")
 """Letters that may stand behind a slash; others are found in images that are written in base64."""
 
-_INNER: tuple[tuple[str, str, str, str], ...] = (
-    # (what it is, a text in the middle of it, at most so much before it, what follows)
-    ("telegram-token", ":A", r"[0-9]{8,10}", r"[A-Za-z0-9_-]{34}" + _END),
-    ("azure-secret", "Q~", r"[A-Za-z0-9_~.]{3}[0-9]", r"[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
-    ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}", r"[A-Za-z0-9_=-]{60,70}" + _END),
-    ("facebook-token", "|", r"[0-9]{15,16}", rf"{_DIGIT}[A-Za-z0-9_-]{{27,40}}" + _END),
-    ("mailchimp-key", "-us", r"[0-9a-f]{32}", r"[0-9]{1,2}" + _END),
-    ("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}", _END),
-    ("newrelic-key", "NRAL", r"[0-9a-f]{36}", _END),
-    ("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END),
-)
+_INNER: tuple[tuple[str, str, str, str, str], ...] = (
+    # (what it is, a text in the middle of it, what stands before that, and at its end, what follows)
+    ("telegram-token", ":A", r"[0-9]{8,10}", "[0-9]{8}", r"[A-Za-z0-9_-]{34}" + _END),
+    ("azure-secret", "Q~", r"[A-Za-z0-9_~.]{3}[0-9]", "[0-9]", r"[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
+    ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}", "[A-Za-z0-9]{14}", r"[A-Za-z0-9_=-]{60,70}" + _END),
+    ("facebook-token", "|", r"[0-9]{15,16}", "[0-9]{15}", rf"{_DIGIT}[A-Za-z0-9_-]{{27,40}}" + _END),
+    ("mailchimp-key", "-us", r"[0-9a-f]{32}", "[0-9a-f]{32}", r"[0-9]{1,2}" + _END),
+    ("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}", "[A-Za-z0-9]{29}", _END),
+    ("newrelic-key", "NRAL", r"[0-9a-f]{36}", "[0-9a-f]{36}", _END),
+    ("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}", "[A-Za-z0-9_-]{24}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END),
+)  # fmt: skip
 """Those of which only the middle tells."""
 
 _PLACED: tuple[tuple[str, str, str], ...] = (
     # (what it is, how its place begins, what follows, of which the group is the secret)
     ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9/]{20,}+)"),
     ("discord-webhook", "/api/webhooks/", r"[0-9]{15,22}/([A-Za-z0-9_-]{50,}+)"),
-    ("teams-webhook", ".webhook.office.com/", r"webhookb2/([A-Za-z0-9@/-]{60,}+(?:IncomingWebhook/[A-Za-z0-9/-]{30,}+)?)"),
+    ("teams-webhook", ".webhook.office.com/", r"webhookb2/([A-Za-z0-9@/-]{60,}+)"),
     ("bearer-token", "earer ", r"((?=[A-Za-z._~+/-]{0,60}[0-9])[A-Za-z0-9._~+/-]{20,}+=*+)"),
     ("account-key", "AccountKey=", r"([A-Za-z0-9+/]{40,}+=*+)"),
 )  # fmt: skip
@@ -176,7 +176,7 @@ PEM_LONGEST = 20_000
 """So many characters behind a private key's BEGIN its END is looked for."""
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-    rf"(?:(?:[^\"-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
+    rf"(?:(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
     rf"|(?=(?:{_PEM_LINE}){{0,3}}{_BREAK}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
 )
 PEM_BEGIN = "-----BEGIN "
@@ -204,16 +204,16 @@ class Shape:
         )
 
 
-def _begins(prefix: str) -> str:
-    r"""A prefix where a secret may begin: not within a word, but right behind an escape of JSON, of a URL or of a
+def _boundary(prefix: str) -> str:
+    r"""What stands before a prefix where a secret may begin: no word, but for an escape of JSON, of a URL or of a
     terminal, whose last letter is none.
     """
     spelled = re.escape(prefix)
     within = "+/" if prefix == "sk-" or (prefix.isalnum() and prefix not in _UNMISTAKABLE) else ""
     return (
-        rf"{spelled}(?:(?<![{_WORD}{within}]{spelled})|(?<=\\[bfnrt]{spelled})|(?<=\\u[0-9A-Fa-f]{{4}}{spelled})"
+        rf"(?:(?<![{_WORD}{within}]{spelled})|(?<=\\[bfnrt]{spelled})|(?<=\\u[0-9A-Fa-f]{{4}}{spelled})"
         rf"|(?<=%[0-9A-F]{{2}}{spelled})|(?<=[0-9;\[][0-9]m{spelled})"
-        rf"|(?<=[\s>]\+{spelled})|(?<=\A\+{spelled})|(?<=\\n\+{spelled}))"
+        rf"|(?<=[\s>\"]\+{spelled})|(?<=\A\+{spelled})|(?<=\\n\+{spelled}))"
     )
 
 
@@ -221,8 +221,8 @@ def _shapes() -> Iterator[Shape]:
     yield Shape("private-key", (PEM_BEGIN,), re.compile(_PEM))
     for what, beginnings, follows in _TABLE:
         for prefix in beginnings.split():
-            yield Shape(what, (prefix,), re.compile(_begins(prefix) + follows))
-    for what, middle, before, follows in _INNER:
+            yield Shape(what, (prefix,), re.compile(re.escape(prefix) + _boundary(prefix) + follows))
+    for what, middle, before, _, follows in _INNER:
         start = rf"(?:(?<![{_WORD}-])|(?<=\\[bfnrt])|(?<=[0-9;\[][0-9]m))"
         yield Shape(what, (middle,), re.compile(f"{start}{before}{re.escape(middle)}{follows}"))
     for what, beginning, follows in _PLACED:
@@ -237,53 +237,40 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _ in _TABLE for prefix in some.sp
 
 SHORTEST = 12
 """Every secret of the table has a run of so many letters, digits, hyphens and the like."""
-_RUN = bytes(
-    ord("w") if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "+/_-") else ord(" ")
-    for code in range(256)
-)
-_RARE = "~|.-_:/=@QZXJKVWYGHBFPMUDLC3ATNRSIEO"
-"""Characters by which a beginning is found, the rarer first."""
-
-
-def _pivot(prefix: str) -> int:
-    """Where in a beginning the character stands by which it is looked for: what it has behind it is a key's letters."""
-    marks = [at for at, letter in enumerate(prefix) if letter in "~.-_|"]
-    if marks:
-        return marks[-1]
-    ranked = [(_RARE.index(letter) if letter in _RARE else 99, at) for at, letter in enumerate(prefix)]
-    return min(ranked)[1]
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
+_MARKS = "-_."
+_LONG = rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})(?=[A-Za-z_+/=.-]{{0,80}}[0-9])"
+"""What stands behind a mark in a key, and seldom in anything else."""
 
 
 def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
-    """For each of a few characters, a pattern that begins with it: `re` looks for such a one without trying to match."""
-    by_pivot: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    texts = [prefix for _, some, _ in _TABLE for prefix in some.split()]
-    texts += [middle for _, middle, _, _ in _INNER if len(middle) > 2] + [beginning for _, beginning, _ in _PLACED]
-    for text in texts:
-        at = _pivot(text)
-        by_pivot[text[at]].add((text[:at], text[at + 1 :]))
+    """Texts that have to be there, and patterns that begin with them: `re` looks for these without trying to match.
+
+    The beginnings that have a mark are looked for by it, all of them at once; others one by one. In either case a whole
+    secret has to stand there, so that nothing is looked at twice that has none.
+    """
+    by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
+    alone += [(beginning, follows) for _, beginning, follows in _PLACED]
+    for _, some, follows in _TABLE:
+        for prefix in some.split():
+            at = max(prefix.rfind(mark) for mark in _MARKS)
+            if at < 0:
+                alone.append((prefix, _boundary(prefix) + follows))
+            else:
+                by_mark[prefix[at]][prefix[:at], prefix[at + 1 :]].append(_boundary(prefix) + follows)
     made = []
-    for pivot, some in by_pivot.items():
+    for mark, beginnings in by_mark.items():
         options = "|".join(
-            (rf"(?<={re.escape(before + pivot)})" if before else "") + re.escape(behind)
-            for before, behind in sorted(some)
+            rf"(?<={re.escape(before + mark)}){re.escape(behind)}(?:{'|'.join(follows)})"
+            for (before, behind), follows in sorted(beginnings.items())
         )
-        ends = "".join(sorted({re.escape(before[-1]) for before, _ in some if before}))
-        last = rf"(?<=[{ends}]{re.escape(pivot)})" if all(before for before, _ in some) else ""
-        made.append((pivot.encode(), re.compile(rf"{re.escape(pivot)}{last}(?:{options})".encode())))
-    inner = [(m, b, f) for _, m, b, f in _INNER if len(m) <= 2]
-    made += [(middle.encode(), re.compile(_inner_sign(middle, follows).encode())) for middle, _, follows in inner]
+        ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
+        pattern = rf"{re.escape(mark)}(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})"
+        made.append((mark.encode(), re.compile(pattern.encode())))
+    made += [(text.encode(), re.compile((re.escape(text) + follows).encode())) for text, follows in alone]
     return tuple(made)
-
-
-def _inner_sign(middle: str, follows: str) -> str:
-    before = {
-        ":A": r"(?<=[0-9]{8}:A)",
-        "|": r"(?<=[0-9]{15}\|)",
-        ".": r"(?<=[A-Za-z0-9_-]{24}\.)",
-        "Q~": "(?<=[0-9]Q~)",
-    }[middle]
-    return f"{re.escape(middle)}{before}{follows}"
 
 
 _SIGNS = _signs()

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Literal
 
 from trace_recorder.descriptor import Descriptor
-from trace_recorder.draft import Draft, StaleDraftError, Told
+from trace_recorder.draft import Draft
+from trace_recorder.draft_steps import StaleDraftError, Told
 from trace_recorder.pieces import Layout
 from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History, Status

@@ -108,6 +108,7 @@ class LLMInteraction:
 
     `api` is the wire dialect ("openai-chat", …), None for one that was recorded by hand. `complete` is False while
     it is in flight, when the process died, and for a stream that ended early; `ended_by` then says why, if known.
+    `parent_execution_id` is the execution of a tool in which its sub-agent was started.
     What is not stored as a field is expanded on each access: keep it where it is used more than once.
     """
 
@@ -129,6 +130,7 @@ class LLMInteraction:
     stream: bool = False
     complete: bool = True
     ended_by: str | None = None
+    parent_execution_id: str | None = None
 
     @property
     def answered(self) -> bool:
@@ -191,7 +193,11 @@ class LLMInteraction:
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,
             "agent": self.agent,
-            **known(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
+            **known(
+                agent_id=self.agent_id,
+                parent_agent_id=self.parent_agent_id,
+                parent_execution_id=self.parent_execution_id,
+            ),
             "api": self.api,
             "request": known(
                 parameters=reading.parameters or None,

@@ -113,6 +113,9 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
         )
 
     files = [path for directory in ("trajectories", "runs") for path in sorted((tmp_path / directory).glob("*.json"))]
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [load(path).task for path in files] == [None, "fix the failing test", None]
+    said = [line.rpartition(": ")[0] for line in done.stderr.splitlines()]
+    assert (done.returncode, said) == (0, ["trace-recorder: recorded 1 run, 1 LLM call"] * 3)
+    assert [load(path).task for path in files] == [
+        *("python agent.py --its-own arguments", "fix the failing test", "python -m agent")
+    ]
     assert files[1].name == "one.json"

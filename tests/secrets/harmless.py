@@ -20,29 +20,25 @@ from tests.secrets.corpus import masked
 
 AT_ONCE = 4000
 """So many characters of a file are one text."""
-FILES = 2500
+FILES = 1500
 _SUFFIXES = {".py": "code", ".pyi": "code", ".js": "code", ".c": "code", ".h": "code", ".md": "prose", ".rst": "prose"}
-_SUFFIXES |= {
-    ".txt": "prose",
-    "": "prose",
-    ".json": "data",
-    ".toml": "data",
-    ".cfg": "data",
-    ".css": "code",
-    ".html": "code",
-}
+_SUFFIXES |= {".txt": "prose", "": "prose", ".json": "data", ".toml": "data", ".cfg": "data", ".css": "code", ".html": "code"}
 
 
 def installed() -> Iterator[tuple[str, str, str]]:
     """Texts of files of installed packages: their kind, a name, the text."""
-    root = Path(sysconfig.get_paths()["purelib"])
-    files = sorted(
-        path
-        for path in root.rglob("*")
-        if path.is_file() and path.suffix in _SUFFIXES and path.stat().st_size < 200_000
-    )
-    chosen = Random(3).sample(files, min(FILES, len(files)))
-    for path in chosen:
+    for name in ("purelib", "stdlib"):
+        root = Path(sysconfig.get_paths()[name])
+        yield from _under(root, [path for path in sorted(root.rglob("*")) if name != "stdlib" or not _is_other_s(path)])
+
+
+def _is_other_s(path: Path) -> bool:
+    return "site-packages" in path.parts
+
+
+def _under(root: Path, paths: list[Path]) -> Iterator[tuple[str, str, str]]:
+    files = [path for path in paths if path.suffix in _SUFFIXES and path.is_file() and path.stat().st_size < 200_000]
+    for path in Random(3).sample(files, min(FILES, len(files))):
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -76,14 +72,14 @@ def _log_line(random: Random) -> str:
         [
             f"2025-06-12T22:05:{random.randint(10, 59)}.{random.randint(100, 999)}Z INFO [http] GET /v1/items/{_uuid(random)} 200 {random.randint(1, 999)}ms",
             f"[{random.randint(1, 9999):>8}.{random.randint(1, 999999):06}] usb 1-1: new device number {random.randint(1, 99)} using xhci_hcd",
-            f'level=info ts=170{random.randint(1000000, 9999999)} caller=main.go:{random.randint(1, 400)} msg="token refreshed" request_id={_uuid(random)}',
+            f"level=info ts=170{random.randint(1000000, 9999999)} caller=main.go:{random.randint(1, 400)} msg=\"token refreshed\" request_id={_uuid(random)}",
             f"tests/test_{random.choice(['auth', 'token', 'password', 'keys'])}.py::test_{random.choice(['login', 'reset', 'rotate'])}[param{random.randint(0, 9)}] PASSED [ {random.randint(1, 99)}%]",
             f"trace_id={_hex(random, 32)} span_id={_hex(random, 16)} duration={random.random():.3f}s tokens=1{random.randint(100, 999)}",
             f"Successfully built image sha256:{_hex(random, 64)}",
             f"commit {_hex(random, 40)}",
             f"prompt_tokens: {random.randint(100, 99999)}, completion_tokens: {random.randint(100, 9999)}, max_tokens=4096",
-            f'ETag: "{_hex(random, 32)}"',
-            f'password authentication failed for user "app{random.randint(1, 9)}"',
+            f"ETag: \"{_hex(random, 32)}\"",
+            f"password authentication failed for user \"app{random.randint(1, 9)}\"",
             f"Set token: expires in {random.randint(100, 4000)} seconds; key: user:{random.randint(1, 99999)}:profile",
             f"WARN cache key=items:v2:{_hex(random, 40)} evicted",
         ]
@@ -127,13 +123,13 @@ def _shell(random: Random) -> str:
             [
                 "export OPENAI_API_KEY=$(pass show openai)",
                 "export API_KEY=${API_KEY:?set it}",
-                'curl -H "Authorization: Bearer $TOKEN" https://api.example.com/v1/items',
-                'curl -u "$USER:$PASSWORD" https://example.com/',
+                "curl -H \"Authorization: Bearer $TOKEN\" https://api.example.com/v1/items",
+                "curl -u \"$USER:$PASSWORD\" https://example.com/",
                 "OPENAI_API_KEY=sk-... python main.py",
                 "export GITHUB_TOKEN=<your token>",
                 "API_KEY=YOUR_API_KEY npm start",
                 "psql postgresql://user:password@localhost:5432/db",
-                'docker run -e PASSWORD="$PASSWORD" -p 8080:80 nginx:1.25',
+                "docker run -e PASSWORD=\"$PASSWORD\" -p 8080:80 nginx:1.25",
                 "ssh-keygen -t ed25519 -f ~/.ssh/id_ed25519 -N ''",
                 "pip install sk-learn scikit-learn==1.4.2",
                 "grep -rn 'password' src/ | head -20",

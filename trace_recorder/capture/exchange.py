@@ -23,7 +23,7 @@ from urllib.parse import urljoin
 from weakref import ref
 
 from trace_recorder import stream_chunks
-from trace_recorder.capture import headers, pulse
+from trace_recorder.capture import headers, pulse, usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
@@ -339,6 +339,8 @@ class Exchange:
             time_to_first_token_seconds=self._seconds(self._first),
             time_to_last_token_seconds=self._seconds(self._last),
         )
+        if complete and joined is not None and self._status < 300:
+            usage_notice.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _joined(self) -> JoinedStream | None:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from trace_recorder.cli.terminal import Entry, counted, heading, moment, number, seconds, text_of
 from trace_recorder.conversation import Payload
 from trace_recorder.metrics import metrics_of
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import ErrorInfo, Gap, Reward, Trajectory
+from trace_recorder.views.tokens import is_usage_left_out
 
 _SUCCESS = {True: ", success", False: ", no success"}
 
@@ -27,7 +29,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
-    yield Entry("tokens", tokens_of(metrics))
+    yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
     yield Entry("masked", counted(metrics["redactions"], "secret") if metrics.get("redactions") else "")
     yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
@@ -90,6 +92,12 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
         counted(metrics.get("agent_steps", 0), "step"),
     )
     return ", ".join(words)
+
+
+def _not_stated(trajectory: Trajectory) -> str:
+    """Tell how many streams do not say what they took, and what they need to."""
+    streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
+    return f"not stated by {counted(streams, 'stream')}: {ADVICE}" if streams else ""
 
 
 def _failed(count: Payload) -> str:

@@ -87,7 +87,7 @@ def nothing_in(paths: Sequence[Path]) -> str:
 
 
 def _read_row(path: Path, name: str) -> Row:
-    row = _row(name, _ended(path) or read(path))
+    row = _row(name, outline(path))
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
     return row
@@ -95,6 +95,11 @@ def _read_row(path: Path, name: str) -> Row:
 
 def _refuse(path: Path, error: Exception) -> Row:
     raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error))
+
+
+def outline(path: Path) -> Trajectory:
+    """What a run says of itself as a whole; of one that has ended, without its calls. Raises UnreadableError."""
+    return _ended(path) or read(path)
 
 
 def _ended(path: Path) -> Trajectory | None:

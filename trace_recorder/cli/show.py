@@ -15,7 +15,9 @@ from trace_recorder.cli.head import error_of, tokens_of
 from trace_recorder.cli.prompts import Prompt, Prompts
 from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
 from trace_recorder.conversation import Choice, LLMResponse, ToolCall, ToolResult
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.tokens import is_usage_left_out
 from trace_recorder.views.turns import agent_of, turns_of
 
 _SHORT = 100
@@ -75,7 +77,7 @@ class Show:
     def _title(self, part: Part) -> str:
         step, call = part.step, part.call
         words = [
-            f"step {step.step_number}" if step else "",
+            f"step {step.step_number}{'' if _of_agent(step) else ' (tools)'}" if step else "",
             call.interaction_id if call else "",
             f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
             step.state if step else "",
@@ -98,6 +100,7 @@ class Show:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
         yield from self._prompt(self._prompt_of(call))
         if call.answered:
+            yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for choice in response.choices[1:]:
                 yield from self._choice(choice)
@@ -186,6 +189,11 @@ def _ambiguous(trajectory: Trajectory) -> frozenset[str | None]:
     for name, identity in [*named, *((step.agent, step.agent_id) for step in trajectory.agent_steps)]:
         ids[name] |= {identity} - {None}
     return frozenset(name for name, known in ids.items() if len(known) > 1)
+
+
+def _of_agent(step: AgentStep) -> bool:
+    """Whether a step is a decision: not one of tools alone, which ran outside of these."""
+    return not step.derived or step.interaction is not None
 
 
 def _about(call: LLMInteraction) -> str:

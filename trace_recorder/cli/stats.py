@@ -14,6 +14,7 @@ from trace_recorder.cli.reading import UnreadableError, read, reason, runs_of
 from trace_recorder.cli.terminal import counted, in_one_line, number, seconds
 from trace_recorder.conversation import Payload
 from trace_recorder.guard import attempt
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.views.cost import table_name
 from trace_recorder.views.stats import Stats
 
@@ -133,7 +134,9 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
     if "cache_hit_rate" in tokens:
         said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
-        said.append(f"not stated by {counted(tokens['calls_without'], 'call')}")
+        streams = tokens.get("streams_without_include_usage")
+        advice = f" ({counted(streams, 'stream')}: {ADVICE})" if streams else ""
+        said.append(f"not stated by {counted(tokens['calls_without'], 'call')}{advice}")
     return ", ".join(said)
 
 

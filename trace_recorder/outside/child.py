@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 
+from trace_recorder import process
 from trace_recorder.capture.everywhere import everywhere
 from trace_recorder.capture.transport import guard
 from trace_recorder.instrumenting import DefaultTarget
@@ -22,6 +23,8 @@ def begin() -> None:
     with guard("record this process"):
         order = Order.read(os.environ)
         if order is not None:
+            order.note_library()
+            process.listeners.append(order.announce)
             recording = _Recording(order)
             everywhere.follow(DefaultTarget(recording.recorder))
             atexit.register(recording.end)

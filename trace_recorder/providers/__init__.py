@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.providers.neighbours import Joiner
 
 _MODULE_OF_API = {
     "openai-chat": "openai_chat",
@@ -35,9 +36,6 @@ _GROWING_MEMBER = {
 }
 """The dialects whose `read_request` reads the elements of one list one by one, and that list."""
 
-_JOINING = frozenset({"openai-responses"})
-"""Those of them in which neighbours may be one message."""
-
 
 class Reader(Protocol):
     """What a dialect's module offers."""
@@ -57,16 +55,6 @@ class ElementReader(Reader, Protocol):
 
     def read_message(self, element: Payload) -> list[Message]:
         """Read one element of what was said; ids that are missing stay empty."""
-
-
-class Joiner(Protocol):
-    """What the module of a dialect offers in which neighbours may be one message: assistants' alone are."""
-
-    def goes_on(self, before: Message, message: Message) -> bool:
-        """Whether a message is one with the one before it."""
-
-    def together(self, before: Message, message: Message) -> Message:
-        """Make one of both."""
 
 
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
@@ -112,4 +100,4 @@ def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
 @cache
 def joiner_of(api: str | None) -> Joiner | None:
     """What puts neighbours together in a dialect; None where each element is a message of its own."""
-    return cast(Joiner, reader_of(api)) if api in _JOINING else None
+    return getattr(reader_of(api), "JOINER", None)

@@ -22,6 +22,7 @@ from trace_recorder.conversation import (
     Usage,
 )
 from trace_recorder.providers import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
+from trace_recorder.providers.blocks import read_blocks
 from trace_recorder.providers.chunks import called_in
 from trace_recorder.providers.shape import Members, arguments_of, as_dict, as_list, as_text, content_of, role_of, says
 from trace_recorder.trajectory import AgentStep
@@ -108,6 +109,7 @@ def read_tool_result(given: Payload) -> ToolResult:
         error if isinstance(error, str | None) else str(error),
         sent=given.get("sent"),
         duration_seconds=members.number("duration_seconds"),
+        execution_id=members.text("execution_id"),
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 
@@ -135,15 +137,18 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         "tool_calls": [call.to_document() for call in calls] or None,
         **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
     }
+    content = members.text("content")
+    reasoning = members.text("reasoning") or members.text("reasoning_content")
     return LLMResponse(
-        members.text("content"),
-        members.text("reasoning") or members.text("reasoning_content"),
+        content,
+        reasoning,
         calls,
         members.text("finish_reason") or members.text("stop_reason"),
         read_usage(usage),
         members.text("model"),
         members.text("id"),
         given=given,
+        interleaved=read_blocks(body.get("blocks"), content, reasoning),
     )
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from trace_recorder.conversation import (
     Choice,
@@ -27,7 +28,9 @@ from trace_recorder.conversation import (
     Usage,
 )
 from trace_recorder.plain import to_json
+from trace_recorder.providers.blocks import Blocks
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.providers.neighbours import Joiner, in_groups
 from trace_recorder.providers.shape import (
     Members,
     arguments_of,
@@ -35,8 +38,6 @@ from trace_recorder.providers.shape import (
     as_int,
     as_list,
     as_text,
-    content_of,
-    join_texts,
     json_value,
     role_of,
     says,
@@ -69,8 +70,8 @@ def read_request(body: Payload) -> RequestReading:
     left = _members(body)
     system = left.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
-    for element in _several(left.take("contents")):
-        messages += read_message(element)
+    for group in in_groups(_several(left.take("contents")), read_message, JOINER):
+        messages += group.messages
     tools = [tool for element in _several(left.take("tools")) for tool in _tools(element)]
     return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
 
@@ -87,6 +88,25 @@ def read_message(element: Payload) -> list[Message]:
     if results and not rest and not left.rest():
         return results
     return [*results, _message(role, rest, left.rest())]
+
+
+def goes_on(before: Message, message: Message) -> bool:
+    """Whether a content is one message with the one before it: a streamed answer is sent back chunk by chunk."""
+    return before.role == message.role == "assistant"
+
+
+def together(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
+    """Make one message of the contents of one answer."""
+    parts = [part for content in contents for part in _parts_of(content)]
+    beside: dict[str, Payload] = {}
+    for content in contents:
+        left = Members(content)
+        left.drop_empty("role", "parts")
+        beside |= {name: value for name, value in left.rest().items() if name not in ("role", "parts")}
+    return _message("assistant", parts, beside)
+
+
+JOINER = Joiner(goes_on, together)
 
 
 def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
@@ -110,6 +130,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         id=left.text("responseId"),
         choices=tuple(choices),
         extra={**left.rest(), **extra},
+        interleaved=first.interleaved,
     )
 
 
@@ -159,24 +180,47 @@ def _said(part: Payload) -> bool:
     return kind == "functionCall" or (kind != "other" and not any(map(says, beside)))
 
 
-def _texts(parts: list[Payload], kind: str) -> str | None:
-    return join_texts(as_text(part.get("text")) for part in parts if _kind(part) == kind)
+def _blocks(parts: list[Payload]) -> Blocks:
+    """Gather parts; others than text, thoughts and calls are numbered as `extra` keeps them."""
+    said, kept = Blocks(), 0
+    for part in parts:
+        kind = _kind(part)
+        if kind == "text":
+            said.text(as_text(part["text"]))
+        elif kind == "thought" and part["text"]:
+            said.reasoning(as_text(part["text"]))
+        elif kind == "functionCall":
+            said.call()
+        elif kind == "other":
+            said.other(kept)
+        kept += not _said(part)
+    return said
 
 
 def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
     """Make a message of parts; thoughts that carry more than their text are kept beside it."""
-    kept = [part for part in parts if _kind(part) not in ("thought", "functionCall")]
     signed = [part for part in parts if _kind(part) == "thought" and not _said(part)]
-    content = content_of([_content_part(part) for part in kept])
+    said = _blocks(parts)
+    content = said.content(_content_parts(parts))
     extra = {**extra, "parts": signed} if signed else extra
-    return Message(role, content, _tool_calls(parts), reasoning=_texts(parts, "thought") or None, extra=extra)
+    return Message(role, content, _tool_calls(parts), reasoning=said.all_reasoning(), extra=extra)
 
 
-def _content_part(part: Payload) -> Payload:
-    if _kind(part) != "text":
-        return part
-    left = Members(part)
-    return text_part(left.text("text") or "", left.rest())
+def _content_parts(parts: list[Payload]) -> list[Payload]:
+    """The parts that are content; plain texts that follow each other are one."""
+    content: list[Payload] = []
+    for kind, neighbours in groupby(parts, lambda part: "plain" if _is_plain(part) else _kind(part)):
+        if kind == "plain":
+            content.append(text_part("".join(part["text"] for part in neighbours)))
+        elif kind == "text":
+            content += [text_part(left.text("text") or "", left.rest()) for left in map(Members, neighbours)]
+        elif kind == "other":
+            content += neighbours
+    return content
+
+
+def _is_plain(part: Payload) -> bool:
+    return _kind(part) == "text" and _said(part)
 
 
 def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
@@ -229,13 +273,15 @@ def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choi
     content.text("role")
     parts = _several(content.take("parts"))
     kept = [part for part in parts if not _said(part)]
+    said, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_calls)
     choice = Choice(
         index=position if index is None else index,
-        content=_texts(parts, "text"),
-        reasoning=_texts(parts, "thought") or None,
-        tool_calls=number_calls(_tool_calls(parts), made_up_calls),
+        content=said.all_text(),
+        reasoning=said.all_reasoning(),
+        tool_calls=calls,
         finish_reason=left.word("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
         extra=left.rest(),
+        interleaved=said.interleaved(calls),
     )
     return choice, {"parts": kept} if kept else {}
 

@@ -21,6 +21,7 @@ from trace_recorder.conversation import (
     ToolCall,
     Usage,
 )
+from trace_recorder.providers.blocks import Blocks, is_mark
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.providers.chunks import called_in, join_chunks
 from trace_recorder.providers.shape import (
@@ -55,6 +56,7 @@ def read_message(element: Payload) -> list[Message]:
     members = Members(element)
     role = role_of(members.text("role"))
     content = members.take("content")
+    said = _blocks(members, content)
     thinking: list[Payload] = []
     if isinstance(content, list):
         thinking = [part for part in content if _is_thinking(part)]
@@ -62,11 +64,11 @@ def read_message(element: Payload) -> list[Message]:
     members.drop_empty("refusal", "audio")
     message = Message(
         role,
-        content_of(content),
+        said.content(content) if isinstance(content, list) else content_of(content),
         _read_calls(members),
         call_id=members.word("tool_call_id"),
         name=members.word("name"),
-        reasoning=_reasoning(members, thinking),
+        reasoning=said.all_reasoning(),
         extra=members.rest() | ({"thinking": thinking} if thinking else {}),
     )
     return [message]
@@ -107,6 +109,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         id=members.text("id"),
         choices=tuple(choices),
         extra=extra | members.rest(),
+        interleaved=first.interleaved,
     )
 
 
@@ -155,20 +158,23 @@ def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[C
     """Read a choice, and apart from it what its message says besides."""
     members = Members(element)
     index = members.integer("index")
-    message = next(iter(read_message(members.object("message"))), Message("assistant"))
-    content, said = message.content, message.extra
-    if isinstance(content, list):
-        said = said | {"content": content}
-        content = join_texts(as_text(part.get("text")) for part in map(as_dict, content) if part.get("type") == "text")
+    raw = members.object("message")
+    message = next(iter(read_message(raw)), Message("assistant"))
+    calls = number_calls(message.tool_calls, made_up_calls)
+    said = _blocks(Members(raw), raw.get("content"))
+    for _ in calls:
+        said.call()
+    content = said.all_text()
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,
         message.reasoning,
-        number_calls(message.tool_calls, made_up_calls),
+        calls,
         members.word("finish_reason"),
         extra=members.rest(),
+        interleaved=said.interleaved(calls),
     )
-    return choice, said
+    return choice, message.extra | ({"content": message.content} if isinstance(message.content, list) else {})
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
@@ -200,13 +206,37 @@ def _read_call(element: Payload) -> ToolCall:
     return ToolCall(call_id or "", name, arguments, extra=members.rest())
 
 
-def _reasoning(members: Members, thinking: list[Payload]) -> str | None:
-    """Take the thinking, under any of its names; None where it is empty. Blocks with a structure are kept as well."""
-    if not thinking and not any(map(members.__contains__, _THINKING)):
-        return None
-    blocks = join_texts(as_text(block["thinking"]) or _joined_texts(block["thinking"]) for block in thinking)
-    named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning"), blocks))
-    return "".join(filter(None, named)) or _joined_texts(members.rest().get("reasoning_details"))
+def _blocks(members: Members, content: Payload) -> Blocks:
+    """Gather what a message says, but for its calls; its thinking is taken, under any of its names.
+
+    Thinking beside the content comes before it. Others than text and thinking are numbered as a list without thinking
+    has them; what a text refers to, as Mistral cites it, parts none.
+    """
+    said, place = Blocks(), 0
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    if any(map(members.__contains__, _THINKING)):
+        inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
+        named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
+        beside = "".join(text for text in named if text and text != inside) or (
+            None if inside else _joined_texts(members.rest().get("reasoning_details"))
+        )
+        if beside:
+            said.reasoning(beside)
+    for part in parts:
+        if _is_thinking(part):
+            said.reasoning(_thought(part))
+            continue
+        kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
+        if kind == "text":
+            said.text(part if isinstance(part, str) else as_text(part.get("text")))
+        elif not is_mark(part):
+            said.other(place)
+        place += 1
+    return said
+
+
+def _thought(part: Payload) -> str | None:
+    return as_text(part["thinking"]) or _joined_texts(part["thinking"])
 
 
 def _joined_texts(parts: Payload) -> str | None:

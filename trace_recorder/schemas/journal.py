@@ -87,6 +87,7 @@ class Placed(Data):
     agent: Text = ABSENT
     agent_id: str = ABSENT
     parent_agent_id: str = ABSENT
+    parent_execution_id: str = ABSENT
     step_id: str = ABSENT
     step_number: Whole = ABSENT
 

@@ -53,6 +53,7 @@ class AnsweredTurn:
             reasoning=said.reasoning,
             tool_calls=said.tool_calls,
             finish_reason=said.finish_reason,
+            interleaved=said.interleaved,
         )
 
     def shown_by_tools(self) -> list[Message]:

@@ -110,7 +110,7 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
     `choice` is the number of the answer that was taken.
     """
     response = turn.interaction.response
-    if not turn.whole or response is None:
+    if not turn.whole:
         return NOT_WHOLE
     return fault_of(response if not choice or choice >= len(response.choices) else response.choices[choice])
 

@@ -171,6 +171,7 @@ _OF_THE_CALL = frozenset(
     (
         *(
             "agent",
+            "atif",
             "avgLogprobs",
             "automaticFunctionCallingHistory",
             "background",

@@ -10,9 +10,11 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload
+from trace_recorder.providers.blocks import Blocks, is_mark
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
@@ -82,8 +84,19 @@ def parts_of(message: Message) -> list[Part]:
 
 
 def text_of(message: Message) -> str:
-    """Give what a message says as one text."""
-    return "".join(part.text for part in parts_of(message) if isinstance(part, Text))
+    """Give what a message says as one text, with a blank line where a part that is no text stands between two."""
+    return text_of_parts(parts_of(message))
+
+
+def text_of_parts(parts: Iterable[Part]) -> str:
+    """Give the texts of parts as one, by the rule that all dialects share."""
+    said = Blocks()
+    for part in parts:
+        if isinstance(part, Text):
+            said.text(part.text)
+        elif not (isinstance(part, Other) and is_mark(part.raw)):
+            said.other()
+    return said.all_text() or ""
 
 
 def lines_of(message: Message) -> str:

@@ -18,7 +18,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.rewards import rewards_of
-from trace_recorder.views.tokens import counts_of
+from trace_recorder.views.tokens import counts_of, is_usage_left_out
 from trace_recorder.views.turns import agent_of
 
 Span = tuple[float, float]
@@ -53,6 +53,7 @@ class Calls:
             self.counted["streamed"] += 1
             self.first_token_seconds += one.time_to_first_token_seconds
         self._count(one)
+        self.counted["streams_without_include_usage"] += is_usage_left_out(one)
         self.costs.add(one)
 
     def merge(self, other: Calls) -> None:
@@ -83,7 +84,12 @@ class Calls:
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
         return {
             **{name: self.counted[name] for name in ("calls", "failed", "incomplete", "attempts", "retries")},
-            "tokens": tokens | known(cache_hit_rate=rate, calls_without=self.counted["without_tokens"] or None),
+            "tokens": tokens
+            | known(
+                cache_hit_rate=rate,
+                calls_without=self.counted["without_tokens"] or None,
+                streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
+            ),
             **self._time(),
             **known(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
             "cost": self.costs.to_json(),

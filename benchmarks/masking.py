@@ -1,0 +1,82 @@
+"""What masking costs: `mask` over a megabyte of prose, code, JSON, logs and an image, against `json.loads` of the same.
+
+`python -m benchmarks.masking [SITE-PACKAGES]`. The texts are those of the packages that are installed here, and of our
+own making; the ratio is what counts, since both are measured in one run.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from trace_recorder.redact import Redaction, default_redactor
+
+SIZE = 1_000_000
+ROUNDS = 7
+ENVIRONMENT = {"OPENAI_API_KEY": "opaque-Key-0f-the-user-1", "DB_PASSWORD": "Winter-is-c0ming", "A_TOKEN": "x9y8z7w6v5u4t3"}
+
+
+def texts() -> dict[str, str]:
+    """JSON texts of about a megabyte, of strings as a request has them."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else sysconfig.get_paths()["purelib"])
+    code = _of_files(root, "*.py")
+    prose = _of_files(root, "METADATA") + _of_files(root, "*.md") + _of_files(root, "*.rst")
+    random = Random(1)
+    lines = (
+        f"2025-06-12T22:05:{random.randint(10, 59)}Z INFO [http] GET /v1/items/{random.randint(1, 99999)} 200 "
+        f"{random.randint(1, 999)}ms request_id={random.randbytes(16).hex()}"
+        for _ in range(SIZE // 90)
+    )
+    return {
+        "prose": _messages((prose * 20)[:SIZE]),
+        "code": _messages(code[:SIZE]),
+        "logs": _messages("\n".join(lines)[:SIZE]),
+        "JSON": json.dumps([{"id": n, "name": f"item {n}", "tags": ["a", "b"], "price": n / 7} for n in range(15_000)]),
+        "an image": json.dumps({"url": base64.b64encode(random.randbytes(SIZE * 3 // 4)).decode()}),
+    }
+
+
+def _of_files(root: Path, pattern: str) -> str:
+    parts: list[str] = []
+    for path in sorted(root.rglob(pattern)):
+        parts.append(path.read_text(encoding="utf-8", errors="replace"))
+        if sum(map(len, parts)) > SIZE:
+            break
+    return "".join(parts)
+
+
+def _messages(text: str) -> str:
+    parts = [text[at : at + 4000] for at in range(0, len(text), 4000)]
+    return json.dumps([{"role": "user", "content": part} for part in parts], ensure_ascii=False)
+
+
+def fastest(act: Callable[[], object]) -> float:
+    """The shortest time of the processor of several, in seconds."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        act()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def main() -> None:
+    """Print the table."""
+    redaction = Redaction(default_redactor, ENVIRONMENT)
+    print(f"{'text':10} {'mask':>10} {'json.loads':>11} {'ratio':>6}")
+    for name, text in texts().items():
+        masking, loading = (fastest(lambda: redaction.mask(text)), fastest(lambda: json.loads(text)))  # noqa: B023
+        each = 1e6 / len(text)
+        print(f"{name:10} {masking * each * 1e3:7.1f} ms {loading * each * 1e3:8.1f} ms {masking / loading:6.1f}")
+    small = json.dumps({"role": "user", "content": "List the files, then run the tests and tell me what fails. " * 15})
+    print(f"{'1 KB':10} {fastest(lambda: redaction.mask(small)) * 1e6:7.1f} µs")
+
+
+if __name__ == "__main__":
+    main()
