@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from trace_recorder.conversation import Payload, known
+from trace_recorder.endings import ending_of
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import is_recording
 from trace_recorder.plain import is_error, members, message_of, plain, stated, to_json
@@ -173,7 +174,7 @@ class Step(_Block):
         if self._run is not None and about is not None:
             self._run.let_go(self)
             closed = isinstance(error, GeneratorExit)
-            if error is not None and not closed and self.error is None:
+            if error is not None and self.error is None and not closed and ending_of(error).status != "completed":
                 self.error = error
             about = {**about, "duration_seconds": round(time.perf_counter() - self._began, 6)}
             once_free(self._run if closed else None, partial(self._ended, self._run, about))
