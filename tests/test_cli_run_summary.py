@@ -232,6 +232,19 @@ def test_a_secret_in_the_command_is_on_no_file(place: Place) -> None:
     assert KEY not in done.stderr
 
 
+def test_a_secret_that_only_its_option_tells_is_on_no_file(place: Place) -> None:
+    """The words of the command in the metadata are masked as the line that they make."""
+    place.run(*place.agent("call()"), "--password", "hunter2-secret", "--name", "two words", "it's")
+
+    [document] = place.files()
+    words = load(document).metadata["command"]
+    assert (words[1], words[2], words[3].startswith("[REDACTED:"), words[4:]) == (
+        *("agent.py", "--password", True),
+        ["--name", "two words", "it's"],
+    )
+    assert [path for path in (place.path / "trajectories").iterdir() if "hunter2" in path.read_text()] == []
+
+
 def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
     """The exit code is on file beside the summary."""
     place.run(*place.agent("call(); sys.exit(3)"))

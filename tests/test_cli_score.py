@@ -307,8 +307,9 @@ def test_export_takes_a_parser_by_the_same_name(tmp_path: Path) -> None:
 # ── what became of it ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rewards_are_listed(runs: Path, mine: Path) -> None:
+def test_rewards_are_listed(runs: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column more, of rewards of the whole run, each the last of its name."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert "rewards" not in invoke("list", runs).stdout
     invoke("score", runs / "a.json", "--reward", f"{mine}:length")
     invoke("score", runs / "a.json", "--reward", f"{mine}:length", "--again", "--set", "per=4")

@@ -23,7 +23,7 @@ ROOMS = (
     "json_text journal",
     "guard",
     "forms",
-    "plain json_text stream_chunks trajectory paths replacing schemas",
+    "plain json_text stream_chunks trajectory typed paths replacing schemas",
     "arguments endings",
     "items item_table redact secret_encodings secret_endings secret_names secret_shapes secret_values spelled",
     "providers",

@@ -309,7 +309,7 @@ def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, functi
 
     assert (marked.__defaults__, marked.__kwdefaults__) == ((2,), {"c": 3})
     assert inspect.signature(marked) == inspect.signature(function)
-    assert str(inspect.signature(marked, follow_wrapped=False)).startswith("(*args: 'Any', **kwargs: 'Any')")
+    assert str(inspect.signature(marked, follow_wrapped=False)).startswith("(*args")
     result = marked(1, c=5)
     assert (asyncio.run(result) if inspect.iscoroutine(result) else result) == 8
 

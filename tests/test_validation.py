@@ -277,7 +277,10 @@ DOCUMENTS = [
         "it is not what the journal says: llm_interactions[2].response.content",
     ),
     (lambda one: one["agent_steps"].pop(), "it is not what the journal says: agent_steps"),
-    (lambda one: one["rewards"][0].update(name=7), "rewards[0].name.str: Input should be a valid string"),
+    (
+        lambda one: one["rewards"][0].update(name=7),
+        "it is a damaged trajectory document: TypeError: name is int, and has to be str",
+    ),
 ]
 
 

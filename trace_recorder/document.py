@@ -31,6 +31,7 @@ from trace_recorder.trajectory import (
     Status,
     Trajectory,
 )
+from trace_recorder.typed import typed
 
 Element = TypeVar("Element")
 
@@ -49,7 +50,7 @@ def from_document(document: Payload, name: str) -> Trajectory:
         )
     try:
         return _trajectory(document)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
         raise TrajectoryFormatError(
             f"{name} is a damaged trajectory document: {type(error).__name__}: {error}"
         ) from error
@@ -67,19 +68,20 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     status: Status = "completed" if document.get("end_time") else "unknown"
     if isinstance(stated, str) and stated in get_args(Status):
         status = cast(Status, stated)
-    return Trajectory(
+    trajectory = Trajectory(
         **{name: document.get(name) for name in ("trajectory_id", "task", "success", "final_result", "provider")},
         **{name: document.get(name) for name in ("model", "max_steps", "start_time", "end_time", "execution_time")},
         status=status,
         error=_error(document.get("error")),
         metadata=document.get("metadata") or {},
         annotations=document.get("annotations") or {},
-        rewards=tuple(Reward(**reward) for reward in document.get("rewards") or ()),
+        rewards=tuple(typed(Reward(**reward)) for reward in document.get("rewards") or ()),
         metrics=document.get("metrics") or {},
         llm_interactions=interactions,
         agent_steps=[_step(step, by_id) for step in document.get("agent_steps") or ()],
-        gaps=tuple(Gap(**gap) for gap in document.get("gaps") or ()),
+        gaps=tuple(typed(Gap(**gap)) for gap in document.get("gaps") or ()),
     )
+    return typed(trajectory)
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -157,14 +159,15 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [replace(by_hand.read_tool(raw), name=name) for name, raw in zip(names, raws, strict=False)]
+    tools = [typed(replace(by_hand.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
-    return LLMInteraction(
+    reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
+    one = LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
         provider=document.get("provider"),
         model=document.get("model"),
-        source=_DocumentSource(RequestReading(messages, tools, parameters, document.get("model"), instructions)),
+        source=_DocumentSource(typed(reading)),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
         **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
@@ -174,35 +177,40 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         stream=document.get("stream", False),
         complete=document.get("complete", True),
     )
+    return typed(one)
 
 
 def _response(document: dict[str, Payload]) -> LLMResponse:
     choices = document.get("choices") or ()
-    return replace(
+    if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
+        raise TypeError("tool_calls are objects")
+    response = replace(
         by_hand.read_flat_response(document),
         choices=tuple(_choice(choice) for choice in choices),
         extra=document.get("extra") or {},
         given=document,
     )
+    return typed(response)
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
     calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
-    return Choice(
+    choice = Choice(
         index=document["index"],
         **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
         tool_calls=calls,
         extra=document.get("extra") or {},
         interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
     )
+    return typed(choice)
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:
-    return Attempt(**{**document, "error": _error(document.get("error"))})
+    return typed(Attempt(**{**document, "error": _error(document.get("error"))}))
 
 
 def _error(document: Payload) -> ErrorInfo | None:
-    return ErrorInfo(**document) if isinstance(document, dict) else None
+    return typed(ErrorInfo(**document)) if isinstance(document, dict) else None
 
 
 _STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
@@ -210,7 +218,7 @@ _STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "in
 
 def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:
     messages = document.get("llm_messages")
-    return AgentStep(
+    step = AgentStep(
         step_number=document["step_number"],
         timestamp=document["timestamp"],
         state=document["state"],
@@ -226,3 +234,4 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         derived=document.get("derived", False),
         extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
     )
+    return typed(step)

@@ -347,7 +347,7 @@ class Draft:
 
     def layout(self) -> Layout:
         """What the document's file is to hold."""
-        gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
+        gaps = (*self._fold.all_gaps(), *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
         metrics = self._of_calls.metrics(self._steps.figures, self._fold.masked)
         outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()

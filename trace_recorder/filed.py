@@ -72,9 +72,14 @@ class FiledItems(ItemTable):
         kind = "s" if "s" in record.data else "n"
         number = record.data[kind]
         offsets = self._offsets[kind]
+        if not 0 <= number <= record.offset:  # each takes some bytes
+            raise KeyError(f"item {number}: there are not so many items")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
         self._keep(kind, number, record)
+
+        if kind == "n":
+            self._end = max(self._end, number + 1)
 
     def _keep(self, kind: str, number: int, record: Record) -> None:
         self.add_item(record.data, record.crc)

@@ -28,6 +28,11 @@ from trace_recorder.reading import Readings
 from trace_recorder.stepping import is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
+MISSING = "lines of the journal"
+"""What a gap says that is told of numbers, or of an end, which are not there."""
+TOLD_LINES = 1000
+"""So many damaged lines are told one by one; more are counted."""
+
 
 @dataclass(slots=True)
 class Fold:
@@ -60,6 +65,11 @@ class Fold:
     captured: dict[str, None] = field(default_factory=dict)
     handed_over: dict[str, str] = field(default_factory=dict)
     readings: Readings = field(init=False)
+    _last: int = 0
+    _damaged: int = 0
+    _bad_lines: int = 0
+    _more_lines: int = 0
+    _more_bytes: int = 0
     _heard: list[tuple[Call | None, Record]] = field(default_factory=list)
     _made: dict[str, LLMInteraction] = field(default_factory=dict)
 
@@ -77,19 +87,39 @@ class Fold:
             self._bad_line(record)
             return
         self.records += 1
+        self._look_for_missing(record)
         if redacted := as_int(record.data.get("redacted")):
             self.masked.add({"redactions": redacted})
         take = _TAKE.get(record.kind)
         if take is not None:
             attempt(partial(take, self, record), partial(self._gap, record))
 
+    @property
+    def ends_in_damage(self) -> bool:
+        """Whether the newest line is damaged, and not only torn: it is told of already."""
+        return self._damaged > 0 and self.torn is None
+
+    def _look_for_missing(self, record: Record) -> None:
+        """Tell of numbers that are not there, where there are more of them than damaged lines since the last one."""
+        last, damaged = self._last, self._damaged
+        if isinstance(record.seq, int):
+            missing = record.seq - last - 1
+            self._last, self._damaged = record.seq, 0
+            if missing > damaged:
+                which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
+                self.gaps.append(Gap(record.time, MISSING, f"{which} missing"))
+
     def _bad_line(self, line: BadLine) -> None:
+        self._damaged += 1
         if line.torn:
             self.torn = line
-        else:
+        elif self._bad_lines < TOLD_LINES:
+            self._bad_lines += 1
             self.gaps.append(
                 Gap(None, "a damaged line of the journal", f"{line.length} bytes at {line.offset}: {line.why}")
             )
+        else:
+            self._more_lines, self._more_bytes = self._more_lines + 1, self._more_bytes + line.length
 
     def _gap(self, record: Record, error: Exception) -> None:
         why = f"record {record.seq}: {type(error).__name__}: {error}"
@@ -176,7 +206,7 @@ class Fold:
             if "items" in record.data:
                 attempt(partial(self._read_request, call), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
-                self._read_response(call)
+                attempt(partial(self._read_response, call), partial(self._gap, record))
             breathe()
 
     def _read_request(self, call: Call) -> None:
@@ -251,7 +281,7 @@ class Fold:
             metrics=metrics_of(interactions, steps, self.masked),
             llm_interactions=interactions,
             agent_steps=[self.summarised(step) for step in steps],
-            gaps=(*self.gaps, *unreadable(interactions)),
+            gaps=(*self.all_gaps(), *unreadable(interactions)),
         )
 
     def _steps(self, interactions: Iterable[LLMInteraction]) -> Iterator[AgentStep]:
@@ -309,8 +339,15 @@ class Fold:
             metadata=begun.get("metadata") or {},
             annotations=self.annotations,
             rewards=tuple(self.rewards),
-            gaps=tuple(self.gaps),
+            gaps=self.all_gaps(),
         )
+
+    def all_gaps(self) -> tuple[Gap, ...]:
+        """What the journal says is missing, and what of it cannot be read."""
+        if not self._more_lines:
+            return tuple(self.gaps)
+        more = Gap(None, "damaged lines of the journal", f"{self._more_lines} more, {self._more_bytes} bytes")
+        return (*self.gaps, more)
 
     def summarised(self, step: AgentStep) -> AgentStep:
         """A step with the summary that was added to it, if there is one.
@@ -324,12 +361,15 @@ class Fold:
 
 
 def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:
-    """Say of which interactions the request cannot be put together again."""
-    return [
-        Gap(one.timestamp, f"the request of {one.interaction_id}", "a record that it needs is damaged or missing")
-        for one in interactions
-        if not one.source.is_whole()
-    ]
+    """Say of which interactions the request cannot be put together again, or the stream not be unpacked."""
+    gaps = []
+    for one in interactions:
+        if not one.source.is_whole():
+            why = "a record that it needs is damaged or missing"
+            gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
+        if isinstance(one.source, Call) and one.source.is_damaged:
+            gaps.append(Gap(one.timestamp, f"the stream of {one.interaction_id}", "it cannot be unpacked"))
+    return gaps
 
 
 _TAKE: Mapping[str, Callable[[Fold, Record], object]] = {

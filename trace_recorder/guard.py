@@ -35,6 +35,15 @@ def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Res
         return otherwise(error)
 
 
+def has_room(frames: int) -> bool:
+    """Whether the stack has room for so many frames more."""
+    try:
+        sys._getframe(sys.getrecursionlimit() - frames)
+    except ValueError:
+        return True
+    return False
+
+
 def came_by_signal(error: BaseException) -> bool:
     """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance.
 

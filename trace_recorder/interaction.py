@@ -26,6 +26,9 @@ from trace_recorder.reading import Known, result_of
 from trace_recorder.stream_chunks import Piece, chunks
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
+LARGEST_STREAM = 64 * 1024 * 1024
+MOST_GROWN = 64
+"""A stream may unpack to so many bytes, or so many times what it takes on file, whichever is more."""
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
@@ -38,6 +41,8 @@ class Call:
     """What is known of the newest attempt's request where it was read with those before it."""
     begin: Mapping[str, Payload]
     """The data of the newest attempt's request; empty where it is damaged."""
+    is_damaged: bool
+    """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
 
@@ -49,6 +54,7 @@ class Call:
         self._streams: list[Record] = []
         self._endings: dict[int, Record] = {}
         self._whole: bool | None = None
+        self.is_damaged = False
         self.known = None
         self.begin = {}
         self.ending = None
@@ -102,7 +108,7 @@ class Call:
             return raw_body(self.begin)
         try:
             return self._items.expand(self.begin)
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
 
     def request(self) -> RequestReading:
@@ -151,8 +157,10 @@ class Call:
         attempt = self.begin.get("attempt", 0)
         parts = [record.data for record in self._streams if record.data.get("attempt", 0) == attempt]
         try:
-            return [(zlib.decompress(base64.b64decode(data.get("zlib", ""))), data) for data in parts] or None
+            inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
+            return list(zip(inflated, parts, strict=True)) or None
         except (ValueError, TypeError, zlib.error):
+            self.is_damaged = True
             return None
 
     @cached_property
@@ -204,6 +212,19 @@ class Call:
         if not any(call.call_id_made_up for call in response.tool_calls):
             return response
         return reader.read_response(body, self._made_up_calls())
+
+
+def _inflated(parts: list[bytes]) -> list[bytes]:
+    """The parts of a stream, unpacked. Raises ValueError where they would grow beyond what streams do."""
+    left = max(LARGEST_STREAM, MOST_GROWN * sum(map(len, parts)))
+    inflated = []
+    for part in parts:
+        stream = zlib.decompressobj()
+        inflated.append(stream.decompress(part, left + 1))
+        left -= len(inflated[-1])
+        if left < 0 or not stream.eof:
+            raise ValueError("a part of a stream is cut off, or too large")
+    return inflated
 
 
 def interaction_of(call: Call) -> LLMInteraction:

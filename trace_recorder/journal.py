@@ -28,6 +28,7 @@ from zlib import crc32
 
 from trace_recorder.conversation import Payload
 from trace_recorder.descriptor import Descriptor, close_read
+from trace_recorder.json_text import DEEPEST_DOCUMENT, refuse_depth
 from trace_recorder.renaming import take_name
 
 fcntl: ModuleType | None
@@ -153,11 +154,11 @@ class Journal:
     def _take_back(self, pending: Pending, written: int) -> None:
         """Cut off what was written last, which may stand elsewhere than was thought: others may have cut the file."""
         with contextlib.suppress(OSError):
-            before = self.size - written
+            before, number = self.size - written, self._open.number
             moved = (pending[0], before, pending[2])
             if self._pending is pending:
                 self._pending = moved
-                os.ftruncate(self._open.number, before)
+                os.ftruncate(number, before)
         with contextlib.suppress(OSError):
             self._settle()
 
@@ -387,7 +388,9 @@ def _parse(line: bytes, offset: int) -> Record | None:
     if crc32(memoryview(line)[: tail.start()]) != crc:
         return None
     try:
-        fields, _ = _decode(line.decode("utf-8", "surrogatepass"))
+        text = line.decode("utf-8", "surrogatepass")
+        refuse_depth(text, DEEPEST_DOCUMENT)
+        fields, _ = _decode(text)
         record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -19,7 +19,7 @@ from typing import TypeGuard
 
 from trace_recorder.conversation import Payload
 from trace_recorder.forms import form_of
-from trace_recorder.guard import attempt
+from trace_recorder.guard import attempt, has_room
 from trace_recorder.json_text import writer
 
 _DEPTH = 200
@@ -28,6 +28,8 @@ _NODES = 1_000_000
 """A value with more parts than this is cut: lists that stand in one another twice unfold without end."""
 _LONGEST = 10_000
 """The longest repr that is kept, in characters."""
+_ROOM = 60
+"""How many frames copying a record's own members takes; of what is nested deeper, what has no room is described."""
 _LEFT_OUT = frozenset({"NotGiven", "Omit"})
 """Classes by which the SDKs say that an argument was not given: as a dict's value they say that it is not there."""
 _NAMES = (
@@ -46,7 +48,12 @@ def to_json(value: object) -> str:
 
 
 def members(value: Mapping[str, object]) -> str:
-    """Write a mapping's members as JSON text, without the braces around them."""
+    """Write a mapping's members as JSON text, without the braces around them.
+
+    Raises RecursionError where the stack has no room for it: what would be written then were no members of a record.
+    """
+    if not has_room(_ROOM):
+        raise RecursionError("the stack has no room for a record")
     return to_json(value)[1:-1]
 
 
@@ -83,7 +90,7 @@ def stated(value: object, *kinds: type) -> Payload:
     copied = plain(value)
     if type(copied) in {int, float} and str in kinds:
         return str(copied)
-    fits = copied is None or type(copied) in kinds or (type(copied) is dict and _is_mark(copied))
+    fits = copied is None or type(copied) in kinds or (type(copied) is dict and is_mark(copied))
     return copied if fits else marked(value)
 
 
@@ -127,7 +134,7 @@ class _Copier:
         if value is None or isinstance(value, str | int | float):
             return _scalar(value)
         if depth >= _DEPTH or id(value) in above or self._left <= 0:
-            return dict(value) if _is_mark(value) else marked(value)
+            return dict(value) if is_mark(value) else marked(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
             return self._list(value, depth + 1, inside, opens)
@@ -170,7 +177,7 @@ def _sorted(copied: list[Payload]) -> list[Payload]:
     return sorted(copied, key=None if own else _dump)
 
 
-def _is_mark(value: object) -> TypeGuard[dict[str, str]]:
+def is_mark(value: object) -> TypeGuard[dict[str, str]]:
     """Whether this is a description already: what was copied once is the same when it is copied again."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 

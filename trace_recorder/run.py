@@ -34,7 +34,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Data, Journal, now
-from trace_recorder.plain import facts, members, plain, to_json
+from trace_recorder.plain import facts, members, plain
 from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
 
@@ -59,6 +59,9 @@ class Unfinished(Protocol):
 
     def beat(self) -> None:
         """Write what is not on file yet. Does not raise."""
+
+    def wait(self) -> None:
+        """Wait, but not for good, for what is being written aside. Does not raise."""
 
     def left(self) -> None:
         """Write that whoever it was recorded for is gone. Does not raise."""
@@ -232,7 +235,7 @@ class Run:
             what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
             masked = masks_in(failure.what, what) + masks_in(said, why)
             gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
-            self._journal.append("gap", to_json(gap), now())
+            self._journal.append("gap", f"{{{members(gap)}}}", now())
             failure.told = times
             failures.popleft()
 
@@ -298,6 +301,7 @@ class Run:
             return
         self._settle()
         for one in list(self._unfinished.values()):
+            one.wait()
             one.cut_off()
         self._unfinished.clear()
         with self._lock:
@@ -351,6 +355,7 @@ class Run:
             return
         self.settle_left()
         for one in list(self._unfinished.values()):
+            one.wait()
             one.beat()
         with self._lock:
             self._exiting = True

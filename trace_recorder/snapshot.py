@@ -14,7 +14,6 @@ At the end it is written always.
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from typing import Literal
 from trace_recorder.descriptor import Descriptor
 from trace_recorder.draft import Draft
 from trace_recorder.draft_steps import StaleDraftError, Told
+from trace_recorder.guard import has_room
 from trace_recorder.pieces import Layout
 from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History, Status
@@ -135,15 +135,6 @@ class Snapshot:
             draft = self._new_draft()
 
 
-def _has_room() -> bool:
-    """Whether the stack has room for reading and rendering what is nested as deep as may be."""
-    try:
-        sys._getframe(sys.getrecursionlimit() - ROOM)
-    except ValueError:
-        return True
-    return False
-
-
 class _Last:
     """The file that was written last, open to be copied from: it may have been given another name, or none."""
 
@@ -229,7 +220,7 @@ class Writer:
     def save(self) -> None:
         """Write the document now."""
         self._hurry = True  # whoever is writing now is waited for
-        if _has_room():
+        if has_room(ROOM):
             self._write(lambda: None)
         else:  # an agent deep in a recursion has no stack left for it
             thread = threading.Thread(target=self._write, args=(lambda: None,))

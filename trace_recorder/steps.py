@@ -193,6 +193,9 @@ class Step(_Block):
     def beat(self) -> None:
         """Write nothing: what is inside is on file."""
 
+    def wait(self) -> None:
+        """Wait for nothing: nothing is written aside."""
+
     def left(self) -> None:
         """Write nothing: nobody is watched for it."""
 

@@ -20,7 +20,7 @@ from trace_recorder import journal, paths
 from trace_recorder.conversation import Payload
 from trace_recorder.document import expanded, from_document
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.fold import Fold
+from trace_recorder.fold import MISSING, Fold
 from trace_recorder.interaction import Call
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import BadLine, Record
@@ -131,7 +131,8 @@ def _fold(line: Record | BadLine, fold: Fold, *, told: bool) -> Iterator[Finding
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
     elif not told:
         severity = "note" if line.kind == "gap" else "error"
-        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in fold.gaps[before:])
+        found = [gap for gap in fold.gaps[before:] if gap.what != MISSING]  # of what is missing, `_sequence` tells
+        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
 
 
 def _sequence(records: Iterable[Record]) -> Iterator[Finding]:

@@ -368,14 +368,14 @@ def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:
         ask = dict(model="m", messages=[{{"role": "user", "content": "hello"}}])
         client.chat.completions.create(**ask)
         def die():
-            while "two" not in (load({str(path)!r}).llm_interactions[-1].raw_stream or ""):
+            while "Two. " not in (load({str(path)!r}).llm_interactions[-1].raw_stream or ""):
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         threading.Thread(target=die).start()
         for chunk in client.chat.completions.create(stream=True, **ask):
             pass
     """
-    with serving(plain(CHAT), stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as server:
+    with serving(plain(CHAT), stream(chat_chunk("One. "), 0.05, chat_chunk("Two. "), SILENCE)) as server:
         environment = {"URL": f"{server.url}/v1", "PYTHONPATH": str(Path(__file__).parents[2])}
         process = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(agent)], env=environment, timeout=120, check=False
@@ -385,5 +385,5 @@ def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:
     finished, cut = trajectory.llm_interactions
     assert (process.returncode, trajectory.status) == (-9, "interrupted")
     assert (finished.complete, finished.response and finished.response.content) == (True, "hi")
-    assert (cut.complete, cut.raw_stream) == (False, (chat_chunk("one") + chat_chunk("two")).decode())
-    assert cut.response.content == "onetwo"
+    assert (cut.complete, cut.raw_stream) == (False, (chat_chunk("One. ") + chat_chunk("Two. ")).decode())
+    assert cut.response.content == "One. Two. "

@@ -73,14 +73,8 @@ KNOWN: dict[tuple[str, str, str, str], str] = {
 }
 """By export, aspect, script and dialect ("*" for any): why it is something else."""
 
-_ALPHABET = "base64 in the alphabet for URLs, as google-genai sends it, is not put into the standard one"
 OPEN: dict[tuple[str, str, str, str], str] = {
-    **{
-        (export, "images", "image", "google"): _ALPHABET
-        for export in ("atif", "hierarchy", "hierarchy-message", "invariant", "openai", "traces", "trl")
-    },
-    ("trl-prompt_completion", "images", "image", "google"): _ALPHABET,
-    ("trae", "images", "image", "ollama"): "Ollama's images stand beside the content, and are left out, uncounted",
+    ("trae", "images", "image", "ollama"): "Ollama's images stand beside the content, and are left out",
 }
 """Likewise, what is a fault of the view's own and has not been mended."""
 

@@ -124,7 +124,8 @@ def test_what_is_made_can_be_made(command: str) -> None:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What the demo prints, line by line, in the form in which runs of it are equal."""
     place = tmp_path_factory.mktemp("demo")
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "UTC"}
+    surroundings = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    surroundings |= {"PYTHONPATH": str(ROOT), "TZ": "UTC"}
     done = run([sys.executable, "-m", "examples.demo"], place, surroundings)
     assert (done.returncode, done.stderr) == (0, "")
     return [alike(line) for line in done.stdout.splitlines()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,17 @@ from google.genai import types
 from tests.capture.server import plain, serving
 from tests.views.made import assistant, call, gave, run, system, use
 from trace_recorder import Trajectory, TrajectoryRecorder, load
-from trace_recorder.views import atif_documents, to_hierarchy, to_invariant, to_openai_finetuning, to_trl, to_turns
+from trace_recorder.trajectory import Reward
+from trace_recorder.views import (
+    atif_documents,
+    dataset_lines,
+    preference_pairs,
+    to_hierarchy,
+    to_invariant,
+    to_openai_finetuning,
+    to_trl,
+    to_turns,
+)
 from trace_recorder.views.conversations import conversations_of
 from trace_recorder.views.turns import Placing, turns_of
 
@@ -223,6 +233,23 @@ def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     assert len(placing.vocabulary.known) <= len(sent) + len(USES)
 
 
+@EVERY
+def test_that_a_history_was_changed_is_counted(change: Change) -> None:
+    """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
+    made, relations = conversation(change), CHANGES[change].relations.split()
+    lost = "calls that saw a history that the agent had changed, told as it was first"
+    tree: Counter[str] = Counter()
+    events: Counter[str] = Counter()
+    to_hierarchy(made, dropped=tree)
+    list(dataset_lines([made], dropped=events))
+
+    gone = change is summed_up
+    assert (tree[lost], events[lost]) == (
+        relations.count("edits"),
+        relations.count("edits") + relations.count("rewrites") - gone,
+    )
+
+
 TITLE = call([system("Write a title of five words."), "Is it warmer in Ulm or in Rome?"], "The weather")
 
 
@@ -242,6 +269,9 @@ def test_a_side_call_stands_beside(at: int) -> None:
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
     assert kinds(made) == {"first": 1, "apart": 1}
     assert [len([*atif_documents(made, "run.json")]), len(to_trl(made))] == [1, 2]
+    made = replace(made, rewards=(Reward("correct", 1.0),))
+    [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
+    assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
     outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(made)) if number != at]
     assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
     assert to_hierarchy(made)["metrics"]["num_tool_calls"] == 4
@@ -375,3 +405,20 @@ CITIES = {"Ulm": 7, "Rome": 31}
 def _gemini(*parts: Payload) -> dict[str, Payload]:
     content = {"role": "model", "parts": list(parts)}
     return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}
+
+
+def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> None:
+    """What follows goes on from its conversation: by the call that is answered, or as that was its last."""
+    hand = {"api": None}
+    made = run(
+        call([system(HELP), "Is it cold?"], None, use("c1", city="Ulm"), **hand),
+        call([system("Write a title."), "Is it cold?"], "The cold", **hand),
+        call([gave("c1", "7 degrees")], "Yes.", **hand),
+        call([system("Write a title."), "Yes."], "Yes", **hand),
+        call(["You are not done."], "I am.", **hand),
+    )
+
+    turns = turns_of(made)
+    assert [turn.relation for turn in turns] == ["begins", "begins", "refers", "rewrites", "refers"]
+    assert [turn.before for turn in turns] == [None, None, turns[0], None, turns[2]]
+    assert to_turns(made)[0]["tool_output"] == "7 degrees"

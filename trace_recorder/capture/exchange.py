@@ -31,8 +31,10 @@ from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import facts, members, message_of, named_error, to_json
 from trace_recorder.providers import join_stream, why_incomplete
 from trace_recorder.providers.endpoints import Endpoint
+from trace_recorder.providers.sse import breathing
 from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
+from trace_recorder.snapshot import AT_A_STRETCH, BREATH
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
@@ -41,6 +43,10 @@ FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
 PATIENCE = 1.0
 """For how many seconds an ending run waits for a stream that is being recorded at that moment."""
+LONG_STREAM = 32 * 1024
+"""Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
+ASIDE_SECONDS = 10.0
+"""For how many seconds an ending run waits for a stream that is put together aside."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
@@ -95,6 +101,8 @@ class Exchange:
         self._lost = False
         self._guarded = run.guard("record a part of a response")
         self._hearer: ref[object] | None = None
+        self._aside: threading.Event | None = None
+        self._ended_at = -1.0
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -225,7 +233,7 @@ class Exchange:
     def cut_off(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
         with self._held() as is_held:
-            if is_held and self._status:
+            if is_held and self._status and self._aside is None:
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
@@ -279,9 +287,47 @@ class Exchange:
         """Hear that the response came whole."""
         self._end("record a response", None, None)
 
+    def ended_beside_a_loop(self) -> None:
+        """Hear the same where an event loop waits: a long stream is put together, and written, by another thread.
+
+        What came of it is on file before this returns.
+        """
+        if self._done or not self._streams or self._buffered + sum(map(len, self._written)) < LONG_STREAM:
+            self.ended()
+            return
+        with self.run.guard("record a part of a response"):
+            self.flush(last=True)
+        self._ended_at = time.perf_counter()
+        self._aside = aside = threading.Event()
+        try:
+            threading.Thread(target=self._end_aside, args=(aside,), name="trace_recorder response", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._aside = None
+            self.ended()
+
+    def _end_aside(self, aside: threading.Event) -> None:
+        again = 0.0
+
+        def breathe() -> None:
+            nonlocal again
+            if time.perf_counter() >= again:
+                time.sleep(BREATH)
+                again = time.perf_counter() + AT_A_STRETCH
+
+        breathing.set(breathe)  # this thread's alone
+        try:
+            self.ended()
+        finally:
+            aside.set()
+
+    def wait(self) -> None:
+        """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
+        if self._aside is not None:
+            self._aside.wait(ASIDE_SECONDS)
+
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        if self._done:  # as it mostly is: asked first, since looking through the stack takes long
+        if self._done or self._aside is not None:  # as it mostly is: looking through the stack takes long
             return
         if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
             why = "it was abandoned"
@@ -293,6 +339,8 @@ class Exchange:
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
+        if self._aside is not None:
+            return
         if not isinstance(error, GeneratorExit):
             self._end("record a broken response", _in_words(error), error)
         else:
@@ -312,7 +360,7 @@ class Exchange:
         broken = error is not None and about["complete"] is False
         if broken:
             self._remember_failure()
-        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
+        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         more = known(
             headers=self._headers,
             error=named_error(error) if error and broken else None,

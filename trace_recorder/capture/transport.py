@@ -134,7 +134,7 @@ class AsyncChunks:
             chunk: bytes = await anext(self._chunks)
             self._exchange.chunk(chunk)
         except StopAsyncIteration:
-            self._exchange.ended()
+            self._exchange.ended_beside_a_loop()
             raise
         except BaseException as error:
             self._exchange.broken(error)

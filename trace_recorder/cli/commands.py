@@ -190,7 +190,7 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
     sheet = Sheet(console(), full=full)
     if step is None:
         sheet.write(head(trajectory, file.name))
-    showing = Show(full=full, running=trajectory.status == "running")
+    showing = Show(trajectory, full=full)
     for part in parts:
         entries = list(showing.part(part))
         if step in (None, part.step_number):

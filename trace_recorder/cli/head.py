@@ -5,6 +5,7 @@ What is not known is not mentioned. The words for errors and tokens are those in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.cli.terminal import Entry, counted, heading, moment, number, seconds, text_of
@@ -25,7 +26,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("status", status_of(trajectory), style="" if trajectory.success is not False else "red")
     yield Entry("error", error_of(trajectory.error), style="red")
     yield Entry("result", text_of(trajectory.final_result))
-    yield Entry("model", ", ".join(filter(None, (text_of(trajectory.provider), text_of(trajectory.model)))))
+    yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
@@ -34,6 +35,18 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
     yield from _gaps(trajectory.gaps)
+
+
+def _models(trajectory: Trajectory) -> list[str]:
+    """Name the model of a run; where its calls asked several, all of them, with how often each was asked."""
+    asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
+    if len(asked) > 1:
+        return [f"{model or 'unknown'} ({counted(times, 'call')})" for model, times in asked.items()]
+    return [_model(trajectory.provider, trajectory.model) or next(iter(asked), "")]
+
+
+def _model(provider: Payload, model: Payload) -> str:
+    return ", ".join(filter(None, (text_of(provider), text_of(model))))
 
 
 def status_of(trajectory: Trajectory) -> str:

@@ -77,7 +77,10 @@ def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
     if figures["seconds"]:
-        yield f"time    {', '.join(f'{name} {seconds(value)}' for name, value in figures['seconds'].items())}"
+        spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
+        unknown = llm.get("calls_without_time")
+        spent += [f"not stated by {counted(unknown, 'call')}"] if unknown else []
+        yield f"time    {', '.join(spent)}"
     if figures["models"]:
         yield ""
         yield from _table(_MODEL_TITLES, [_model(one) for one in figures["models"]], left=1)
@@ -119,7 +122,7 @@ def _model(one: Mapping[str, Payload]) -> list[str]:
         *(number(one[name]) for name in ("calls", "failed", "retries")),
         *(number(tokens[name]) if name in tokens else "" for name in ("prompt", "completion")),
         f"{rate:.0%}" if rate is not None else "",
-        seconds(one["seconds"] / one["calls"]) if one["calls"] else "",
+        seconds(one.get("mean_seconds")),
         _amount(cost),
     ]
 

@@ -200,7 +200,8 @@ class _Block:
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
             elif name == "citation":
-                self._members["citations"] = [*as_list(self._members.get("citations")), value]
+                self._members["citations"] = as_list(self._members.get("citations"))
+                self._members["citations"].append(value)
             elif name != "type":
                 self._members[name] = value
 

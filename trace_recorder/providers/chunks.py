@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trace_recorder.conversation import JoinedStream, Payload
-from trace_recorder.providers.deltas import merge, stands
+from trace_recorder.providers.deltas import Growing, merge, stands, whole
 from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value, says
 from trace_recorder.providers.sse import events, unstreamed
 
@@ -80,7 +80,7 @@ class _Joined:
         body = {key: value for key, value in self._members.items() if key not in _PADDING}
         if isinstance(kind := body.get("object"), str):
             body["object"] = kind.removesuffix(".chunk")
-        choices = [choice.body(index) for index, choice in sorted(self._choices.items())]
+        choices = [whole(choice.body(index)) for index, choice in sorted(self._choices.items())]
         if choices:
             body["choices"] = choices
         finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
@@ -122,11 +122,12 @@ class _Calls:
     names a function although that call cannot be meant any more: it has another id, or its arguments are complete.
     """
 
-    __slots__ = ("_by_index", "calls")
+    __slots__ = ("_by_id", "_by_index", "calls")
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Payload]] = []
         self._by_index: dict[int, dict[str, Payload]] = {}
+        self._by_id: dict[str, dict[str, Payload]] = {}
 
     def add(self, delta: dict[str, Payload]) -> None:
         index = as_int(delta.pop("index", None))
@@ -140,12 +141,13 @@ class _Calls:
             known = as_text(_called(call).get("name")) or ""
             called["name"] = name if name == known else known + name
         merge(call, delta)
+        if identity := as_text(call.get("id")):
+            self._by_id.setdefault(identity, call)
 
     def _call(self, index: int | None, delta: dict[str, Payload]) -> dict[str, Payload]:
         call_id = delta.get("id")
-        for call in self.calls if call_id else ():
-            if call.get("id") == call_id:
-                return call
+        if call := self._by_id.get(as_text(call_id) or ""):
+            return call
         candidate = None if index is None else self._by_index.get(index)
         if candidate is None and self.calls and (index is None or not (call_id or _called(delta).get("name"))):
             candidate = self.calls[-1]
@@ -166,6 +168,8 @@ def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
     if delta.get("id") and candidate.get("id"):
         return True
     arguments = known.get("arguments")
+    if isinstance(arguments, Growing):
+        arguments = str(arguments) if arguments.may_be_json() else ""
     complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
     return complete and bool(called.get("arguments") or called["name"] != known["name"])
 

@@ -30,6 +30,7 @@ from trace_recorder.conversation import (
 from trace_recorder.plain import to_json
 from trace_recorder.providers.blocks import Blocks
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.providers.deltas import Growing, grown, whole
 from trace_recorder.providers.neighbours import Joiner, in_groups
 from trace_recorder.providers.shape import (
     Members,
@@ -342,10 +343,10 @@ class _Candidate:
                     self._add_part(part)
                 self._content.update(as_dict(value))
             elif name == "logprobsResult":
-                seen = as_dict(self._members.get(name)).items()
-                self._members[name] = as_dict(value) | {
-                    key: more + as_list(as_dict(value).get(key)) for key, more in seen if isinstance(more, list)
-                }
+                seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
+                for key, more in seen.items():
+                    more.extend(as_list(as_dict(value).get(key)))  # in place: there may be very many
+                self._members[name] = as_dict(value) | seen
             elif value is not None:
                 self._members[name] = value
 
@@ -376,7 +377,8 @@ def _continued(before: Payload, part: Payload) -> dict[str, Payload] | None:
         return None
     if more.get("name") and more["name"] != call.get("name"):
         return None
-    partial = as_list(call.get("partialArgs")) + as_list(more.get("partialArgs"))
+    partial = as_list(call.get("partialArgs"))
+    partial += as_list(more.get("partialArgs"))  # in place: there may be very many
     return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
 
 
@@ -392,8 +394,9 @@ def _streamed_arguments(pieces: list[Payload]) -> Payload:
             inner[step] = nested
             inner = nested
         seen, value = inner.get(steps[-1]), _streamed_value(piece)
-        inner[steps[-1]] = seen + value if isinstance(seen, str) and isinstance(value, str) else value
-    return _with_lists(arguments)
+        grows = isinstance(seen, str | Growing) and isinstance(value, str)
+        inner[steps[-1]] = grown(seen, value) if grows else value
+    return _with_lists(whole(arguments))
 
 
 def _streamed_value(piece: dict[str, Payload]) -> Payload:

@@ -254,7 +254,8 @@ class _Block:
                 self._parts.append(_Block({"type": kind}))
             self._parts[-1].grow(delta)
         elif kind == "thought_summary":
-            self._members["summary"] = [*as_list(self._members.get("summary")), delta.get("content")]
+            self._members["summary"] = as_list(self._members.get("summary"))
+            self._members["summary"].append(delta.get("content"))
         elif kind == "text_annotation_delta" and self._parts:
             self._parts[-1].grow(delta)
         else:
@@ -266,7 +267,8 @@ class _Block:
             if name in ("text", "arguments") and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
             elif name == "annotations" and isinstance(value, list):
-                self._members[name] = [*as_list(self._members.get(name)), *value]
+                self._members[name] = as_list(self._members.get(name))
+                self._members[name] += value
             elif name != "type" and value not in (None, ""):
                 self._members[name] = value
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from trace_recorder.conversation import BlockType, Payload
-from trace_recorder.schemas.shape import ABSENT, Count, Json, Mark, Number, Seconds, Shape, Text, Time, Whole
+from trace_recorder.schemas.shape import ABSENT, Count, Json, Mark, Number, Pair, Seconds, Shape, Text, Time, Whole
 from trace_recorder.trajectory import History, Status
 
 
@@ -129,7 +129,7 @@ class Delta(Shape):
     """Messages as the first `kept` of another interaction's complete list, or those at these ranges, then these."""
 
     since: str | None
-    kept: Count | list[tuple[Count, Count]]
+    kept: Count | list[Pair]
     messages: list[Message]
 
 

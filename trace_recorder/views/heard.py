@@ -160,8 +160,8 @@ class Heard:
             for key in {words.name, words.ids} if words.calls else {words.name}:
                 self._answers[key].append((place.number, turn, choice))
             self.asked.update((call.call_id, turn) for call in words.calls)
-        if turn.relation != "begins" or self.last is None:
-            self.last = turn
+        if self.last is None or turn.before is not None or turn.began is self.last.began:
+            self.last = turn  # of two runs of calls, the one that goes on
 
 
 def _alike(one: str, other: str) -> bool:

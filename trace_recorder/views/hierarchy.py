@@ -32,6 +32,7 @@ from trace_recorder.views.left_out import (
     Carries,
     Statement,
     count,
+    count_changed,
     count_contents,
 )
 from trace_recorder.views.tokens import Counts, counts_of
@@ -57,6 +58,7 @@ def to_hierarchy(
     count(trajectory, counter, *_LEFT_OUT)
     turns = answered_turns(trajectory)
     count_contents((one.turn for one in turns), counter, _CARRIED)
+    count_changed((one.turn for one in turns), counter, "edits")
     made = snapshots(turns, cut)
     steps = [_step(one, trajectory.rewards) for one in made]
     reward = _reward([one for one in trajectory.rewards if one.step_number is None])

@@ -24,6 +24,7 @@ from trace_recorder.views.left_out import (
     Carries,
     Statement,
     count,
+    count_changed,
     count_contents,
 )
 
@@ -64,6 +65,7 @@ def dataset_lines(
         counter: Counter[str] = Counter() if dropped is None else dropped
         count(trajectory, counter, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
         count_contents(events.turns, counter, _CARRIED)
+        count_changed(events.turns, counter, "edits", "rewrites")
         yield _json(
             {
                 "messages": events.messages,

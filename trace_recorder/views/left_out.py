@@ -18,7 +18,7 @@ from typing import Literal
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.contents import Content, Place, contents_of, contents_of_answer
 from trace_recorder.views.tokens import tokens_of
-from trace_recorder.views.turns import Turn, interactions_of
+from trace_recorder.views.turns import Relation, Turn, interactions_of
 from trace_recorder.views.unasked import unasked_of
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
@@ -61,10 +61,10 @@ def count_contents(turns: Iterable[Turn], dropped: Counter[str], statement: Stat
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
     """The contents of a run's messages and answers; what a rewritten history or another attempt repeats, once."""
     seen: set[bytes] = set()
-    followed: set[Turn | None] = {None}
+    followed: set[Turn | None] = set()
     for turn in turns:
         said = [(side, content, _sign(side, content)) for side, content in _said(turn)]
-        repeats = turn.before in followed
+        repeats = not turn.exact or turn.before in followed
         yield from [(side, content) for side, content, sign in said if not (repeats and sign in seen)]
         followed.add(turn.before)
         seen.update(sign for _, _, sign in said)
@@ -73,8 +73,13 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
             yield "answers", content
 
 
+def count_changed(turns: Iterable[Turn], dropped: Counter[str], *relations: Relation) -> None:
+    """Add to `dropped` the calls that stand so to what came before, in a format that tells each message once."""
+    dropped[CHANGED] += sum(turn.relation in relations and turn.before is not None for turn in turns)
+
+
 def _said(turn: Turn) -> Iterator[tuple[Side, Content]]:
-    for message in turn.interaction.input_messages[turn.kept :]:
+    for message in turn.news:
         for content in contents_of(message):
             yield _SIDES.get(message.role, "questions"), content
 
@@ -91,6 +96,7 @@ def count(trajectory: Trajectory, dropped: Counter[str], *what: str) -> None:
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
+CHANGED = "calls that saw a history that the agent had changed, told as it was first"
 ARGUMENTS = "arguments that are no object, written as `input`"
 CHOICES = "further choices of an answer"
 EMBEDDINGS = "embeddings"

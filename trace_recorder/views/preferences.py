@@ -89,13 +89,15 @@ def _is_faulty(turns: Iterable[Turn], branch: Branch) -> bool:
 
 
 def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
-    """The branch of the agent that the run began with, where it has one alone."""
+    """The branch of the agent that the run began with, where it has one alone beside runs of calls of their own."""
     found = branches(turns, include_incomplete=include_incomplete)
     if not found:
         return None
     first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
     own = [one for one in found if agent_of(one.leaf.interaction) == agent_of(first.leaf.interaction)]
-    return first if len(own) == 1 else None
+    [(began, _)] = Counter(turn.began for branch in own for turn in branch.turns).most_common(1)
+    main = [one for one in own if one.leaf.began is began]
+    return main[0] if len(main) == 1 else None
 
 
 def _cut(branch: Branch, dropped: Counter[str]) -> tuple[Row, list[Row]]:

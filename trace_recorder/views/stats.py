@@ -47,6 +47,7 @@ class Calls:
         self.counted["incomplete"] += not one.complete and one.error is None
         self.counted["attempts"] += max(1, len(one.attempts))
         self.counted["retries"] += max(0, len(one.attempts) - 1)
+        self.counted["timed"] += one.duration_seconds is not None
         self.seconds += one.duration_seconds or 0.0
         if one.time_to_first_token_seconds is not None:
             self.counted["streamed"] += 1
@@ -89,10 +90,19 @@ class Calls:
                 calls_without=self.counted["without_tokens"] or None,
                 streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
             ),
-            "seconds": round(self.seconds, 6),
+            **self._time(),
             **known(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
             "cost": self.costs.to_json(),
         }
+
+    def _time(self) -> dict[str, Payload]:
+        """The seconds of the calls of which they are known, their mean, and how many others there are."""
+        timed = self.counted["timed"]
+        return known(
+            seconds=round(self.seconds, 6) if timed else None,
+            mean_seconds=round(self.seconds / timed, 6) if timed else None,
+            calls_without_time=self.counted["calls"] - timed or None,
+        )
 
 
 @dataclass(slots=True)
@@ -205,14 +215,14 @@ def _name(given: Payload) -> str:
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where it has
-    no calls, and nothing where not even that is known.
+    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
+    says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
 
     Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
     off; what the agent did itself in that time is part of it, for nothing tells it apart.
     """
     calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
-    llm = _joined((begin, begin + (one.duration_seconds or 0.0)) for one, begin in calls)
+    llm = _joined((begin, begin + one.duration_seconds) for one, begin in calls if one.duration_seconds is not None)
     tool = _joined(_tool_spans(calls))
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     total = trajectory.execution_time
@@ -221,19 +231,22 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
         total = last - begin
     if total is None:
         return {}
-    if not calls:
+    if not llm:
         return {"total": total}
     of_llm = _length(llm)
     of_tools = _length(_joined([*llm, *tool])) - of_llm
-    return {"total": total, "llm": of_llm, "tool": of_tools, "idle": max(0.0, total - of_llm - of_tools)}
+    found = {"total": total, "llm": of_llm, "tool": of_tools}
+    if any(one.duration_seconds is None for one, _ in calls):
+        return found
+    return found | {"idle": max(0.0, total - of_llm - of_tools)}
 
 
 def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     spans = []
     for place, (one, begin) in enumerate(calls):
-        if not one.response.tool_calls:
+        if not one.response.tool_calls or one.duration_seconds is None:
             continue
-        agent, answered = agent_of(one), begin + (one.duration_seconds or 0.0)
+        agent, answered = agent_of(one), begin + one.duration_seconds
         following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
         spans += [(answered, following[0])] if following else []
     return spans
