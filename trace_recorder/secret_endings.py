@@ -15,16 +15,19 @@ LONGEST = PEM_LONGEST + 100
 """So many characters at the end of a text are looked at."""
 LONGEST_WORD = 4096
 
-_LAST_WORD = re.compile(rf"[!#-&*+\-./0-:=?-_a-~]{{1,{LONGEST_WORD}}}\Z")
-_WORD_BEFORE = re.compile(r"[!#-&*+\-./0-:=?-_a-~]{0,100}\Z")
+_LAST_WORD = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}\Z")
+_LINE_BEFORE = re.compile(r"[^\n]{0,100}\Z")
 _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
 _NAMED = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
-    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}value{_QUOTES}[ \t]{{0,20}}[:=]?)?"
+    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"
     rf"[ \t]{{0,20}}{_QUOTES}(?:(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest)[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",
     re.IGNORECASE,
 )
-_LINE = re.compile(r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie)[^\n]{0,500}\Z")
+_LINE = re.compile(
+    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)[^\n]{0,500}\Z"
+    r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
+)
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)")
 _BEARER = re.compile(r"[Bb]earer {1,3}\Z")
@@ -42,9 +45,10 @@ def unfinished(text: str) -> int:
     for pattern in (_NAMED, _LINE, _BEARER):
         found = pattern.search(text, min(shown, max(0, start - _SHOWN)))
         if found is not None:
-            before = _WORD_BEFORE.search(text, max(0, found.start() - 100), found.start())
+            before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
             start = min(start, before.start() if before else found.start())
     pem = text.rfind(PEM_BEGIN)
-    if 0 <= pem and len(text) - pem <= PEM_LONGEST and _PEM.match(text, pem) and not _PEM_END.search(text, pem):
-        start = min(start, pem)
+    if 0 <= pem < start and len(text) - pem <= PEM_LONGEST and _PEM.match(text, pem):
+        end = _PEM_END.search(text, pem)
+        start = pem if end is None or end.end() > start else start
     return len(text) - start

@@ -290,7 +290,7 @@ _VALUE_SIGN = (
     + _OPEN_SIGN
     + rb"(?:"
     + _STRANGE_SIGN
-    + rb"|[a-z]{8}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
+    + rb"|[a-z][a-z_-]{3}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
     + rb"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
     + _OPEN_SIGN
     + _STRANGE_SIGN

@@ -97,7 +97,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("duffel-token", "duffel_live_ duffel_test_", r"[A-Za-z0-9_=-]{43}" + _END),
     ("dynatrace-token", "dt0c01. dt0s01. dt0s16.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}" + _END),
     ("easypost-key", "EZAK EZTK", r"[A-Za-z0-9]{54}" + _END),
-    ("facebook-token", "EAAM EAAC EAAG EAAB", r"(?=[A-Za-z]{0,40}[0-9])(?![A-Za-z0-9]{0,90}AAAA)[A-Za-z0-9]{100,}+(?![+/])"),
+    ("facebook-token", "EAAM EAAC EAAG EAAB", r"(?=[A-Za-z]{0,40}[0-9])(?![A-Za-z0-9]{0,90}AAAA)[A-Za-z0-9]{100,600}+(?![A-Za-z0-9+/])"),
     ("square-token", "EAAA sq0atp- sq0csp-", r"(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{22,64}(?![A-Za-z0-9_+/-])"),
     ("flutterwave-key", "FLWSECK_TEST- FLWSECK-", r"[0-9a-zA-Z]{12,34}(?:-X)?" + _END),
     ("fly-token", "fo1_ fm1a_ fm1r_ fm2_", r"[A-Za-z0-9+/_-]{43,}+=*+"),
@@ -177,7 +177,7 @@ PEM_LONGEST = 20_000
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
-    rf"|(?=(?:{_PEM_LINE}){{0,3}}{_BREAK}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
+    rf"|(?=(?:[^\n\"<]{{0,80}}{_BREAK}){{0,4}}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
 )
 PEM_BEGIN = "-----BEGIN "
 
