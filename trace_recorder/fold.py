@@ -158,7 +158,7 @@ class Fold:
         """Put what a record says now, without what became known as a secret later, in the place of what it said."""
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
-            said = {name: data[name] for name in ("task", "metadata") if name in data}
+            said: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
             self.start = self.start._replace(data={**self.start.data, **said})
         elif self._annotated.get(of) in self.annotations and self._is_last(of):
             self.annotations[self._annotated[of]] = data["value"]

@@ -37,7 +37,19 @@ _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 _SECRET_PARAMETER = re.compile(r"key|token|secret|password|auth|credential", re.IGNORECASE)
 _HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
 _KINDS = frozenset(
-    {"role", "type", "object", "finish_reason", "stop_reason", "finishReason", "status", "kind", "event", "api", "provider"}
+    {
+        "role",
+        "type",
+        "object",
+        "finish_reason",
+        "stop_reason",
+        "finishReason",
+        "status",
+        "kind",
+        "event",
+        "api",
+        "provider",
+    }
 )
 """Members by whose value a reader knows what it reads."""
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
@@ -166,7 +178,11 @@ class Redaction:
             return value
         if name in _SEALED and len(value) >= _SEAL:
             return self._known.mask(value)
-        if name and default_redactor in self._redactors and secret_names.is_secret_member(name, value, self._known.is_short):
+        if (
+            name
+            and default_redactor in self._redactors
+            and secret_names.is_secret_member(name, value, self._known.is_short)
+        ):
             return "[REDACTED:secret-member]"
         return self.mask_plain(value)
 

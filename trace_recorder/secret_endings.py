@@ -20,8 +20,8 @@ _LINE_BEFORE = re.compile(r"[^\n]{0,100}\Z")
 _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
 _NAMED = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
-    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"
-    rf"[ \t]{{0,20}}{_QUOTES}(?:(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest)[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",
+    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"  # noqa: E501 - a pattern is read in one piece
+    rf"[ \t]{{0,20}}{_QUOTES}(?:(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest)[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is read in one piece
     re.IGNORECASE,
 )
 _LINE = re.compile(

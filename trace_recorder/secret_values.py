@@ -36,7 +36,9 @@ _PLACEHOLDERS = frozenset(
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
 _WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]+)*|\d+")
 _WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*")
-_RUN = bytes(ord("w") if chr(code).isascii() and (chr(code).isalnum() or code in b"+/_-") else 32 for code in range(256))
+_RUN = bytes(
+    ord("w") if chr(code).isascii() and (chr(code).isalnum() or code in b"+/_-") else 32 for code in range(256)
+)
 _ESCAPE = re.compile("%..")
 _BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
 
@@ -152,7 +154,11 @@ class KnownSecrets:
             if not short <= self._short:
                 self._short = frozenset(sorted(self._short | short)[:FROM_THE_ENVIRONMENT])
             if new:
-                self._all = (*self._given.values(), *self._sent.values(), *self._cookies.values())  # taken whole by whoever masks meanwhile
+                self._all = (
+                    *self._given.values(),
+                    *self._sent.values(),
+                    *self._cookies.values(),
+                )  # taken whole by whoever masks meanwhile
             return new
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Every kind of secret in every place, through the real recorder; `python -m tests.secrets.everywhere` prints the table.
+"""Every kind of secret in every place, through the recorder; `python -m tests.secrets.everywhere` prints the table.
 
 A place is a way into a run, or a form in which a secret stands there. Each place is one run that holds a secret of
 every kind; a secret is missed where any byte of the two files, packed or not, has it, plain or in the place's encoding.
@@ -103,7 +103,9 @@ PLACES: dict[str, Place] = {
     "annotations": Place(each(lambda r, s: r.annotate("a", {"b": [s]}))),
     "final result": Place(lambda r, texts: None),
     "tool arguments": Place(
-        each(lambda r, s: r.record_agent_step(1, "x", tool_calls=[{"name": "t", "call_id": "1", "arguments": {"a": s}}]))
+        each(
+            lambda r, s: r.record_agent_step(1, "x", tool_calls=[{"name": "t", "call_id": "1", "arguments": {"a": s}}])
+        )
     ),
     "tool results": Place(
         each(lambda r, s: r.record_agent_step(1, "x", tool_results=[{"call_id": "1", "result": f"$ cat f\n{s}\n$ "}]))
@@ -134,7 +136,9 @@ PLACES: dict[str, Place] = {
         _message, lambda s: json.dumps({"a": json.dumps({"b": s})}), lambda s: json.dumps(json.dumps(s)[1:-1])[1:-1]
     ),
     "JSON, letters escaped": Place(
-        each(lambda r, s: call(r, f'{{"model":"m","messages":[{{"role":"user","content":"{_escaped(s)}"}}]}}', said("x"))),
+        each(
+            lambda r, s: call(r, f'{{"model":"m","messages":[{{"role":"user","content":"{_escaped(s)}"}}]}}', said("x"))
+        ),
         encoded=_escaped,
     ),
     "URL-encoded": Place(_message, lambda s: f"https://h/?q={quote(s, safe='')}&n=1", lambda s: quote(s, safe="")),
@@ -145,7 +149,9 @@ PLACES: dict[str, Place] = {
     ),
     "Python's repr": Place(_message, lambda s: repr({"output": s}), lambda s: repr(s)[1:-1]),
     "Markdown": Place(_message, lambda s: f"Set this:\n\n```\n{s}\n```\nor `{s}`, please."),
-    "a diff": Place(_message, lambda s: "\n".join(f"+{line}" for line in s.split("\n")), lambda s: s.replace("\n", "\n+")),
+    "a diff": Place(
+        _message, lambda s: "\n".join(f"+{line}" for line in s.split("\n")), lambda s: s.replace("\n", "\n+")
+    ),
     "a log": Place(_message, lambda s: "\n".join(f"2025-06-12T22:05:46Z INFO [app] {line}" for line in s.split("\n"))),
     "colours of a terminal": Place(_message, lambda s: f"\x1b[32m{s}\x1b[0m"),
     "YAML, a block": Place(_message, lambda s: "data: |\n" + "\n".join(f"    {line}" for line in s.split("\n"))),

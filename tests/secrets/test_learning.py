@@ -91,7 +91,8 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
 
 
 @pytest.mark.parametrize(
-    "value", ["postgres", "assistant", "function", "password", "12345678", "user", "tool_calls", "lm-studio", "development"]
+    "value",
+    ["postgres", "assistant", "function", "password", "12345678", "user", "tool_calls", "lm-studio", "development"],
 )
 def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
     """A password that is a word of everybody's maims no prompt, no role and no type; behind its name it is masked."""
@@ -105,7 +106,15 @@ def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
 def test_a_value_is_masked_at_the_ends_of_words() -> None:
     """A short one is not masked within a longer word; behind an escape, of JSON, of a URL or of a terminal, it is."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
-    texts = ["ax9y8z7w6", "x9y8z7w6b", "(x9y8z7w6)", "a-x9y8z7w6_b", "\\nx9y8z7w6", "%20x9y8z7w6", "\x1b[32mx9y8z7w6\x1b[0m"]
+    texts = [
+        "ax9y8z7w6",
+        "x9y8z7w6b",
+        "(x9y8z7w6)",
+        "a-x9y8z7w6_b",
+        "\\nx9y8z7w6",
+        "%20x9y8z7w6",
+        "\x1b[32mx9y8z7w6\x1b[0m",
+    ]
 
     mask = "[REDACTED:known-secret]"
     assert [redaction.mask_plain(text) for text in texts] == [
@@ -130,7 +139,7 @@ def test_the_client_s_own_key_is_masked_in_every_encoding(before: str) -> None:
 
 
 def test_what_becomes_known_later_is_masked_in_the_live_document(tmp_path: Path) -> None:
-    """A key in the task and in annotations is masked in the document once a client has sent it; `validate` says where."""
+    """A key in the task and in annotations is masked in the document once a client has sent it; `validate` says where."""  # noqa: E501
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {OWN}", metadata={"key": [OWN], "n": 1})
     recorder.start()
     recorder.annotate("a", {"b": f"it is {OWN}"})
@@ -175,7 +184,9 @@ def test_no_record_says_again_what_needs_no_mask(tmp_path: Path) -> None:
     recorder.start()
     for number in range(20):
         with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
-            recorder.wrap(client).post(CHAT, json=asked("x"), headers=[(k.decode(), v.decode()) for k, v in changing(number)])
+            recorder.wrap(client).post(
+                CHAT, json=asked("x"), headers=[(k.decode(), v.decode()) for k, v in changing(number)]
+            )
     recorder.finalize()
 
     kinds = {record.kind for record in records_of(recorder.trajectory_path)}

@@ -17,7 +17,19 @@ from trace_recorder import redact, secret_encodings, secret_endings, secret_name
 from trace_recorder.redact import Redaction, default_redactor
 
 MODULES = (secret_shapes, secret_names, secret_values, secret_encodings, secret_endings)
-FULL = {"_NAME", "_WEAK", "_NO_NAME", "_WORDS", "_EXPRESSION", "_HASH", "_TYPE", "_DOTTED", "_VERSION", "_WORD", "_STEP"}
+FULL = {
+    "_NAME",
+    "_WEAK",
+    "_NO_NAME",
+    "_WORDS",
+    "_EXPRESSION",
+    "_HASH",
+    "_TYPE",
+    "_DOTTED",
+    "_VERSION",
+    "_WORD",
+    "_STEP",
+}
 FULL |= {"_PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME"}
 """Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
 
@@ -44,8 +56,8 @@ def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
             is_open = most == re._constants.MAXREPEAT  # type: ignore[attr-defined]
             if is_open and not (last and name == "POSSESSIVE_REPEAT") and not (last and name == "MAX_REPEAT"):
                 found.append(f"{name} {least}")
-            found += unbounded(list(inner), is_end=last and not is_open or (last and name == "POSSESSIVE_REPEAT"))
-        elif name in ("SUBPATTERN",):
+            found += unbounded(list(inner), is_end=last and (not is_open or name == "POSSESSIVE_REPEAT"))
+        elif name == "SUBPATTERN":
             found += unbounded(list(given[-1]), is_end=last)  # type: ignore[index]
         elif name == "BRANCH":
             for branch in given[1]:  # type: ignore[index]
@@ -64,13 +76,15 @@ def _cannot_fail(kind: object, given: object) -> bool:
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
 def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> None:
     """Whatever stands in a text, one try looks at a bounded part of it, or ends in a match."""
-    tree = re._parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags)  # type: ignore[attr-defined]
+    tree = re._parser.parse(
+        pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
+    )  # type: ignore[attr-defined]
 
     assert unbounded(list(tree), is_end=True) == []
 
 
-UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "eyJaaaaaaaa.", "-----BEGIN RSA PRIVATE KEY-----", "%41",
-         "curl -u ", "Cookie: a=b; ", "QUtJQ", "secret,", "auth is ", "x9y8z7w6", '"value":', "\\n", "AKIA", "1/", "00000000:A")  # fmt: skip
+UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "eyJaaaaaaaa.", "-----BEGIN RSA PRIVATE KEY-----", "%41",  # noqa: E501
+         "curl -u ", "Cookie: a=b; ", "QUtJQ", "secret,", "auth is ", "x9y8z7w6", '"value":', "\\n", "AKIA", "1/", "00000000:A")  # fmt: skip  # noqa: E501
 
 
 @pytest.mark.parametrize("unit", UNITS)
