@@ -22,7 +22,7 @@ ROOMS = (
     "json_text journal",
     "guard",
     "plain json_text trajectory paths replacing schemas",
-    "items item_table redact secret_shapes spelled",
+    "items item_table redact secret_shapes secret_names secret_values secret_encodings secret_endings spelled",
     "providers",
     "reading marked stepping metrics document atif schema",
     "interaction filed pieces texts",

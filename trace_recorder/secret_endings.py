@@ -1,15 +1,16 @@
 """What may still become a secret: the end of a text that goes on, as a stream's does.
 
-Its last word may, whatever it is: a key, a password in a URL, the name of a secret; so may a value whose name stands
-before it, a command's flags, and a private key from its BEGIN on. Nothing of this is written before it is known how it
-goes on. Invariant: what waits is bounded; a word or a key that is longer than any secret waits no more.
+Its last word may, unless it is of small letters and begins nothing: a key, a URL with a password, a secret's name. So
+may a value whose name stands before it, a command's flags, and a private key from its BEGIN on. Nothing of this is
+written before it is known how it goes on. Invariant: what waits is bounded; a word or a key that is longer than any
+secret waits no more.
 """
 
 from __future__ import annotations
 
 import re
 
-from trace_recorder.secret_shapes import PEM_BEGIN, PEM_LONGEST
+from trace_recorder.secret_shapes import BEGINNINGS, PEM_BEGIN, PEM_LONGEST
 
 LONGEST = PEM_LONGEST + 100
 """So many characters at the end of a text are looked at."""
@@ -39,7 +40,7 @@ def unfinished(text: str) -> int:
     """How many characters at the end of a text may go on as a secret, or be known as one by what follows."""
     word = _LAST_WORD.search(text, max(0, len(text) - LONGEST_WORD - 1))
     start = len(text)
-    if word is not None and len(word[0]) < LONGEST_WORD:
+    if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
         start = word.start()
     shown = max(0, len(text) - _SHOWN, 0)
     for pattern in (_NAMED, _LINE, _BEARER):
@@ -52,3 +53,18 @@ def unfinished(text: str) -> int:
         end = _PEM_END.search(text, pem)
         start = pem if end is None or end.end() > start else start
     return len(text) - start
+
+
+_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
+_OPENERS = ("curl", "mysql", "sshpass", "redis", "docker", "podman", "login", "set", "define", "machine", "is", "was")
+_WORD = re.compile(r"[A-Z]?[a-z]+")
+
+
+def _is_harmless(word: str) -> bool:
+    """Whether a word of small letters is the beginning of nothing: of no key, of no secret's name."""
+    if len(word) < 3 or _WORD.fullmatch(word) is None or word.startswith(BEGINNINGS):
+        return False
+    if any(one.startswith(word) for one in (*BEGINNINGS, *_OPENERS)) or word.startswith(_OPENERS):
+        return False
+    low = word.lower()
+    return not any(stem in low or any(low.endswith(stem[:n]) for n in range(1, len(stem))) for stem in _STEMS)

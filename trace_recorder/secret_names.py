@@ -50,13 +50,15 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
+_LONGEST_LOOK = 400
+"""Of so many characters of a value it is told whether it is one; all of it is masked."""
 _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
+_QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{_LONGEST_LOOK}}}+")
+_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f]{{1,{_LONGEST_LOOK}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f]++")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _PATHS = ("/", "./", "~/", "../")
 _SHORTEST = 4
-_LONGEST_LOOK = 400
-"""Of so many characters of a value it is told whether it is one; all of it is masked."""
 
 _PLACE_FOR_ONE = re.compile(
     r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{3}|(?:your|my|some|the|an?|insert|enter|change|replace|put|example|sample|dummy"
@@ -191,7 +193,9 @@ def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span
 
 def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) -> Span | None:
     """Where the secret stands that a name has behind it; None where there is none."""
-    if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind("]", 0, found.start()):
+    if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind(
+        "]", max(0, found.start() - 40), found.start()
+    ):
         return None  # it is the name of a mask
     begin = _name_begins(text, found.start())
     name = text[begin : found.start()] + found["stem"] + found["rest"]
@@ -208,12 +212,20 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
         is_secret = len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said))
     else:
         is_secret = _judge(kind, name, said, form)
-    return (found.end(), found.end() + len(said)) if is_secret else None
+    return (found.end(), _end_of(text, found, len(said))) if is_secret else None
+
+
+def _end_of(text: str, found: re.Match[str], looked: int) -> int:
+    """Where a secret ends of which so many characters have been looked at: it may be longer than that."""
+    if looked < _LONGEST_LOOK:
+        return found.end() + looked
+    value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, found.end())
+    return value.end() if value else found.end() + looked
 
 
 def _said(text: str, found: re.Match[str]) -> str:
     """The value that stands behind a name; empty where it is one of several words, a number of JSON, or is called."""
-    value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, found.end())
+    value = (_QUOTED_LOOK if found["open"] else _BARE_LOOK).match(text, found.end())
     if value is None or value[0][0] in ":,]}":
         return ""
     behind = text[value.end() : value.end() + 1]

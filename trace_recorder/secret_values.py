@@ -24,6 +24,8 @@ FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
 """Of so many characters a value is masked by itself, if it is no word."""
 SHORTEST_BY_NAME = 4
+TELLING = 3
+"""From so many letters on a text's end is the beginning of a value."""
 ANYWHERE = 16
 """From so many characters on it is masked within a word too."""
 
@@ -186,7 +188,7 @@ class KnownSecrets:
         longest = 0
         for one in self._all:
             for spelled in one.spellings:
-                for length in range(min(len(spelled) - 1, len(text)), longest, -1):
+                for length in range(min(len(spelled) - 1, len(text)), max(longest, TELLING - 1), -1):
                     if text.endswith(spelled[:length]):
                         longest = length
                         break

@@ -110,7 +110,8 @@ class Wire(httpx.BaseTransport):
 recorder = TrajectoryRecorder(sys.argv[1])
 recorder.start()
 with recorder.wrap(httpx.Client(transport=Wire(), trust_env=False)) as client:
-    with client.stream("POST", "https://api.openai.com/v1/chat/completions", json={"model": "m", "stream": True}) as answer:  # noqa: E501
+    url = "https://api.openai.com/v1/chat/completions"
+    with client.stream("POST", url, json={"model": "m", "stream": True}) as answer:
         for _ in answer.iter_raw():
             pass
 """
