@@ -15,7 +15,7 @@ for path in sys.argv[1:]:
     print(f"  {len(trajectory.llm_interactions)} LLM calls, {trajectory.metrics.get('output_tokens', '?')} tokens out")
     print(f"  tools: {dict(tools)}")
     for one in trajectory.llm_interactions:
-        said = one.response.content if one.response else None
+        said = one.response.content
         print(f"  {one.interaction_id} {one.model}: {len(one.input_messages)} messages in, said {said!r}")
         if one.error or not one.complete:
             print(f"    {one.error or 'in flight when the process ended'}")

@@ -105,7 +105,7 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
     names = ["file", "start_time", "task", "status", "success", "provider", "model", "llm_calls", "input_tokens"]
 
-    assert list(first) == [*names, "output_tokens", "execution_time"]
+    assert list(first) == [*names, "output_tokens", "execution_time", "rewards"]
     assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
 
 
@@ -210,7 +210,7 @@ def test_findings_for_machines(runs: Path) -> None:
     [
         (["show", "none.json"], "none.json: No such file or directory"),
         (["list", "none"], "none: No such file or directory"),
-        (["list", "alone.json"], "alone.json: Not a directory"),
+        (["list", "none.json"], "none.json: No such file or directory"),
         (["show", "alone.json", "--step", "3"], "alone.json has no step 3"),
         (["show", "by_hand.jsonl", "--step", "3"], "by_hand.jsonl has no step 3; it has 1, 2"),
     ],

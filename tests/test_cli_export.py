@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.data.written import Writing, asked, said
-from tests.recording import Payload, call, python, rich_run
+from tests.counting import alive, arguments_of
+from tests.recording import Payload, call, rich_run
 from tests.recording import asked as asked_again
 from tests.recording import said as said_again
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.cli.commands import app
 
 
@@ -164,6 +164,7 @@ def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "rows.jsonl.metadata.json").read_text()) == {
         "runs": 3,
         "accuracy": 0.6667,
+        "accuracy_runs": 3,
         "split": "train",
         "seed": 7,
         "name": "try",
@@ -175,7 +176,7 @@ def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: 
     invoke("export", runs, "-f", "invariant", "-o", tmp_path / "set.jsonl", "--name", "try")
 
     first, *traces = rows(tmp_path / "set.jsonl")
-    assert first == {"metadata": {"runs": 3, "accuracy": 0.6667, "name": "try"}}
+    assert first == {"metadata": {"runs": 3, "accuracy": 0.6667, "accuracy_runs": 3, "name": "try"}}
     assert [trace["index"] for trace in traces] == [0, 1, 2]
     assert [trace["messages"][-1]["content"] for trace in traces] == ["answer 0", "answer 1", "answer 2"]
 
@@ -215,33 +216,16 @@ def test_images_stand_beside_the_document(tmp_path: Path) -> None:
     assert part["source"] == {"media_type": "image/png", "path": f"see_images/{image.name}"}
 
 
-MEASURE = """
-import resource, sys
-from typer.testing import CliRunner
-from trace_recorder.cli.commands import app
-assert CliRunner().invoke(app, ["export", sys.argv[1], "-f", sys.argv[2], "-o", sys.argv[3]]).exit_code == 0
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the peak of a process's memory is asked of the system")
 @pytest.mark.parametrize("name", ["openai", "atif"])
-def test_memory_does_not_grow_with_the_number_of_runs(name: str, tmp_path: Path) -> None:
-    """Eighty runs of half a megabyte take hardly more than eight: one is in memory at a time."""
-    peaks = []
-    for count in (8, 80):
-        directory = tmp_path / f"runs{count}"
-        directory.mkdir()
-        for number in range(count):
-            writing = Writing(directory / f"{number}.jsonl")
-            messages = [{"role": "user", "content": f"{number}-{place} " + "word " * 10_000} for place in range(10)]
-            writing.request(1, asked(*messages))
-            writing.response(1, body=said("done"))
-            writing.journal.close()
-        out = tmp_path / f"out{count}" / ("rows.jsonl" if name == "openai" else "")
-        ended = python(MEASURE, directory, name, out)
-        peaks.append(int(ended.stdout.splitlines()[-1]))
+def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
+    """When another is read, the one before it has been let go of, however many there are."""
+    for number in range(5):
+        with TrajectoryRecorder(tmp_path / "runs" / f"{number}.json") as recorder:
+            call(recorder, asked_again({"role": "user", "content": f"{number}"}), said_again("done"))
+    out = tmp_path / "out" / ("rows.jsonl" if name == "openai" else "")
 
-    few, many = peaks
-    print(f"peak memory: {few} KB with 8 runs, {many} KB with 80")
-    assert many < few * 1.25
+    there = arguments_of(
+        lambda: invoke("export", tmp_path / "runs", "-f", name, "-o", out), load, lambda _: alive(Trajectory)
+    )
+
+    assert (len(there), {*there}) == (5, {there[0]})

@@ -42,7 +42,7 @@ def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
             print(client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}]).id)
         """
     )
-    command = ["--task", "say hello", "python", "agent.py", "--task", "its own"]
+    command = ["--quiet", "--task", "say hello", "python", "agent.py", "--task", "its own"]
     environment = {**place.environment, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         place.program(*command),
@@ -91,14 +91,14 @@ def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, er
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_a_signal_reaches_the_agent_and_its_waiter(name: str, place: Place) -> None:
     """What is sent to the command ends the agent, and the command by the same signal; the run is interrupted."""
-    waiting = 'import time; call(); print("ready", flush=True); time.sleep(30)'
+    waiting = 'import time; call(); print("ready", flush=True); time.sleep(300)'
     number = signal.Signals[name]
     if name == "SIGKILL":  # it can be sent to the agent only
         waiting = f'call(); print("ready", flush=True); os.kill(os.getpid(), {number})'
     started = place.start(*place.agent(waiting))
     if name != "SIGKILL":
         started.send_signal(number)
-    _, errors = started.communicate(timeout=30)
+    _, errors = started.communicate(timeout=120)
 
     [document] = place.files()
     assert started.returncode == -number
@@ -127,7 +127,7 @@ def test_an_agent_that_handles_a_signal_goes_on(place: Place) -> None:
     """
     started = place.start(*place.agent(code))
     started.send_signal(signal.SIGTERM)
-    started.communicate("go on\n", timeout=30)
+    started.communicate("go on\n", timeout=120)
 
     assert (started.returncode, ending(place.files()[0])["exit_code"]) == (11, 11)
 
@@ -175,7 +175,7 @@ def test_children_have_files_of_their_own(first: str, place: Place) -> None:
     """Every Python process that makes a call has a file, linked to its parent's where that has one."""
     place.agent("call()", "caller.py")
     command = place.agent(CHILDREN)
-    done = place.run("--trajectory-file", "trajectories/run.json", *command, first)
+    done = place.run("--quiet", "--trajectory-file", "trajectories/run.json", *command, first)
 
     documents = place.files()
     parents = {path.name: records_of(path)[0].data.get("parent") for path in documents}
@@ -237,7 +237,7 @@ def test_workers_end_as_they_ended(method: str, place: Place) -> None:
 
 def test_a_process_without_calls_leaves_nothing(place: Place) -> None:
     """An agent that calls no model leaves no file and no directory."""
-    done = place.run(*place.agent("sys.exit(4)"))
+    done = place.run("--quiet", *place.agent("sys.exit(4)"))
 
     assert (done.returncode, done.stderr, list(place.path.iterdir())) == (4, "", [place.path / "agent.py"])
 
@@ -269,7 +269,7 @@ def test_every_way_to_start_a_program(form: str, place: Place) -> None:
         "shell": ["--", "sh", "-c", f"{sys.executable} agent.py; exit 5"],
     }
     path = f"{place.path}{os.pathsep}{os.environ['PATH']}"
-    done = place.run(*ways[form], PATH=path)
+    done = place.run("--quiet", *ways[form], PATH=path)
 
     assert (done.returncode, done.stderr) == (5 if form == "shell" else 0, "")
     assert [load(file).status for file in place.files()] == ["completed"]
@@ -282,6 +282,7 @@ def test_the_user_s_own_sitecustomize_is_run(place: Place) -> None:
     )
     path = os.pathsep.join([str(place.path), str(ROOT)])
     done = place.run(
+        "--quiet",
         *place.agent("import sitecustomize; call(); sys.exit(sitecustomize.mark)"),
         PYTHONPATH=path,
     )
@@ -300,7 +301,7 @@ def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
         if (installed / name).exists():
             (libraries / name).symlink_to(installed / name)
     place.agent("call(); print([path for path in sys.path if 'trace' in path])")
-    done = place.run("bare/bin/python", "agent.py", PYTHONPATH=str(libraries))
+    done = place.run("--quiet", "bare/bin/python", "agent.py", PYTHONPATH=str(libraries))
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
     assert [ending(file)["calls"] for file in place.files()] == [1]
@@ -338,6 +339,6 @@ def test_recording_that_fails_changes_nothing(place: Place) -> None:
 
 def test_recording_that_is_turned_off_leaves_nothing(place: Place) -> None:
     """With TRACE_RECORDER_DISABLED the agent runs, and that is all."""
-    done = place.run(*place.agent("call(); print('done')"), TRACE_RECORDER_DISABLED="1")
+    done = place.run("--quiet", *place.agent("call(); print('done')"), TRACE_RECORDER_DISABLED="1")
 
     assert (done, list(place.path.iterdir())) == (Done(0, "done\n", ""), [place.path / "agent.py"])

@@ -39,7 +39,7 @@ def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
     assert lines[:3] == [
-        "runs    2 runs: 2 completed; 2 succeeded, 0 did not",
+        "runs    2 runs: 2 completed; 2 succeeded, 0 did not: accuracy 100% of 2 judged runs",
         "calls   4 LLM calls, 2 retries",
         "tokens  4,800 in, 120 out, 4,000 read from the cache, 83% of the input cached",
     ]
@@ -57,7 +57,10 @@ def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
     recorded(tmp_path / "a.jsonl", "local-a")
     figures = json.loads(invoke("stats", tmp_path / "a.jsonl", "--json").stdout)
 
-    assert figures["runs"] == {"runs": 1, "completed": 1, "succeeded": 1, "not_succeeded": 0, "steps": 2}
+    assert figures["runs"] == {"runs": 1, "completed": 1, "succeeded": 1, "not_succeeded": 0, "steps": 2} | {
+        "accuracy": 1.0,
+        "accuracy_runs": 1,
+    }
     assert figures["llm"]["tokens"] == {
         "prompt": 2400,
         "completion": 60,

@@ -254,7 +254,7 @@ def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Pa
         first, second = trajectory.to_document(history)["llm_interactions"]  # type: ignore[arg-type]
         assert ("input_messages" in first or "input_messages_delta" in first) is True
         assert [name for name in second if name.startswith("input_messages")] == [], history
-    assert [gap.what for gap in trajectory.gaps] == ["the request of llm_2"]
+    assert [gap.what for gap in trajectory.gaps] == ["lines of the journal", "the request of llm_2"]
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])

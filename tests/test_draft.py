@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import threading
-import tracemalloc
 import weakref
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.counting import kept_by, watch
 from tests.recording import Answer, Payload, Wire, asked, call, journal_of, said
-from trace_recorder import TrajectoryRecorder, draft, filed, load, reading, snapshot
+from trace_recorder import TrajectoryRecorder, draft, filed, load, reading, replacing, snapshot
 from trace_recorder.document import expanded
 from trace_recorder.run import Run
 from trace_recorder.trajectory import History
@@ -78,6 +79,12 @@ class Agent:
     def step(self, number: int, text: str) -> None:
         self.recorder.record_agent_step(number, "thinking", asked(text)["messages"])
 
+    def use(self, number: int, asked_for: bool) -> None:
+        """A tool that an open call has asked for, or none."""
+        stated = self.open[number % len(self.open)][1] if asked_for and self.open else None
+        with self.recorder.tool_call("bash", {"n": number}, stated) as running:
+            running.result = number
+
     def summarise(self, number: int, text: str) -> None:
         self.recorder.update_lakeview(number, text)
 
@@ -97,6 +104,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("break_down"), TALK, st.booleans()),
     st.tuples(st.just("by_hand"), SMALL, TEXTS),
     st.tuples(st.just("step"), SMALL, TEXTS),
+    st.tuples(st.just("use"), SMALL, st.booleans()),
     st.tuples(st.just("summarise"), SMALL, TEXTS),
     st.tuples(st.just("annotate"), SMALL, TEXTS),
 )
@@ -247,13 +255,12 @@ def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path, monkeypatc
 
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times as many calls over a sliding history leave about as much in memory, and a document of deltas."""
+    """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
     monkeypatch.setattr(filed, "AT_HAND", 50_000)
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
     kept = []
-    tracemalloc.start()
     for number in range(660):
         talk.append({"role": "user", "content": f"{number} " + "x" * 1000})
         talk[1:] = talk[-10:]
@@ -261,11 +268,12 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: py
         if number in (59, 659):
             recorder.save_trajectory()
             gc.collect()
-            kept.append(tracemalloc.get_traced_memory()[0])
-    tracemalloc.stop()
+            kept.append(kept_by(recorder._run))
     recorder.finalize()
 
-    assert kept[1] - kept[0] < 600 * 500
+    few, many = kept
+    assert many.objects - few.objects < 600 * 4
+    assert many.characters - few.characters < 600 * 250
     assert recorder.trajectory_path.stat().st_size < 660 * 3000
     assert agrees(recorder)
 
@@ -416,13 +424,17 @@ def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: 
         call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
     recorder.finalize()
 
-    tracemalloc.start()
-    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write()
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    prompts: dict[int, bytes] = {}
+
+    def look(frame: FrameType) -> None:
+        if frame.f_code is replacing._write.__code__:
+            texts = frame.f_locals["texts"]
+            prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
+
+    watch(snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
 
     assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
-    assert most < 100 * 100_000
+    assert len(prompts) == 1
 
 
 def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tracemalloc
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.counting import kept_by
 from tests.histories import PATTERNS, append_only
 from tests.recording import TIME, Payload, exactly, json_objects, json_texts, json_values
 from tests.wire.corpus import DIRECTORY, load
@@ -198,17 +198,13 @@ def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
 def test_what_is_remembered_of_requests_has_a_limit() -> None:
     """Requests whose bytes stand behind their longest list are remembered within the same limit."""
     encoder = ItemEncoder()
-    tracemalloc.start()
     for number in range(20):
         request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (items.LANE_BYTES // 8)}"}}'.encode()
         encoded = encoder.encode(request)
         records(encoded, number * 3 + 1)
         encoded.written(number * 3 + 3)
-        del request
-    kept, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
 
-    assert items.LANE_BYTES // 4 < kept < 1.5 * items.LANE_BYTES
+    assert items.LANE_BYTES // 4 < kept_by(encoder).characters < 1.5 * items.LANE_BYTES
 
 
 NO_OBJECTS = (

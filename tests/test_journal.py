@@ -19,8 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import arguments_of
 from tests.faults.unlucky import limit
 from tests.recording import ROOT, TIME, interrupted, json_objects, line, python
+from trace_recorder import journal as journals
 from trace_recorder.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
 from trace_recorder.plain import to_json
 
@@ -139,21 +141,17 @@ def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int)
     assert records(written[:-cut]) == []
 
 
-def test_a_long_damaged_line_is_passed_over_in_time(tmp_path: Path) -> None:
-    """A damaged line that looks at 60,000 places like the beginning of a record takes no minutes to read."""
+def test_a_long_damaged_line_is_passed_over_in_time() -> None:
+    """A damaged line that looks at 60,000 places like the beginning of a record is not checked from each of them."""
     broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
-    (tmp_path / "run.jsonl").write_bytes(broken)
+    found: list[object] = []
 
-    ended = python(
-        """
-        import sys; from pathlib import Path; from trace_recorder.journal import read
-        print(len(list(read(Path(sys.argv[1]).read_bytes()))))
-        """,
-        tmp_path / "run.jsonl",
-        cpu_seconds=2,
-    )
+    def read_all() -> None:
+        found.extend(read(broken))
 
-    assert (ended.returncode, ended.stdout) == (0, "1\n")
+    checked = arguments_of(read_all, journals._parse, lambda arguments: len(arguments["line"]))
+
+    assert (len(found), sum(checked) < 3 * len(broken)) == (1, True)
 
 
 @given(

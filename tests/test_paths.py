@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -188,7 +189,7 @@ def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: P
         step,
     )
 
-    assert ended.stderr == ""
+    assert [line for line in ended.stderr.splitlines() if "was there already" not in line] == []
     assert sorted(tasks(tmp_path).values()) == ["between", "new", "old"]
 
 
@@ -267,6 +268,59 @@ def test_missing_directories_are_made_and_excluded_from_version_control(tmp_path
     assert ignored == {"new/deep/.gitignore": "*\n"}
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    """Whatever the umask, a directory that a recorder makes has the mode 0700; one that was there stays as it was."""
+    tmp_path.chmod(0o755)
+    before = os.umask(umask)
+    try:
+        recorder = TrajectoryRecorder(directory=tmp_path / "a" / "b")
+        recorder.start()
+        recorder.finalize(success=True)
+    finally:
+        os.umask(before)
+
+    modes = [one.stat().st_mode & 0o777 for one in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")]
+    assert modes == [0o755, 0o700, 0o700]
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
+    """What stands at the path, and leads nowhere, is not replaced, nor followed."""
+    (tmp_path / name).symlink_to(tmp_path / "nothing")
+
+    run(tmp_path / "run.json", "new")
+
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+        ["run.json", "run.jsonl", f"run.1{Path(name).suffix}"]
+    )
+    assert ((tmp_path / f"run.1{Path(name).suffix}").readlink(), load(tmp_path / "run.json").task) == (
+        *(tmp_path / "nothing", "new"),
+    )
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+@pytest.mark.parametrize("given", ["run.json", "run.jsonl"])
+def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, given: str) -> None:
+    """To open it would be to wait for somebody who reads from it."""
+    os.mkfifo(tmp_path / name)
+    code = """
+        import sys
+        from trace_recorder import TrajectoryPathError, TrajectoryRecorder
+
+        try:
+            TrajectoryRecorder(sys.argv[1]).start()
+        except TrajectoryPathError as error:
+            print(error)
+    """
+
+    ended = python(code, tmp_path / given)
+
+    assert (ended.stdout, ended.stderr) == (
+        *(f"[Errno 22] This path is no file; give the path of one: '{tmp_path / name}'\n", ""),
+    )
+
+
 def test_both_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     """Whatever the umask allows, only the owner may read a run."""
     before = os.umask(0)
@@ -306,3 +360,49 @@ def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
         ("run.1.json", "run.1.jsonl"),
         ("run.2.json", "run.2.jsonl"),
     ]
+
+
+def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What the log says of files."""
+    return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "trace_recorder"]
+
+
+def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With the name that it had and the one that it has; a path at which nothing stood is not spoken of."""
+    path = tmp_path / "run.json"
+    run(path, "first")
+    assert moved(caplog) == []
+
+    run(path, "second")
+    run(tmp_path / "run.jsonl", "third")
+    assert moved(caplog) == [
+        ("WARNING", f"{path} was there already, of an earlier run: that is {tmp_path / name} now")
+        for name in ("run.1.json", "run.2.json")
+    ]
+    assert tasks(tmp_path) == {"run.json": "third", "run.1.json": "first", "run.2.json": "second"}
+
+
+def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where there is no document, the journal's names are told."""
+    run(tmp_path / "run.json", "first")
+    (tmp_path / "run.json").unlink()
+    run(tmp_path / "run.json", "second")
+
+    journal, now = tmp_path / "run.jsonl", tmp_path / "run.1.jsonl"
+    assert moved(caplog) == [("WARNING", f"{journal} was there already, of an earlier run: that is {now} now")]
+
+
+def test_a_log_that_breaks_harms_no_run(tmp_path: Path) -> None:
+    """A filter of the user's that raises costs the line in the log, and nothing else."""
+    run(tmp_path / "run.json", "first")
+
+    def broken(_: logging.LogRecord) -> bool:
+        raise RuntimeError("no log today")
+
+    logger = logging.getLogger("trace_recorder")
+    logger.addFilter(broken)
+    try:
+        run(tmp_path / "run.json", "second")
+    finally:
+        logger.removeFilter(broken)
+    assert tasks(tmp_path) == {"run.json": "second", "run.1.json": "first"}

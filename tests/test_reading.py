@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.recording import Answer, Payload, Wire
 from tests.test_draft import agrees
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.providers import google_generate
 from trace_recorder.trajectory import History
 
 ANSWER = {
@@ -61,6 +62,47 @@ def test_items_that_are_one_message_with_their_neighbours(
             assert agrees(recorder)
         recorder.finalize()
         assert agrees(recorder)
+
+
+GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gemini:generateContent"
+GENERATED = {"candidates": [{"content": {"role": "model", "parts": [{"text": "yes"}]}, "finishReason": "STOP"}]}
+PARTS: dict[str, tuple[str, Payload]] = {
+    "user": ("user", {"text": "and now?"}),
+    "text": ("model", {"text": "yes"}),
+    "signed": ("model", {"text": "", "thoughtSignature": "c2ln"}),
+    "thought": ("model", {"text": "hm", "thought": True}),
+    "call": ("model", {"functionCall": {"name": "bash", "args": {}}}),
+    "result": ("user", {"functionResponse": {"name": "bash", "response": {"output": "a.py"}}}),
+    "image": ("model", {"inlineData": {"mimeType": "image/png", "data": "iVBO"}}),
+}
+GEMINI_TURNS = st.lists(
+    st.tuples(st.lists(st.sampled_from([*sorted(PARTS), "nothing"]), max_size=6), st.integers(0, 3), st.integers(0, 9)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(GEMINI_TURNS, st.sampled_from(["inline", "delta"]))
+def test_contents_that_are_one_message_with_their_neighbours(
+    turns: list[tuple[list[str], int, int]], history: History
+) -> None:
+    """Wherever a request cuts a streamed answer's contents, its messages are those of the whole of it."""
+    contents: list[Payload] = []
+    with TemporaryDirectory() as directory:
+        recorder = TrajectoryRecorder(Path(directory, "run.json"), history=history, strict=True)
+        for kinds, dropped, where in turns:
+            del contents[where : where + dropped]
+            for kind in kinds:
+                role, part = PARTS.get(kind, ("", None))
+                contents.append(part and {"role": role, "parts": [part]})
+            with httpx.Client(transport=Wire(Answer(json.dumps(GENERATED).encode())), trust_env=False) as client:
+                recorder.wrap(client).post(GEMINI, json={"contents": contents})
+            recorder.save_trajectory()
+            assert agrees(recorder)
+        recorder.finalize()
+        assert agrees(recorder)
+        for one in load(recorder.trajectory_path).llm_interactions:
+            assert one.input_messages == google_generate.read_request(one.raw_request).messages
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])

@@ -17,16 +17,17 @@ SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp",
 
 ROOMS = (
     # A room may import those above it, those that share its line, and nothing else of the package.
-    "errors process",
-    "conversation renaming",
+    "errors registry process",
+    "conversation descriptor",
+    "renaming",
     "json_text journal",
     "guard",
-    "plain json_text trajectory paths replacing schemas",
-    "items item_table redact secret_shapes secret_names secret_values secret_encodings secret_endings spelled",
+    "plain json_text stream_chunks trajectory typed paths replacing schemas",
+    "items item_table redact secret_encodings secret_endings secret_names secret_shapes secret_values spelled",
     "providers",
-    "reading marked stepping metrics document atif schema",
-    "interaction filed pieces texts",
-    "fold",
+    "reading marked stepping tool_steps metrics document atif_members atif_reading atif schema",
+    "executions interaction filed pieces texts",
+    "fold draft_steps",
     "draft load validation reserving",
     "snapshot",
     "run amending",
@@ -198,3 +199,13 @@ def test_what_importing_costs() -> None:
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"import trace_recorder: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
     assert len(lines) < 250
+
+
+MEASURES = ("process_time", "thread_time", "tracemalloc", "getrusage", "ru_maxrss", "RLIMIT_CPU", "RLIMIT_AS")
+
+
+def test_no_test_measures_the_machine() -> None:
+    """What a test asserts of cost is a count: seconds of CPU and sizes of a process are no tests' business."""
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+
+    assert [path.name for path in tests if any(word in path.read_text(encoding="utf-8") for word in MEASURES)] == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.recording import Payload
-from trace_recorder.conversation import LLMResponse, RequestReading, ToolCall, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, LLMResponse, RequestReading, ToolCall, ToolResult
 from trace_recorder.stepping import derive_steps
 from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction
 
@@ -71,9 +71,9 @@ def test_a_call_is_a_step() -> None:
     ("members", "state"),
     [
         ({}, "completed"),
-        ({"response": None}, "thinking"),
+        ({"response": NO_RESPONSE}, "thinking"),
         ({"complete": False}, "thinking"),
-        ({"error": ErrorInfo("rate_limit", "slow", 429), "response": None}, "error"),
+        ({"error": ErrorInfo("rate_limit", "slow", 429), "response": NO_RESPONSE}, "error"),
         ({"error": ErrorInfo("overloaded", "stream")}, "error"),
     ],
 )
@@ -86,7 +86,7 @@ def test_the_state_is_that_of_the_call(members: dict[str, object], state: str) -
 
 def test_the_error_of_a_call_is_the_step_s() -> None:
     """A step of a failed call says which error it was."""
-    [step] = derive_steps([call(1, error=ErrorInfo("rate_limit", "slow", 429), response=None)])
+    [step] = derive_steps([call(1, error=ErrorInfo("rate_limit", "slow", 429), response=NO_RESPONSE)])
 
     assert (step.error, step.tool_calls) == ("rate_limit: slow", ())
 

@@ -294,6 +294,26 @@ def test_a_tool_is_of_its_own_kind(recorder: TrajectoryRecorder, function: Calla
     assert (marked.__name__, marked.__doc__, marked.__wrapped__) == (function.__name__, function.__doc__, function)  # type: ignore[attr-defined]
 
 
+def with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
+    return a + b + c
+
+
+async def async_with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
+    return a + b + c
+
+
+@pytest.mark.parametrize("function", [with_defaults, async_with_defaults])
+def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
+    """Who reads them finds them, with the signature, followed or not; a call has them once."""
+    marked: Payload = recorder.tool(function)
+
+    assert (marked.__defaults__, marked.__kwdefaults__) == ((2,), {"c": 3})
+    assert inspect.signature(marked) == inspect.signature(function)
+    assert str(inspect.signature(marked, follow_wrapped=False)).startswith("(*args")
+    result = marked(1, c=5)
+    assert (asyncio.run(result) if inspect.iscoroutine(result) else result) == 8
+
+
 def test_a_result_is_the_same_object(recorder: TrajectoryRecorder) -> None:
     """What JSON has no word for is described on file, and given as it is."""
     result = object()

@@ -173,6 +173,13 @@ def newer(record: dict[str, Payload]) -> None:
         record["data"]["version"] = 2
 
 
+def cut_elsewhere(record: dict[str, Payload]) -> None:
+    """Have a stream's last chunk end before its end."""
+    if record["kind"] == "llm_stream":
+        record["data"]["chunk_ends"] = "1"
+        record["data"]["chunk_times"] = "A"
+
+
 CHANGES = [
     (without(5, 6), "record 7 (llm_request)", "missing before it: records 5 to 6"),
     (without(3), "record 4 (llm_response)", "missing before it: record 3"),
@@ -180,6 +187,7 @@ CHANGES = [
     (led_astray, "record 7 (llm_request)", "it leads to other items than its check value was made of"),
     (retold, "record 9 (llm_response)", f"the assembled response {DIFFERS}"),
     (garbled, "record 9 (llm_response)", UNPACKED),
+    (cut_elsewhere, "record 9 (llm_response)", "what is said of its stream's chunks does not fit the stream"),
     (misshaped, "record 4 (llm_response)", "status: Input should be a valid integer"),
     (of_another_kind, "record 10 (reward)", "name: Field required"),
 ]
@@ -231,11 +239,11 @@ def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
     assert validate(journal) == Report(journal, (told,), records=10)
 
 
-def test_a_journal_in_which_nothing_stands_yet_is_no_error(journal: Path) -> None:
-    """A process may have been killed before its first record."""
+def test_a_journal_in_which_nothing_stands_is_not_whole(journal: Path) -> None:
+    """A process may have been killed before its first record: there is nothing of it on file."""
     journal.write_bytes(b"")
 
-    assert errors(validate(journal)) == []
+    assert errors(validate(journal)) == [("journal", "it is empty: nothing is on file")]
 
 
 def test_a_secret_that_spans_several_events_may_be_masked_in_the_assembly_only(tmp_path: Path) -> None:
@@ -269,7 +277,10 @@ DOCUMENTS = [
         "it is not what the journal says: llm_interactions[2].response.content",
     ),
     (lambda one: one["agent_steps"].pop(), "it is not what the journal says: agent_steps"),
-    (lambda one: one["rewards"][0].update(name=7), "rewards[0].name.str: Input should be a valid string"),
+    (
+        lambda one: one["rewards"][0].update(name=7),
+        "it is a damaged trajectory document: TypeError: name is int, and has to be str",
+    ),
 ]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_recorder import journal
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.journal import BINARY, Journal, Record, fcntl, now
+from trace_recorder.journal import BINARY, Journal, Record, now
 from trace_recorder.load import fold_journal
 from trace_recorder.paths import document_of, journal_of
 from trace_recorder.plain import to_json
@@ -71,7 +71,9 @@ def _amended(path: Path) -> Iterator[Journal]:
         )
     with _reopened(journal_path) as (writer, status):
         yield writer
-        Snapshot(journal_path, document, _history_of(document), status=status).write()
+        snapshot = Snapshot(journal_path, document, _history_of(document), status=status)
+        snapshot.write()
+        snapshot.close()
 
 
 def _files_of(path: Path) -> tuple[Path, Path]:
@@ -112,12 +114,8 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
 
 
 def _lock(fd: int, path: Path) -> None:
-    if fcntl is None:  # pragma: no cover - Windows has no advisory locks of this kind; `_status` decides
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.") from None
+    if journal.lock(fd) is False:  # where there are no locks, `_status` decides
+        raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.")
 
 
 def _status(path: Path) -> Status:

@@ -9,7 +9,7 @@ one that was handed over by the user, as he gave it (`given`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
@@ -50,7 +50,8 @@ class ToolCall:
 class ToolResult:
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
-    `sent` is what the agent passed on to the model, where that is known and not the same as `result`.
+    `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
+    known where an agent was started in the tool, whose `parent_execution_id` it is.
     """
 
     call_id: str
@@ -62,6 +63,7 @@ class ToolResult:
     given: dict[str, Payload] | None = None
     sent: Payload = None
     duration_seconds: float | None = None
+    execution_id: str | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
@@ -69,6 +71,7 @@ class ToolResult:
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
         more = known(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
+        more |= known(execution_id=self.execution_id)
         return document | more | known(extra=self.extra or None)
 
 
@@ -130,6 +133,11 @@ class Usage:
     cost: float | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
 
+    @property
+    def stated(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.to_document())
+
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""
         return known(
@@ -143,6 +151,36 @@ class Usage:
         )
 
 
+BlockType = Literal["reasoning", "text", "tool_call", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of an answer, in its place among the others.
+
+    `text` is what it thought or said; thinking that is not shown is a block with an empty one. A call is that of
+    `call_id`. Another block, such as what a tool of the server did, is the one at `position` in the list that `extra`
+    keeps of the answer, under the provider's own name.
+    """
+
+    type: BlockType
+    text: str | None = None
+    call_id: str | None = None
+    position: int | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document, where the texts stand already: of them it has the length, in code points."""
+        length = None if self.text is None else len(self.text)
+        return {"type": self.type} | known(characters=length, call_id=self.call_id, position=self.position)
+
+
+def _usual_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
+    """The blocks of an answer that thought, spoke, and then called."""
+    reasoning = [Block("reasoning", said.reasoning)] if said.reasoning else []
+    content = [Block("text", said.content)] if said.content else []
+    return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
@@ -153,6 +191,12 @@ class Choice:
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
+    interleaved: tuple[Block, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What the model thought, said and asked for, in its order."""
+        return self.interleaved or _usual_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
@@ -160,6 +204,7 @@ class Choice:
             reasoning=self.reasoning,
             tool_calls=[call.to_document() for call in self.tool_calls] or None,
             finish_reason=self.finish_reason,
+            blocks=[block.to_document() for block in self.interleaved] or None,
             extra=self.extra or None,
         )
 
@@ -168,20 +213,27 @@ class Choice:
 class LLMResponse:
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `finish_reason` is the provider's own word. `extra` holds every member of the provider's answer that has no
-    place here (`system_fingerprint`, `service_tier`, …).
+    `interleaved` are its blocks, where their order is another than thinking, content, calls; `blocks` are they in any
+    case. `finish_reason` is the provider's own word. A response without any usage has one whose counts are all None.
+    `extra` holds every member of the answer that has no place here (`system_fingerprint`, `service_tier`, …).
     """
 
     content: str | None = None
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
-    usage: Usage | None = None
+    usage: Usage = field(default_factory=Usage)
     model: str | None = None
     id: str | None = None
     choices: tuple[Choice, ...] = ()
     extra: dict[str, Payload] = field(default_factory=dict)
     given: dict[str, Payload] | None = None
+    interleaved: tuple[Block, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What the model thought, said and asked for, in its order."""
+        return self.interleaved or _usual_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: the seed's keys first; `choices` only where there are several, or one has more."""
@@ -189,37 +241,47 @@ class LLMResponse:
             return self.given
         document: dict[str, Payload] = {"content": self.content, "model": self.model}
         document["finish_reason"] = self.finish_reason
-        if self.usage is not None:
-            document["usage"] = self.usage.to_document()
+        if usage := self.usage.to_document():
+            document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
         several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
         return document | known(
             reasoning=self.reasoning,
+            blocks=[block.to_document() for block in self.interleaved] or None,
             id=self.id,
             choices=[choice.to_document() for choice in self.choices] if several else None,
             extra=self.extra or None,
         )
 
 
+NO_RESPONSE = LLMResponse(given={})
+"""The response of a call that has none; the document shows it as `{}`."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestReading:
-    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools."""
+    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
+
+    The first `instructions` messages hold for this request alone: one that goes on from it does not carry them over.
+    """
 
     messages: list[Message] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
     parameters: dict[str, Payload] = field(default_factory=dict)
     model: str | None = None
+    instructions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedStream:
     """A stream put together: `body` has the shape of the provider's answer without streaming.
 
-    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason).
+    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where
+    a protocol has no such event, and the end of HTTP is its end.
     `events` counts the events. `error` is the provider's error object, where the stream carried one.
     """
 
     body: Payload
-    ended: bool
+    ended: bool | None
     events: int
     error: Payload = None

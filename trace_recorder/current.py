@@ -83,7 +83,7 @@ def current_recorder() -> TrajectoryRecorder | None:
 
 
 def _only_one(what: str) -> TrajectoryRecorder | None:
-    candidates = [one for ref in running.valuerefs() if (one := ref()) is not None and one.is_running()]
+    candidates = [one for one in running if one.is_running()]
     if len(candidates) > 1:
         _leave_marks(candidates, what)
     return candidates[0] if len(candidates) == 1 else None

@@ -16,9 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, Choice, LLMResponse, Message, Payload, RequestReading, ToolResult
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.providers import by_hand
+from trace_recorder.providers.blocks import read_blocks
 from trace_recorder.trajectory import (
     SCHEMA_VERSION,
     AgentStep,
@@ -30,6 +31,7 @@ from trace_recorder.trajectory import (
     Status,
     Trajectory,
 )
+from trace_recorder.typed import typed
 
 Element = TypeVar("Element")
 
@@ -48,7 +50,7 @@ def from_document(document: Payload, name: str) -> Trajectory:
         )
     try:
         return _trajectory(document)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
         raise TrajectoryFormatError(
             f"{name} is a damaged trajectory document: {type(error).__name__}: {error}"
         ) from error
@@ -66,19 +68,20 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     status: Status = "completed" if document.get("end_time") else "unknown"
     if isinstance(stated, str) and stated in get_args(Status):
         status = cast(Status, stated)
-    return Trajectory(
+    trajectory = Trajectory(
         **{name: document.get(name) for name in ("trajectory_id", "task", "success", "final_result", "provider")},
         **{name: document.get(name) for name in ("model", "max_steps", "start_time", "end_time", "execution_time")},
         status=status,
         error=_error(document.get("error")),
         metadata=document.get("metadata") or {},
         annotations=document.get("annotations") or {},
-        rewards=tuple(Reward(**reward) for reward in document.get("rewards") or ()),
+        rewards=tuple(typed(Reward(**reward)) for reward in document.get("rewards") or ()),
         metrics=document.get("metrics") or {},
         llm_interactions=interactions,
         agent_steps=[_step(step, by_id) for step in document.get("agent_steps") or ()],
-        gaps=tuple(Gap(**gap) for gap in document.get("gaps") or ()),
+        gaps=tuple(typed(Gap(**gap)) for gap in document.get("gaps") or ()),
     )
+    return typed(trajectory)
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -123,6 +126,9 @@ class _DocumentSource:
     def raw_stream(self) -> str | None:
         return None
 
+    def raw_chunks(self) -> None:
+        return None
+
 
 def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
     lists: dict[str, list[Message]] = {}
@@ -153,47 +159,58 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [replace(by_hand.read_tool(raw), name=name) for name, raw in zip(names, raws, strict=False)]
-    return LLMInteraction(
+    tools = [typed(replace(by_hand.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
+    parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
+    reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
+    one = LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
         provider=document.get("provider"),
         model=document.get("model"),
-        source=_DocumentSource(RequestReading(messages, tools, request.get("parameters") or {}, document.get("model"))),
+        source=_DocumentSource(typed(reading)),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
-        **{name: document.get(name) for name in ("agent_id", "parent_agent_id")},
-        response=_response(document.get("response")),
+        **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
+        response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
         attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
         time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
         stream=document.get("stream", False),
         complete=document.get("complete", True),
     )
+    return typed(one)
 
 
-def _response(document: Payload) -> LLMResponse | None:
-    if not document:
-        return None
+def _response(document: dict[str, Payload]) -> LLMResponse:
     choices = document.get("choices") or ()
-    return replace(
+    if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
+        raise TypeError("tool_calls are objects")
+    response = replace(
         by_hand.read_flat_response(document),
         choices=tuple(_choice(choice) for choice in choices),
         extra=document.get("extra") or {},
         given=document,
     )
+    return typed(response)
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
     calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
-    return Choice(**{**document, "tool_calls": calls})
+    choice = Choice(
+        index=document["index"],
+        **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
+        tool_calls=calls,
+        extra=document.get("extra") or {},
+        interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
+    )
+    return typed(choice)
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:
-    return Attempt(**{**document, "error": _error(document.get("error"))})
+    return typed(Attempt(**{**document, "error": _error(document.get("error"))}))
 
 
 def _error(document: Payload) -> ErrorInfo | None:
-    return ErrorInfo(**document) if isinstance(document, dict) else None
+    return typed(ErrorInfo(**document)) if isinstance(document, dict) else None
 
 
 _STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
@@ -201,12 +218,12 @@ _STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "in
 
 def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:
     messages = document.get("llm_messages")
-    return AgentStep(
+    step = AgentStep(
         step_number=document["step_number"],
         timestamp=document["timestamp"],
         state=document["state"],
         messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
-        llm_response=_response(document.get("llm_response")),
+        llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
         reflection=document.get("reflection"),
@@ -217,3 +234,4 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         derived=document.get("derived", False),
         extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
     )
+    return typed(step)

@@ -11,24 +11,26 @@ from __future__ import annotations
 
 import math
 import tempfile
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from trace_recorder import journal, texts
-from trace_recorder.conversation import Payload
+from trace_recorder.draft_steps import StaleDraftError, StepText, StepTexts, Told
 from trace_recorder.filed import FiledItems, JournalFile
 from trace_recorder.fold import Fold, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
-from trace_recorder.marked import MarkedStep
-from trace_recorder.metrics import Figures, Tally, figures_of, figures_of_step
+from trace_recorder.marked import MarkedStep, ToolStep
+from trace_recorder.metrics import Figures, Tally, figures_of
 from trace_recorder.pieces import Layout, Piece, Pieces
-from trace_recorder.plain import to_json
 from trace_recorder.stepping import is_step
 from trace_recorder.texts import Spelled, Texts
 from trace_recorder.trajectory import Gap, History, LLMInteraction, Status
+
+Key = TypeVar("Key")
 
 NEWEST = 8
 """So many interactions, and as many steps, are not settled yet, whatever their state."""
@@ -45,44 +47,27 @@ IN_MEMORY = 4 * BLOCK
 
 
 @dataclass(slots=True)
-class Told:
-    """What earlier drafts of the same journal found: who is not to be settled, and who is not to be shown."""
-
-    unsettled: set[str] = field(default_factory=set)
-    hidden: set[str] = field(default_factory=set)
-    drafts: int = 0
-
-
-class StaleDraftError(Exception):
-    """Something that was settled has changed. What it is has been told."""
-
-
-@dataclass(slots=True)
 class _Shown:
-    """An interaction that is not settled: its pieces, its number among the derived steps, and what it adds.
+    """An interaction that is not settled: its piece, the step that derives from it, and what it adds.
 
-    `response` is the text that it has in both of its pieces.
+    `response` is the text that it has in both.
     """
 
     call: Call
     piece: Piece
-    step: Piece | None = None
-    number: int = 0
+    step: StepText | None = None
     one: LLMInteraction | None = None
     response: bytes | None = None
     figures: Figures = field(default_factory=dict)
-    step_figures: Figures = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Given:
-    """A step that the agent recorded and that is not settled: its piece, its name, and what it adds."""
+    """A step that the agent recorded, or of tools that ran outside of these, and that is not settled."""
 
-    mark: MarkedStep
-    piece: Piece
-    name: str
-    figures: Figures = field(default_factory=dict)
+    mark: MarkedStep | ToolStep
+    text: StepText
 
 
 class Draft:
@@ -106,18 +91,17 @@ class Draft:
         self._limit = limit
         self._status = status
         self._fold = Fold(FiledItems(self._file), texts.message)
+        self._fold.executions.has_marks = told.marks
+        self._fold.senseless |= told.hidden
         self._interactions = Pieces()
-        self._steps = Pieces()
+        self._steps = StepTexts(told, self._fold.summarised)
         self._shown: dict[str, _Shown] = {}
         self._given: list[_Given] = []
-        self._marks: dict[str, _Given] = {}
+        self._marks: dict[object, _Given] = {}
         self._marks_settled: set[str] = set()
-        self._given_settled: set[str] = set()
-        self._derives = True
-        self._numbered = 0
         self._first: LLMInteraction | None = None
         self._gaps: list[Gap] = []
-        self._of_calls, self._of_steps = Tally(), Tally()
+        self._of_calls = Tally()
 
     def is_in_place(self) -> bool:
         """Whether the file that is read still has the journal's name: a removed one is made again."""
@@ -154,21 +138,15 @@ class Draft:
         if isinstance(record, Record):
             identity = record.data.get("interaction_id")
             if identity is not None and identity not in self._fold.calls and _goes_on(record):
-                self._leave_open(identity)
+                self._told.leave_open(identity)
             if record.data.get("step_id") in self._marks_settled:
-                self._leave_open(record.data["step_id"])
+                self._told.leave_open(record.data["step_id"])
         self._fold.add(record)
         if isinstance(record, Record) and "lakeview_step" in record.data:
-            self._summarise(record.data["lakeview_step"])
+            self._steps.summarise(record.data["lakeview_step"])
         for mark in self._fold.steps:
             self._give(mark)
         self._fold.steps.clear()
-
-    def _leave_open(self, what: str) -> None:
-        """Start over for something that was settled; a second time it is known to begin in its middle."""
-        if what not in self._told.unsettled:
-            self._told.unsettled.add(what)
-            raise StaleDraftError(what)
 
     # ── interactions, and the steps that are derived from them ───────────────────────────────────────────────────
 
@@ -176,9 +154,10 @@ class Draft:
         """Show what has changed, and settle what will not change any more."""
         fold = self._fold
         fold.bring_up(breathe)
-        changed, fold.changed = fold.changed, {}
-        for identity in changed:
-            fold.changed_marks |= dict.fromkeys(fold.marks_of(identity))
+        for step in _taken(fold.executions.steps.changed):
+            self._show_tools(step)
+        for identity in _taken(fold.changed):
+            fold.changed_marks |= {step: None for step in fold.shown_by(identity) if isinstance(step, str)}
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
@@ -189,8 +168,7 @@ class Draft:
             else:
                 self._show(identity, one, call)
             breathe()
-        marks, fold.changed_marks = fold.changed_marks, {}
-        for identity in marks:
+        for identity in _taken(fold.changed_marks):
             self._show_mark(identity)
         self._settle_steps()
         self._settle()
@@ -211,7 +189,7 @@ class Draft:
             return
         if any(one == identity and response in fold.captured for response, one in fold.handed_over.items()):
             self._start_without(identity)
-        self._leave_open(identity)
+        self._told.leave_open(identity)
 
     def _start_without(self, identity: str) -> None:
         self._told.hidden.add(identity)
@@ -222,9 +200,8 @@ class Draft:
         if shown is None:
             shown = self._shown[identity] = _Shown(call, self._interactions.add())
             self._first = self._first or one
-            if self._derives and is_step(one):
-                self._numbered += 1
-                shown.step, shown.number = self._steps.add(), self._numbered
+            if not self._fold.executions.has_marks and is_step(one):
+                shown.step = self._steps.begin(call.since, derived=True)
         shown.one = one
         self._long -= len(shown.piece)
         self._spell(shown, one)
@@ -251,20 +228,18 @@ class Draft:
 
     def _show_step(self, shown: _Shown) -> None:
         if shown.step is not None and shown.one is not None:
-            step = self._fold.derived(shown.number, shown.one)
-            _put(shown.step, texts.step(self._fold.summarised(step), shown.response))
-            shown.step_figures = self._of_steps.exchange(shown.step_figures, figures_of_step(step))
+            self._steps.show(shown.step, self._fold.derived(shown.step.number, shown.one), shown.response)
 
     def _settle(self) -> None:
         """Settle what is finished, but for the newest, and the oldest of those that wait where these are too many."""
         open_ones = len(self._shown)
         for identity, shown in list(self._shown.items())[:-NEWEST] if self._settles() else ():
-            if not self._marks.keys().isdisjoint(self._fold.marks_of(identity)):
+            if not self._marks.keys().isdisjoint(self._fold.shown_by(identity)):
                 continue
-            if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.number):
+            if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.step):
                 shown.piece.settled = True
                 if shown.step is not None:
-                    shown.step.settled = True
+                    self._steps.settle(shown.step)
                 self._gaps += shown.gaps
                 self._fold.forget(identity, shown.one)
                 del self._shown[identity]
@@ -274,55 +249,89 @@ class Draft:
         one = shown.one
         if one is None or one.error is not None or (shown.call.ending is None and not shown.call.by_hand):
             return True
-        calls = one.response.tool_calls if one.response else ()
-        answers = self._fold.answers.get(one.interaction_id, {})
-        uses = self._fold.uses.get(one.interaction_id, ())
+        calls = one.response.tool_calls
+        answers = self._fold.executions.answers.get(one.interaction_id, {})
+        uses = self._fold.executions.uses.get(one.interaction_id, ())
         return any(call.call_id not in answers for call in calls) or any(use.ended is None for use in uses)
 
-    def _is_told(self, identity: str, number: Payload) -> bool:
-        told = self._told.unsettled
-        return bool(told) and (identity in told or _step_name(number) in told)
+    def _is_told(self, identity: str, step: StepText | None) -> bool:
+        if identity in self._told.unsettled:
+            return True
+        return step is not None and (self._steps.is_told(step) or self._is_behind_moving(step))
+
+    def _is_behind_moving(self, step: StepText) -> bool:
+        """Whether a derived step stands behind one that may still turn out to be none, or has once."""
+        others = [one for one in self._given if isinstance(one.mark, ToolStep) and one.text.since < step.since]
+        return step.since > self._told.moved or any(map(self._may_move, others))
+
+    def _may_move(self, given: _Given) -> bool:
+        step = given.mark
+        return isinstance(step, ToolStep) and any(map(self._fold.executions.may_move, step.uses.values()))
 
     def _settles(self) -> bool:
         return self._told.drafts <= DRAFTS
 
-    # ── steps that the agent recorded ────────────────────────────────────────────────────────────────────────────
+    # ── steps that the agent recorded, and those of tools outside of them ────────────────────────────────────────
 
     def _give(self, mark: MarkedStep) -> None:
-        if self._derives:  # the first step that the agent recorded takes the place of all that were derived
-            self._derives, self._steps, self._of_steps = False, Pieces(), Tally()
+        if not self._told.marks:  # the first step that the agent recorded takes the place of all that were derived
+            self._told.marks = True
+            if self._fold.executions.steps.has_begun:
+                raise StaleDraftError("derived steps")  # what ran outside is not of them any more
+            self._steps = StepTexts(self._told, self._fold.summarised)
             for shown in self._shown.values():
                 shown.step = None
-        given = _Given(mark, self._steps.add(), _step_name(mark.told.step_number))
+        given = _Given(mark, self._steps.begin(mark.since, derived=False))
         self._given.append(given)
         if mark.identity is None:
             self._show_given(given)
-            self._settle_steps()
         else:
             self._marks[mark.identity] = given
 
     def _show_given(self, given: _Given) -> None:
-        step = self._fold.summarised(self._fold.step(given.mark))
-        _put(given.piece, texts.step(step))
-        given.figures = self._of_steps.exchange(given.figures, figures_of_step(step))
+        if isinstance(given.mark, ToolStep):
+            step = given.mark.step(given.text.number, self._fold.executions.answers)
+        else:
+            step = self._fold.step(given.mark)
+        self._steps.show(given.text, step)
 
     def _show_mark(self, identity: str) -> None:
         if identity in self._marks:
             self._show_given(self._marks[identity])
         else:
-            self._leave_open(identity)
+            self._told.leave_open(identity)
+
+    def _show_tools(self, step: ToolStep) -> None:
+        given = self._marks.get(step)
+        if given is None and step.settled:
+            self._told.leave_open(step.identity)
+        if step.uses:
+            if given is None:
+                given = self._marks[step] = _Given(step, self._steps.begin(step.since, derived=True))
+                insort(self._given, given, key=lambda one: one.text.since)
+            self._show_given(given)
+        elif given is not None:
+            self._steps.drop(given.text)
+            self._given.remove(given)
+            del self._marks[step]
 
     def _settle_steps(self) -> None:
         """Settle the steps that are finished, but for the newest."""
         for given in self._given[:-NEWEST] if self._settles() else ():
-            names = {given.name, given.mark.identity}
-            if (len(self._given) > WAITING or not self._step_waits(given)) and not names & self._told.unsettled:
-                given.piece.settled = True
-                self._given_settled.add(given.name)
+            if (len(self._given) > WAITING or not self._step_waits(given)) and not self._is_given_told(given):
+                self._steps.settle(given.text)
                 self._given.remove(given)
-                if given.mark.identity is not None:
+                if isinstance(given.mark, ToolStep):
+                    given.mark.settled = True
+                    del self._marks[given.mark], self._fold.executions.steps.steps[given.mark]
+                elif given.mark.identity is not None:
                     self._marks_settled.add(given.mark.identity)
                     del self._marks[given.mark.identity], self._fold.marked[given.mark.identity]
+
+    def _is_given_told(self, given: _Given) -> bool:
+        if given.mark.identity in self._told.unsettled or self._steps.is_told(given.text):
+            return True
+        return given.text.since > self._told.moved or (bool(given.text.number) and self._is_behind_moving(given.text))
 
     def _step_waits(self, given: _Given) -> bool:
         """Whether more may come of it; while records are taken, nobody knows of what is inside a block."""
@@ -330,37 +339,22 @@ class Draft:
             return False
         if self._fold.changed_marks or given.mark.waits():
             return True
+        if self._may_move(given):
+            return True
         return any(identity in self._shown and self._waits(self._shown[identity]) for identity in given.mark.needs())
-
-    def _summarise(self, number: Payload) -> None:
-        """Show the summary that was added to the steps of a number."""
-        name = _step_name(number)
-        for given in self._given:
-            if given.name == name:
-                self._show_given(given)
-        for shown in self._shown.values():
-            if _step_name(shown.number) == name:
-                self._show_step(shown)
-        if name in self._given_settled or (self._derives and self._has_settled(number)):
-            self._leave_open(name)
-
-    def _has_settled(self, number: Payload) -> bool:
-        """Whether a derived step of this number was settled."""
-        open_ones = {shown.number for shown in self._shown.values()}
-        return isinstance(number, int) and 0 < number <= self._numbered and number not in open_ones
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def layout(self) -> Layout:
         """What the document's file is to hold."""
-        gaps = (*self._fold.gaps, *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
-        metrics = self._of_calls.metrics(self._of_steps, self._fold.masked)
+        gaps = (*self._fold.all_gaps(), *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
+        metrics = self._of_calls.metrics(self._steps.figures, self._fold.masked)
         outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
         layout.put(b"{\n" + texts.members(outline.head()) + b',\n"llm_interactions": [')
         self._interactions.lay_out(layout)
         layout.put(b'],\n"agent_steps": [')
-        self._steps.lay_out(layout)
+        self._steps.pieces.lay_out(layout)
         layout.put(b"],\n" + texts.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
@@ -370,16 +364,16 @@ class Draft:
     def written(self) -> None:
         """Hear that every piece has its span in the file that was written."""
         self._interactions.merge()
-        self._steps.merge()
+        self._steps.pieces.merge()
         self._close_spool()
 
     def _spill(self) -> None:
         """Put settled texts aside where they are too many: reading a long journal anew, none is written yet."""
-        if self._interactions.fresh() + self._steps.fresh() <= IN_MEMORY:
+        if self._interactions.fresh() + self._steps.pieces.fresh() <= IN_MEMORY:
             return
         if self._spool is None:
             self._spool = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 - it lives until it was copied
-        for pieces in (self._interactions, self._steps):
+        for pieces in (self._interactions, self._steps.pieces):
             pieces.put_aside(self._spool.fileno())
 
 
@@ -388,9 +382,12 @@ def _goes_on(record: Record) -> bool:
     return record.kind != "llm_interaction" and (record.kind != "llm_request" or record.data.get("attempt", 0) != 0)
 
 
+def _taken(changed: dict[Key, None]) -> list[Key]:
+    """What has changed, which is nothing any more."""
+    keys = [*changed]
+    changed.clear()
+    return keys
+
+
 def _put(piece: Piece, spelled: Spelled) -> None:
     piece.set(spelled.parts, spelled.own, spelled.cuts)
-
-
-def _step_name(number: Payload) -> str:
-    return f"step {to_json(number)}"

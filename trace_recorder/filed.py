@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from trace_recorder import journal
 from trace_recorder.conversation import Payload
+from trace_recorder.descriptor import Descriptor
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
 
@@ -27,12 +29,12 @@ class JournalFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = -1
-        self._fd = os.open(path, os.O_RDONLY | journal.BINARY)
+        self._file: Descriptor | None = None
+        self._file = Descriptor(os.open(path, os.O_RDONLY | journal.BINARY))
 
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes from `offset` on; fewer at its end."""
-        return os.pread(self._fd, size, offset)
+        return b"" if self._file is None else os.pread(self._file.number, size, offset)
 
     def record_at(self, offset: int) -> Record:
         """The record that begins at an offset. Raises KeyError where there is none."""
@@ -45,13 +47,14 @@ class JournalFile:
         raise KeyError(offset)
 
     def is_in_place(self) -> bool:
-        """Whether the file still has the journal's name: a removed one is made again."""
-        return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        """Whether it is still open, and has the journal's name: a removed one is made again."""
+        return self._file is not None and self._file.is_ours() and self._file.same_as(self._path.stat())
 
     def __del__(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # it was only read
+                file.close()
 
 
 class FiledItems(ItemTable):
@@ -69,9 +72,14 @@ class FiledItems(ItemTable):
         kind = "s" if "s" in record.data else "n"
         number = record.data[kind]
         offsets = self._offsets[kind]
+        if not 0 <= number <= record.offset:  # each takes some bytes
+            raise KeyError(f"item {number}: there are not so many items")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
         self._keep(kind, number, record)
+
+        if kind == "n":
+            self._end = max(self._end, number + 1)
 
     def _keep(self, kind: str, number: int, record: Record) -> None:
         self.add_item(record.data, record.crc)

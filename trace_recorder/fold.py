@@ -7,57 +7,53 @@ interactions began. Readers give the meaning of what went over the wire; they ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
+from operator import itemgetter
 
-from trace_recorder.conversation import Message, Payload, ToolResult
+from trace_recorder.conversation import Message, Payload
+from trace_recorder.executions import Executions
 from trace_recorder.guard import attempt
 from trace_recorder.interaction import ENDINGS, Call, asks_for_stream, interaction_of, stated_error
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import BadLine, Record
-from trace_recorder.marked import Asking, MarkedStep, ToolUse, agent_key
+from trace_recorder.marked import MarkedStep, ToolStep, agent_key
 from trace_recorder.metrics import Tally, metrics_of
 from trace_recorder.plain import to_json
 from trace_recorder.providers.by_hand import read_step
 from trace_recorder.providers.shape import as_int
 from trace_recorder.reading import Readings
-from trace_recorder.stepping import OpenCalls, is_step, step_of
+from trace_recorder.stepping import is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
-
-@dataclass(slots=True)
-class _During:
-    """What came while a stream was open, for calls that nobody knows yet: a caller may go on before it has its end."""
-
-    uses: dict[str, ToolUse] = field(default_factory=dict)
-    results: list[tuple[Hashable, ToolResult]] = field(default_factory=list)
+MISSING = "lines of the journal"
+"""What a gap says that is told of numbers, or of an end, which are not there."""
+TOLD_LINES = 1000
+"""So many damaged lines are told one by one; more are counted."""
 
 
 @dataclass(slots=True)
 class Fold:
     """Takes records one after another; `trajectory()` gives what they say so far.
 
-    `calls` are the interactions' records, `answers` the results of the tool calls that each made, `uses` the
-    executions of tools after each, `changed` the ids of those of which there is more than when it was emptied last,
-    `captured` the ids of captured responses, `handed_over` those of responses that were recorded by hand, each with
-    its interaction's. `marked` are the steps with a block by their ids, `mark_of` the step of
-    an interaction, `changed_marks` the ids of the steps of which there is more. `masked` counts the secrets that
-    records say were masked in them.
+    `calls` are the interactions' records, `changed` the ids of those of which there is more than when it was emptied
+    last, `executions` what is known of their tools, `captured` the ids of captured responses, `handed_over` those of
+    responses that were recorded by hand, each with its interaction's. `steps` are those that the agent recorded,
+    `marked` those with a block by their ids, `changed_marks` the ids of those of which there is more. `masked` counts
+    the secrets that records say were masked in them.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
     render: Callable[[Message], bytes] = lambda _: b""
     calls: dict[str, Call] = field(default_factory=dict)
-    answers: dict[str, dict[str, ToolResult]] = field(default_factory=dict)
-    changed: dict[str, None] = field(default_factory=dict)
+    executions: Executions = field(default_factory=Executions)
     start: Record | None = None
     end: Record | None = None
     steps: list[MarkedStep] = field(default_factory=list)
     marked: dict[str, MarkedStep] = field(default_factory=dict)
-    mark_of: dict[str, str] = field(default_factory=dict)
     changed_marks: dict[str, None] = field(default_factory=dict)
-    uses: dict[str, list[ToolUse]] = field(default_factory=dict)
     summaries: dict[str, Payload] = field(default_factory=dict)
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
@@ -70,15 +66,21 @@ class Fold:
     captured: dict[str, None] = field(default_factory=dict)
     handed_over: dict[str, str] = field(default_factory=dict)
     readings: Readings = field(init=False)
-    open_calls: OpenCalls = field(default_factory=OpenCalls)
-    asking: Asking = field(default_factory=Asking)
-    _running: dict[str, ToolUse] = field(default_factory=dict)
-    _during: dict[str, _During] = field(default_factory=dict)
+    _last: int = 0
+    _damaged: int = 0
+    _bad_lines: int = 0
+    _more_lines: int = 0
+    _more_bytes: int = 0
     _heard: list[tuple[Call | None, Record]] = field(default_factory=list)
     _made: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.readings = Readings(self.items, self.render)
+
+    @property
+    def changed(self) -> dict[str, None]:
+        """The ids of the interactions of which there is more than when it was emptied last."""
+        return self.executions.changed
 
     def add(self, record: Record | BadLine) -> None:
         """Take one record. A kind that is not known is passed over: it is of a later version."""
@@ -86,19 +88,39 @@ class Fold:
             self._bad_line(record)
             return
         self.records += 1
+        self._look_for_missing(record)
         if redacted := as_int(record.data.get("redacted")):
             self.masked.add({"redactions": redacted})
         take = _TAKE.get(record.kind)
         if take is not None:
             attempt(partial(take, self, record), partial(self._gap, record))
 
+    @property
+    def ends_in_damage(self) -> bool:
+        """Whether the newest line is damaged, and not only torn: it is told of already."""
+        return self._damaged > 0 and self.torn is None
+
+    def _look_for_missing(self, record: Record) -> None:
+        """Tell of numbers that are not there, where there are more of them than damaged lines since the last one."""
+        last, damaged = self._last, self._damaged
+        if isinstance(record.seq, int):
+            missing = record.seq - last - 1
+            self._last, self._damaged = record.seq, 0
+            if missing > damaged:
+                which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
+                self.gaps.append(Gap(record.time, MISSING, f"{which} missing"))
+
     def _bad_line(self, line: BadLine) -> None:
+        self._damaged += 1
         if line.torn:
             self.torn = line
-        else:
+        elif self._bad_lines < TOLD_LINES:
+            self._bad_lines += 1
             self.gaps.append(
                 Gap(None, "a damaged line of the journal", f"{line.length} bytes at {line.offset}: {line.why}")
             )
+        else:
+            self._more_lines, self._more_bytes = self._more_lines + 1, self._more_bytes + line.length
 
     def _gap(self, record: Record, error: Exception) -> None:
         why = f"record {record.seq}: {type(error).__name__}: {error}"
@@ -111,11 +133,13 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            call = self.calls[identity] = Call(identity, self.items)
+            call = self.calls[identity] = Call(identity, self.items, record.seq)
+            if record.data.get("api") != "embeddings":
+                self.executions.steps.end(agent_key(record.data))
             mark = self._mark(record)
             if mark is not None and mark.identity is not None:
                 mark.interactions.append(identity)
-                self.mark_of[identity] = mark.identity
+                self.executions.mark_of[identity] = mark.identity
         call.add(record)
         self._made.pop(identity, None)
         self.changed[identity] = None
@@ -130,21 +154,27 @@ class Fold:
             return None
         if identity not in self.marked:
             self.marked[identity] = MarkedStep.begun(record)
-            self.steps.append(self.marked[identity])
+            self._begin_step(record, self.marked[identity])
         self.changed_marks[identity] = None
         return self.marked[identity]
+
+    def _begin_step(self, record: Record, step: MarkedStep) -> None:
+        self.steps.append(step)
+        self.executions.has_marks = True
+        self.executions.steps.end(agent_key(record.data))
 
     def _step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
         told = read_step(self.items.expand(record.data), record.data, record.time)
         mark = self._mark(record)
         if mark is None:
-            self.steps.append(MarkedStep(told))
+            self._begin_step(record, MarkedStep(told, record.seq))
+            self._heard.append((None, record))
         else:
             mark.tell(told)
 
     def _tool(self, record: Record) -> None:
-        self._mark(record)
+        self.executions.begin(record, self._mark(record))
         self._heard.append((None, record))
 
     def _annotation(self, record: Record) -> None:
@@ -185,113 +215,54 @@ class Fold:
         heard, self._heard = self._heard, []
         for call, record in heard:
             if call is None:
-                attempt(partial(self._read_use, record), partial(self._gap, record))
+                read = self._read_tool if record.kind != "agent_step" else self._read_told
+                attempt(partial(read, record), partial(self._gap, record))
                 continue
             if "items" in record.data:
                 attempt(partial(self._read_request, call), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
-                self._read_response(call)
+                attempt(partial(self._read_response, call), partial(self._gap, record))
             breathe()
 
     def _read_request(self, call: Call) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
-        agent = agent_key(call.begin)
-        unclaimed = self._give(agent, call.new_results)
-        for during in self._during.values():
-            during.results += ((agent, result) for result in unclaimed)
-        if asks_for_stream(call.begin):
-            self._during[call.interaction_id] = _During()
-
-    def _give(self, agent: Hashable, results: Iterable[ToolResult]) -> list[ToolResult]:
-        """Give what a request brings back from tools to those who asked; return what nobody has asked for yet."""
-        unclaimed = []
-        for asker, result in self.open_calls.answer(agent, results):
-            if asker is None:
-                unclaimed.append(result)
-                continue
-            answers = self.answers.setdefault(asker, {})
-            if result.call_id not in answers:
-                answers[result.call_id] = result
-                self.asking.answered(asker, result.call_id)
-                self.changed[asker] = None
-        return unclaimed
+        streams = asks_for_stream(call.begin)
+        self.executions.host(call.begin.get("parent_execution_id"))
+        self.executions.request(call.interaction_id, agent_key(call.begin), call.new_results, streams=streams)
 
     def _read_response(self, call: Call) -> None:
-        during = self._during.pop(call.interaction_id, _During())
+        during = self.executions.ended(call.interaction_id)
         one = self.interaction(call)
-        if one is None or one.response is None or self.is_double(one):
+        if one is None or not one.answered or self.is_double(one):
             return
         if one.api is None and one.response.id:
             self.handed_over[one.response.id] = one.interaction_id
         elif one.response.id:
             self.captured[one.response.id] = None
             if one.response.id in self.handed_over:
-                self.changed[self.handed_over[one.response.id]] = None
-        self.open_calls.ask(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
-        if is_step(one):
-            self.asking.ask(one, call.first.seq, self.mark_of.get(one.interaction_id))
-            for use in during.uses.values():
-                self._find_late(use, one.interaction_id)
-            for agent, result in during.results:
-                self._give(agent, [result])  # what nobody asked for waits with the other streams already
+                double = self.handed_over[one.response.id]
+                ran = self.executions.leave(double)
+                during.uses |= {name: use for name, use in ran.items() if use.since > call.since}
+                self.changed[double] = None
+        self.executions.response(one, call.first.seq, during)
 
-    def _find_late(self, use: ToolUse, identity: str) -> None:
-        """Find the call for which a tool ran before the end of the stream that may have asked for it."""
-        if use.asker is None:
-            self.asking.find(use)
-            self._attach(use, identity if self._last_before(use) == identity else use.after)
-            self.changed[identity] = None
+    def _read_tool(self, record: Record) -> None:
+        self.executions.read(record, self._mark(record))
 
-    def _read_use(self, record: Record) -> None:
-        """Read one record of a tool's execution, and find out for which call it was run."""
-        identity = record.data["execution_id"]
-        use = self._running.get(identity)
-        if use is None:
-            use = self._running[identity] = ToolUse(identity, record.seq, record.data)
-            mark = self._mark(record)
-            if mark is not None:
-                mark.uses.append(use)
-        if use.asker is None:
-            self.asking.find(use)
-            self._attach(use, use.after or self._last_before(use))
-            for during in () if use.asker else self._during.values():
-                during.uses[identity] = use
-        if record.kind == "tool_result":
-            use.ended = record.data
-            del self._running[identity]
-            if use.failed:
-                self.asking.reopen(use)
-        for asker in filter(None, (use.asker, use.after)):
-            self.changed[asker] = None
-
-    def _attach(self, use: ToolUse, last: str | None) -> None:
-        """Have it stand with the interaction that asked, or else with the last one of its agent."""
-        before, use.after = use.after, use.asker or last
-        if before != use.after and before in self.uses:
-            self.uses[before].remove(use)
-            self.changed[before] = None
-        if before != use.after and use.after is not None:
-            self.uses.setdefault(use.after, []).append(use)
-
-    def _last_before(self, use: ToolUse) -> str | None:
-        return None if "step_id" in use.begun else self.asking.newest(use)
+    def _read_told(self, record: Record) -> None:
+        """Read of which calls a step tells that has no block."""
+        self.executions.tell(read_step({}, record.data, record.time).tool_calls)
 
     def is_double(self, one: LLMInteraction) -> bool:
         """Whether an interaction was recorded by hand that was captured too."""
-        return one.api is None and one.response is not None and one.response.id in self.captured
+        return one.api is None and one.response.id in self.captured
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Let go of an interaction's records: nothing more is to come of it."""
         del self.calls[identity]
         self._made.pop(identity, None)
-        self.answers.pop(identity, None)
-        self.uses.pop(identity, None)
-        self.mark_of.pop(identity, None)
-        self._during.pop(identity, None)
-        self.asking.answered(identity)
-        if one is not None and one.response is not None:
-            self.open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls)
+        self.executions.forget(identity, one)
 
     def interactions(self) -> list[LLMInteraction]:
         """The interactions, in the order in which they began; one recorded by hand that was captured too, once."""
@@ -307,6 +278,7 @@ class Fold:
         def give_up(error: Exception) -> None:
             self.senseless.add(identity)
             self.readings.forget(identity)
+            self.executions.leave(identity)
             self._gap(call.first, error)
 
         made = attempt(partial(interaction_of, call), give_up)
@@ -318,32 +290,49 @@ class Fold:
         """What the records say; `status` is that of a journal without an end."""
         self.bring_up()
         interactions = self.interactions()
-        steps = [self.step(mark) for mark in self.steps] or [
-            self.derived(number, one) for number, one in enumerate(filter(is_step, interactions), start=1)
-        ]
+        steps = [*self._steps(interactions)]
         return replace(
             self.outline(status, interactions[0] if interactions else None),
             metrics=metrics_of(interactions, steps, self.masked),
             llm_interactions=interactions,
             agent_steps=[self.summarised(step) for step in steps],
-            gaps=(*self.gaps, *unreadable(interactions)),
+            gaps=(*self.all_gaps(), *unreadable(interactions)),
         )
 
-    def marks_of(self, identity: str) -> set[str]:
-        """The ids of the steps that show something of an interaction: its own, and those in which its tools ran."""
-        ran = {use.begun.get("step_id") for use in self.uses.get(identity, ()) if use.asker}
-        return {step for step in (self.mark_of.get(identity), *ran) if step is not None}
+    def _steps(self, interactions: Iterable[LLMInteraction]) -> Iterator[AgentStep]:
+        """The steps in the order in which they began: those that the agent recorded, or else one for each call."""
+        places: list[tuple[int, MarkedStep | ToolStep | LLMInteraction]]
+        if self.steps:
+            places = [(mark.since, mark) for mark in self.steps]
+        else:
+            places = [(self.calls[one.interaction_id].since, one) for one in interactions if is_step(one)]
+        numbers = count(1)
+        for _, place in sorted(
+            [*places, *((one.since, one) for one in self.executions.steps.steps)], key=itemgetter(0)
+        ):
+            if isinstance(place, MarkedStep):
+                yield self.step(place)
+            elif isinstance(place, ToolStep):
+                yield place.step(next(numbers), self.executions.answers)
+            else:
+                yield self.derived(next(numbers), place)
+
+    def shown_by(self, identity: str) -> Mapping[object, None]:
+        """The steps that show something of an interaction, by id or themselves: its own, and those of its tools."""
+        own = self.executions.mark_of.get(identity)
+        return {**({own: None} if own else {}), **self.executions.shown_with(identity)}
 
     def derived(self, number: int, one: LLMInteraction) -> AgentStep:
         """The step that derives from an interaction."""
-        return step_of(number, one, self.answers.get(one.interaction_id, {}), self.uses.get(one.interaction_id, ()))
+        answers = self.executions.answers.get(one.interaction_id, {})
+        return step_of(number, one, answers, self.executions.uses.get(one.interaction_id, ()))
 
     def step(self, mark: MarkedStep) -> AgentStep:
         """A step that the agent recorded, with what was inside its block."""
         calls = [self.calls[identity] for identity in mark.interactions if identity in self.calls]
         made = [one for call in calls if (one := self.interaction(call)) is not None and not self.is_double(one)]
-        asked = [use for one in made for use in self.uses.get(one.interaction_id, ()) if use.asker]
-        return mark.step(made, self.answers, asked)
+        asked = [use for one in made for use in self.executions.uses.get(one.interaction_id, ()) if use.asker]
+        return mark.step(made, self.executions.answers, asked)
 
     def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
         """What the records say of the run itself, without its interactions and steps, of which `first` is the first."""
@@ -365,22 +354,37 @@ class Fold:
             metadata=begun.get("metadata") or {},
             annotations=self.annotations,
             rewards=tuple(self.rewards),
-            gaps=tuple(self.gaps),
+            gaps=self.all_gaps(),
         )
 
+    def all_gaps(self) -> tuple[Gap, ...]:
+        """What the journal says is missing, and what of it cannot be read."""
+        if not self._more_lines:
+            return tuple(self.gaps)
+        more = Gap(None, "damaged lines of the journal", f"{self._more_lines} more, {self._more_bytes} bytes")
+        return (*self.gaps, more)
+
     def summarised(self, step: AgentStep) -> AgentStep:
-        """A step with the summary that was added to it, if there is one."""
+        """A step with the summary that was added to it, if there is one.
+
+        Where the agent numbers steps, it is none of those that it did not record.
+        """
+        if step.derived and self.executions.has_marks:
+            return step
         summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
 
 
 def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:
-    """Say of which interactions the request cannot be put together again."""
-    return [
-        Gap(one.timestamp, f"the request of {one.interaction_id}", "a record that it needs is damaged or missing")
-        for one in interactions
-        if not one.source.is_whole()
-    ]
+    """Say of which interactions the request cannot be put together again, or the stream not be unpacked."""
+    gaps = []
+    for one in interactions:
+        if not one.source.is_whole():
+            why = "a record that it needs is damaged or missing"
+            gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
+        if isinstance(one.source, Call) and one.source.is_damaged:
+            gaps.append(Gap(one.timestamp, f"the stream of {one.interaction_id}", "it cannot be unpacked"))
+    return gaps
 
 
 _TAKE: Mapping[str, Callable[[Fold, Record], object]] = {

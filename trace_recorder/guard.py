@@ -35,19 +35,42 @@ def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Res
         return otherwise(error)
 
 
-def came_by_signal(error: BaseException) -> bool:
-    """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance."""
-    passed: set[CodeType | None] = set()
-    at = error.__traceback__.tb_next if error.__traceback__ else None  # the first frame is the one that catches
-    while at is not None:
-        code = at.tb_frame.f_code
-        if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
-            passed.add(code)
-        at = at.tb_next
+def has_room(frames: int) -> bool:
+    """Whether the stack has room for so many frames more."""
     try:
+        sys._getframe(sys.getrecursionlimit() - frames)
+    except ValueError:
+        return True
+    return False
+
+
+def came_by_signal(error: BaseException) -> bool:
+    """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance.
+
+    A handler is given the frame that it interrupts. One that has let go of that is known while it is installed.
+    """
+    passed: set[CodeType | None] = set()
+    at = error.__traceback__
+    try:
+        while at is not None and (last := at).tb_next is not None:
+            at = last.tb_next  # the first frame is the one that catches
+            code = at.tb_frame.f_code
+            if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
+                if _is_given(at.tb_frame, last.tb_frame):
+                    return True
+                passed.add(code)
         return bool(passed) and not passed.isdisjoint(_handlers())
     except RecursionError:  # the stack is full, which is more likely to be what was raised
         return False
+
+
+def _is_given(called: FrameType, caller: FrameType) -> bool:
+    """Whether a function has the frame that called it among its arguments, as only a signal's handler has."""
+    code = called.f_code
+    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
+    values = called.f_locals
+    given = [values.get(name) for name in names]
+    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
 
 
 def _handlers() -> set[CodeType | None]:

@@ -9,39 +9,52 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
 
-from trace_recorder.conversation import JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
+from trace_recorder.conversation import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import Record
-from trace_recorder.json_text import NotJsonError, parse
-from trace_recorder.providers import Reader, by_hand, join_stream, reader_of
+from trace_recorder.json_text import NotJsonError, mended, parse
+from trace_recorder.plain import plain
+from trace_recorder.providers import Reader, by_hand, join_stream, reader_of, why_incomplete
 from trace_recorder.providers.error_body import read_error
+from trace_recorder.providers.shape import json_value
 from trace_recorder.reading import Known, result_of
+from trace_recorder.stream_chunks import Piece, chunks
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
+LARGEST_STREAM = 64 * 1024 * 1024
+MOST_GROWN = 64
+"""A stream may unpack to so many bytes, or so many times what it takes on file, whichever is more."""
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
 class Call:
     """The records of one interaction, and what can be expanded from them."""
 
+    since: int
+    """The number of the record with which it began to be known."""
     known: Known | None
     """What is known of the newest attempt's request where it was read with those before it."""
     begin: Mapping[str, Payload]
     """The data of the newest attempt's request; empty where it is damaged."""
+    is_damaged: bool
+    """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
 
-    def __init__(self, interaction_id: str, items: ItemTable) -> None:
+    def __init__(self, interaction_id: str, items: ItemTable, since: int = 0) -> None:
         self.interaction_id = interaction_id
+        self.since = since
         self._items = items
         self._requests: list[Record] = []
         self._streams: list[Record] = []
         self._endings: dict[int, Record] = {}
         self._whole: bool | None = None
+        self.is_damaged = False
         self.known = None
         self.begin = {}
         self.ending = None
@@ -95,12 +108,12 @@ class Call:
             return raw_body(self.begin)
         try:
             return self._items.expand(self.begin)
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
 
     def request(self) -> RequestReading:
         """The request as its dialect's reader understands it."""
-        body = self.raw_request()
+        body = self.raw_request() if "items" in self.begin else read_body(self.begin)
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
@@ -129,18 +142,33 @@ class Call:
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the stream that came to the newest attempt."""
-        attempt = self.begin.get("attempt", 0)
-        parts = [record.data.get("zlib", "") for record in self._streams if record.data.get("attempt", 0) == attempt]
+        parts = self._stream_parts()
+        return None if parts is None else b"".join(text for text, _ in parts)
+
+    def raw_chunks(self) -> tuple[Piece, ...] | None:
+        """The chunks of that stream, and when each came, in seconds since the request; None where nothing says so."""
         try:
-            return b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) if parts else None
+            return chunks(parts) if (parts := self._stream_parts()) is not None else None
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """The parts of the stream that came to the newest attempt, each as its text and its record's data."""
+        attempt = self.begin.get("attempt", 0)
+        parts = [record.data for record in self._streams if record.data.get("attempt", 0) == attempt]
+        try:
+            inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
+            return list(zip(inflated, parts, strict=True)) or None
         except (ValueError, TypeError, zlib.error):
+            self.is_damaged = True
             return None
 
     @cached_property
     def joined(self) -> JoinedStream | None:
         """The stream put together by its dialect's reader; None where there is none."""
         data = self.stream_bytes()
-        return None if data is None else join_stream(self.begin.get("api"), data)
+        joined = None if data is None else join_stream(self.begin.get("api"), data)
+        return joined and replace(joined, body=plain(joined.body), error=plain(joined.error))
 
     def stream_error(self) -> Payload:
         """The provider's error that the stream carried; one in whose text there is no such word is not put together."""
@@ -158,6 +186,10 @@ class Call:
             return self.joined.body
         return raw_body(data)
 
+    def _readable_response(self) -> Payload:
+        raw, data = self.raw_response(), self.ending.data if self.ending else {}
+        return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
+
     def written_assembly(self) -> Payload:
         """The assembled response as it stands in the journal; None where there is none."""
         return self.ending.data.get("assembled") if self.ending else None
@@ -171,22 +203,35 @@ class Call:
         heard |= {number: ending.data for number, ending in self._endings.items()}
         return () if self.by_hand else tuple(_attempt(one, heard, self._endings) for one in self._requests)
 
-    def read_response(self) -> LLMResponse | None:
-        """The response as its dialect's reader understands it; None for an error, and while there is none."""
-        body, reader = self.raw_response(), self._reader()
+    def read_response(self) -> LLMResponse:
+        """The response as its dialect's reader understands it; NO_RESPONSE for an error, and while there is none."""
+        body, reader = self._readable_response(), self._reader()
         if body is None or reader is None or _status(self.ending) >= 400:
-            return None
+            return NO_RESPONSE
         response = reader.read_response(body)
         if not any(call.call_id_made_up for call in response.tool_calls):
             return response
         return reader.read_response(body, self._made_up_calls())
 
 
+def _inflated(parts: list[bytes]) -> list[bytes]:
+    """The parts of a stream, unpacked. Raises ValueError where they would grow beyond what streams do."""
+    left = max(LARGEST_STREAM, MOST_GROWN * sum(map(len, parts)))
+    inflated = []
+    for part in parts:
+        stream = zlib.decompressobj()
+        inflated.append(stream.decompress(part, left + 1))
+        left -= len(inflated[-1])
+        if left < 0 or not stream.eof:
+            raise ValueError("a part of a stream is cut off, or too large")
+    return inflated
+
+
 def interaction_of(call: Call) -> LLMInteraction:
     """Make the value of an interaction from what there is of it."""
     begin, ending = call.begin, call.ending
     end: Mapping[str, Payload] = ending.data if ending else {}
-    answered = call.by_hand or (ending is not None and ending.kind == "llm_response")
+    complete, ended_by = _how_it_ended(call, end)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
@@ -204,23 +249,42 @@ def interaction_of(call: Call) -> LLMInteraction:
         duration_seconds=_seconds(end.get("duration_seconds")),
         time_to_first_token_seconds=_seconds((end or call.last_part).get("time_to_first_token_seconds")),
         stream=bool(end.get("stream", asks_for_stream(begin))),
-        complete=answered and end.get("complete", True) is True,
-        ended_by=end.get("ended_by"),
+        complete=complete,
+        ended_by=ended_by,
+        parent_execution_id=begin.get("parent_execution_id"),
     )
+
+
+def _how_it_ended(call: Call, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
+    """Whether an answer is whole, and if not, why, where that is known.
+
+    An ending that does not say whether its stream's last event came, as older ones do not, is held against the stream.
+    """
+    answered = call.by_hand or (call.ending is not None and call.ending.kind == "llm_response")
+    complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
+    if complete and end.get("stream") is True and "last_event" not in end and _status(call.ending) < 300:
+        data = call.stream_bytes()
+        joined = None if data is None else join_stream(call.begin.get("api"), data)
+        if joined is not None and joined.events == end.get("events"):  # else a part of it is damaged
+            ended_by = why_incomplete(joined)
+    return complete and ended_by is None, ended_by
 
 
 def _model(begin: Mapping[str, Payload]) -> str | None:
     """The model as it was asked for: in the body, or else in the path."""
-    body = begin.get("body")
-    asked = body.get("model") if isinstance(body, dict) else None
-    model = asked or begin.get("model")
+    model = _asked(begin).get("model") or begin.get("model")
     return model if isinstance(model, str) else None
 
 
 def asks_for_stream(begin: Mapping[str, Payload]) -> bool:
     """Whether a request's data say that a stream was asked for."""
-    body = begin.get("body")
-    return begin.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
+    return begin.get("stream") is True or _asked(begin).get("stream") is True
+
+
+def _asked(begin: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    """The members of a request, but for those that are items."""
+    body = begin["body"] if "body" in begin else read_body(begin)
+    return body if isinstance(body, dict) else {}
 
 
 def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
@@ -237,7 +301,7 @@ def _ending_error(ending: Record | None) -> ErrorInfo | None:
         return None
     if ending.kind == "llm_error" or "error" in ending.data:
         return stated_error(ending.data.get("error", ending.data))
-    body = raw_body(ending.data)
+    body = read_body(ending.data)
     if _status(ending) < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
@@ -276,6 +340,15 @@ def _status(ending: Record | None) -> int:
 
 def raw_body(data: Mapping[str, Payload]) -> Payload:
     """The body of a record that was not taken apart: its JSON; else its text, or what bytes it had."""
+    return _body(data, lambda text: text)
+
+
+def read_body(data: Mapping[str, Payload]) -> Payload:
+    """The body of a record as readers take it: of JSON that is not strict, what can be told strictly."""
+    return _body(data, _told_strictly)
+
+
+def _body(data: Mapping[str, Payload], otherwise: Callable[[str], Payload]) -> Payload:
     if "body" in data:
         return data["body"]
     text = data.get("text")
@@ -286,4 +359,10 @@ def raw_body(data: Mapping[str, Payload]) -> Payload:
     try:
         return parse(text)
     except NotJsonError:
-        return text
+        return otherwise(text)
+
+
+def _told_strictly(text: str) -> Payload:
+    """JSON that strict readers refuse: half of a surrogate pair reads as U+FFFD, any other oddity is described."""
+    value = json_value(mended(text))
+    return text if value is None else plain(value)

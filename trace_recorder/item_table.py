@@ -15,6 +15,9 @@ from trace_recorder.conversation import Payload
 from trace_recorder.items import SCATTERED
 from trace_recorder.journal import Record
 
+_AGAIN = 4
+"""A list names all that there is at most so many times, beside what it names one by one."""
+
 
 class ItemTable:
     """Expands what `ItemEncoder` wrote. It takes item records, and requests whose lists may serve as a base.
@@ -23,6 +26,7 @@ class ItemTable:
     """
 
     def __init__(self) -> None:
+        self._end = 0
         self._items: dict[int, tuple[Payload, int]] = {}
         self._strings: dict[int, str] = {}
         self._bases: dict[int, dict[str, list[int]]] = {}
@@ -34,6 +38,7 @@ class ItemTable:
             return
         with suppress(KeyError):
             self._items[data["n"]] = self._filled(data), crc
+        self._end = max(self._end, data["n"] + 1)
 
     def add_record(self, record: Record) -> None:
         """Take an item record."""
@@ -46,7 +51,7 @@ class ItemTable:
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
-        full = {name: list(_numbers(part, [])) for name, part in items.items() if _is_full(part)}
+        full = {name: self._numbers(part, []) for name, part in items.items() if _is_full(part)}
         if full:
             self._bases[seq] = full
 
@@ -74,10 +79,20 @@ class ItemTable:
         return body
 
     def numbers(self, name: str, part: Payload) -> list[int]:
-        """The item numbers of a list, in order. Raises KeyError where the base that it names is not there."""
+        """The item numbers of a list, in order. Raises KeyError where what it names is not there."""
         if isinstance(part, list):
-            return list(_numbers(part, []))
-        return list(_numbers(part["ranges"], self._base(part["base"])[name]))
+            return self._numbers(part, [])
+        return self._numbers(part["ranges"], self._base(part["base"])[name])
+
+    def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
+        """The numbers in ranges, which are looked at before a list is made of them: they may say anything."""
+        left = len(ranges) + _AGAIN * max(self._end, len(base))
+        for entry in ranges:
+            first, last, end = _bounds(entry, self._end, len(base))
+            left -= last - first
+            if not 0 <= first <= last < end or left < 0:
+                raise KeyError(f"{entry}: there are not so many items")
+        return list(_expanded(ranges, base))
 
     def check(self, data: Mapping[str, Payload]) -> bool:
         """Whether the ranges of a record lead to the very item records that its writer meant."""
@@ -94,7 +109,13 @@ def _is_full(part: Payload) -> bool:
     return isinstance(part, list) and len(part) > SCATTERED
 
 
-def _numbers(ranges: list[Payload], base: list[int]) -> Iterator[int]:
+def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
+    """The first and the last number of a range, and where what it names ends."""
+    first, last = entry["base"] if isinstance(entry, dict) else entry
+    return first, last, positions if isinstance(entry, dict) else items
+
+
+def _expanded(ranges: list[Payload], base: list[int]) -> Iterator[int]:
     return chain.from_iterable(
         base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
         for entry in ranges

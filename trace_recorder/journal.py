@@ -10,7 +10,9 @@ what it cannot read, and counts it. What the records mean is not known here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import logging
 import os
 import re
 import socket
@@ -25,6 +27,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.conversation import Payload
+from trace_recorder.descriptor import Descriptor, close_read
+from trace_recorder.json_text import DEEPEST_DOCUMENT, refuse_depth
 from trace_recorder.renaming import take_name
 
 fcntl: ModuleType | None
@@ -35,8 +39,11 @@ except ImportError:  # pragma: no cover - Windows has no advisory locks of this 
 
 BINARY = getattr(os, "O_BINARY", 0)
 """Windows opens files as text unless it is told not to."""
+logger = logging.getLogger("trace_recorder")
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
+UNSUPPORTED = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL})
+"""What a file system answers that does not have what is asked for: a lock, or the flushing of a directory."""
 _CRC_TAIL = len(',"crc":"00000000"}')
 _LINE_BEGIN = '{"seq":'
 _LINE_START = _LINE_BEGIN.encode()
@@ -91,7 +98,7 @@ class Journal:
     def __init__(self, fd: int, path: Path, *, sync: bool = False) -> None:
         self.path = path
         self.next_seq = 1
-        self._fd = fd
+        self._file: Descriptor | None = Descriptor(fd)
         self.sync = sync
         self._torn = False
         self._end = -1
@@ -117,6 +124,7 @@ class Journal:
         the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
         """
         while True:
+            fd = self._number()
             self._settle()
             seq, before = self.next_seq, self._end if self._end >= 0 else self.size
             crcs: list[int] = []
@@ -130,12 +138,12 @@ class Journal:
                 break
         try:  # from here to the write there is no call, at whose end Python would look for signals
             self._pending, self.next_seq = pending, seq + count
-            written = os.write(self._fd, text)
+            written = os.write(fd, text)
             if written != length:
                 what = f"only {written} of {length} bytes of a record could be written to {self.path}"
                 raise OSError(what)  # noqa: TRY301 - it is handled as the system's own
             if self.sync:
-                os.fsync(self._fd)
+                sync_file(fd)
         except OSError:
             self._take_back(pending, written)
             raise
@@ -146,11 +154,11 @@ class Journal:
     def _take_back(self, pending: Pending, written: int) -> None:
         """Cut off what was written last, which may stand elsewhere than was thought: others may have cut the file."""
         with contextlib.suppress(OSError):
-            before = self.size - written
+            before, number = self.size - written, self._open.number
             moved = (pending[0], before, pending[2])
             if self._pending is pending:
                 self._pending = moved
-                os.ftruncate(self._fd, before)
+                os.ftruncate(number, before)
         with contextlib.suppress(OSError):
             self._settle()
 
@@ -175,7 +183,25 @@ class Journal:
     @property
     def size(self) -> int:
         """The bytes that have been written; asked of the system, which Ctrl-C cannot interrupt half way."""
-        return os.fstat(self._fd).st_size
+        return self._open.state().st_size
+
+    @property
+    def _open(self) -> Descriptor:
+        if self._file is None:
+            raise OSError(errno.EBADF, "the journal has been closed", str(self.path))
+        return self._file
+
+    def _number(self) -> int:
+        """The number to write to; where somebody has closed it, the file is opened again."""
+        if not self._open.is_ours():
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
+            if not self._open.same_as(os.fstat(fd)):
+                close_read(fd)
+                raise FileNotFoundError(f"the descriptor of {self.path} was closed, and another file has its name")
+            lock(fd)
+            self._file = Descriptor(fd)
+            say_once("somebody closed the descriptor of a journal (os.closerange does); it has been opened again")
+        return self._open.number
 
     @property
     def end(self) -> int:
@@ -184,11 +210,11 @@ class Journal:
 
     def is_in_place(self) -> bool:
         """Whether the file still has its name: it may have been moved or removed, and another taken its place."""
-        return self._fd >= 0 and _is_named(self.path, self._fd)
+        return self._file is not None and _is_named(self.path, self._file)
 
     def is_removed(self) -> bool:
         """Whether the file has no name at all any more: it is gone when it is closed."""
-        return self._fd >= 0 and os.fstat(self._fd).st_nlink == 0
+        return self._file is not None and self._file.is_ours() and self._file.state().st_nlink == 0
 
     def put_back(self) -> None:
         """Give a removed file its name again, with all that was ever written to it. Raises OSError where it cannot.
@@ -197,29 +223,40 @@ class Journal:
         """
         if self.path.exists():  # asked before everything is copied
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
-        self._fd, old = _create(self.path, self._copy_to, sync=self.sync), self._fd
-        os.close(old)
+        old = self._open
+        self._file = Descriptor(_create(self.path, self._copy_to, sync=self.sync))
+        with contextlib.suppress(OSError):
+            old.close()  # all of it has been copied
 
     def _copy_to(self, fd: int) -> None:
         at, size = 0, self.size
         while at < size:
-            at += os.write(fd, os.pread(self._fd, min(size - at, _COPIED), at))
+            at += os.write(fd, os.pread(self._open.number, min(size - at, _COPIED), at))
         if self.sync:
-            os.fsync(fd)
+            sync_file(fd)
 
     def discard_if_empty(self) -> None:
         """Remove the file, if nothing was ever written to it, and it is open, in the process that made it."""
-        if self._fd >= 0 and self.size == 0 and self._pid == os.getpid():
+        if self._file is not None and self._pid == os.getpid() and self._file.is_ours() and self.size == 0:
             if self.is_in_place():
                 with contextlib.suppress(FileNotFoundError):
                     self.path.unlink()
-            self.close()
+            with contextlib.suppress(OSError):
+                self.close()
 
     def close(self) -> None:
-        """Close the file and give up its lock. Closing twice is harmless."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+        """Close the file and give up its lock. Closing twice is harmless.
+
+        Raises OSError where the system says only now that it could not write all of it, as on NFS.
+        """
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def reopen(self) -> None:
+        """Open a file again that was closed, to write more. Raises OSError."""
+        self._file = Descriptor(os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY))
+        lock(self._file.number)
 
 
 def _lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
@@ -238,12 +275,11 @@ def _create(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
     try:
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(fd)
         fill(fd)
         take_name(temporary, path)
     except BaseException:
-        os.close(fd)
+        close_read(fd)
         raise
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -259,9 +295,45 @@ def sync_directory(directory: Path) -> None:
         return
     fd = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        sync_file(fd)
     finally:
-        os.close(fd)
+        close_read(fd)
+
+
+def sync_file(fd: int) -> None:
+    """Have a file, or a directory, on disk; where its file system cannot do that, say so once and go on."""
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        say_once(f"this file system cannot be told to write to the disk at once ({error.strerror})")
+
+
+def lock(fd: int, *, shared: bool = False) -> bool | None:
+    """Lock a journal; False where another process holds it, None where its file system has no locks."""
+    if fcntl is None:  # pragma: no cover - Windows has no advisory locks of this kind
+        return None
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        say_once(f"this file system has no locks ({error.strerror}): whether a run goes on cannot be known from them")
+        return None
+    return True
+
+
+_said: set[str] = set()
+
+
+def say_once(what: str) -> None:
+    """Log what this system does not offer, once a process: recording goes on without."""
+    if what not in _said:
+        _said.add(what)
+        logger.warning("%s", what)
 
 
 def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
@@ -316,7 +388,9 @@ def _parse(line: bytes, offset: int) -> Record | None:
     if crc32(memoryview(line)[: tail.start()]) != crc:
         return None
     try:
-        fields, _ = _decode(line.decode("utf-8", "surrogatepass"))
+        text = line.decode("utf-8", "surrogatepass")
+        refuse_depth(text, DEEPEST_DOCUMENT)
+        fields, _ = _decode(text)
         record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -337,20 +411,17 @@ def writer_holds(path: Path) -> bool | None:
     except OSError:
         return None
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        free = lock(fd, shared=True)
     except OSError:
         return None
-    else:
-        return False
     finally:
-        os.close(fd)
+        close_read(fd)
+    return None if free is None else not free
 
 
-def _is_named(path: Path, fd: int) -> bool:
+def _is_named(path: Path, file: Descriptor) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(fd))  # noqa: PTH116 - on the path of every record
+        return file.same_as(os.stat(path))  # noqa: PTH116 - on the path of every record
     except OSError:
         return False
 
@@ -364,12 +435,10 @@ def held(path: Path) -> Iterator[bool]:
         yield True
         return
     try:
-        try:
-            if fcntl is not None:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield _is_named(path, fd)  # it may have been moved, and another taken its place, before the lock was had
+        had = lock(fd)
+        if had is None and fcntl is not None:  # of a run without locks it is known only whether it has its end on file
+            had = any(isinstance(one, Record) and one.kind == "finalize" for one in read(path.read_bytes()))
+        # it may have been moved, and another taken its place, before the lock was had
+        yield had is not False and _is_named(path, Descriptor(fd))
     finally:
-        os.close(fd)
+        close_read(fd)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
@@ -74,13 +75,19 @@ def parse(text: str, deepest: int = DEEPEST) -> Payload:
     return value
 
 
+def mended(text: str) -> str:
+    """JSON text in which each half of a surrogate pair that stands alone is U+FFFD."""
+    return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+
+
 def _refuse_lone_surrogates(text: str) -> None:
     if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair stands alone")
 
 
-def _refuse_depth(text: str, at: int, end: int, deepest: int) -> None:
+def refuse_depth(text: str, deepest: int, at: int = 0, end: int = sys.maxsize) -> None:
     """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
+    end = min(end, len(text))
     if end - at <= 2 * deepest or text.count("[", at, end) + text.count("{", at, end) <= deepest:
         return
     left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
@@ -175,7 +182,7 @@ def _value(text: str, at: int, kind: type = object, deepest: int = DEEPEST) -> t
         raise NotJsonError(str(error)) from None
     if not isinstance(value, kind):
         raise NotJsonError(f"a name is expected at character {at}")
-    _refuse_depth(text, at, end, deepest)
+    refuse_depth(text, deepest, at, end)
     return value, end
 
 

@@ -12,11 +12,14 @@ from pathlib import Path
 
 from trace_recorder import journal
 from trace_recorder.atif import from_atif, is_atif
+from trace_recorder.conversation import Payload
 from trace_recorder.document import from_document
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.fold import Fold
-from trace_recorder.paths import journal_of
-from trace_recorder.trajectory import Status, Trajectory
+from trace_recorder.fold import MISSING, Fold
+from trace_recorder.guard import attempt
+from trace_recorder.json_text import DEEPEST_DOCUMENT, refuse_depth
+from trace_recorder.paths import document_of, journal_of
+from trace_recorder.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
 """How every journal begins, be it cut off after any of these bytes."""
@@ -28,13 +31,18 @@ def load(path: str | Path) -> Trajectory:
     Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
     """
     path = Path(path)
+    if path.is_dir():
+        raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     journal_path = journal_of(path)
     if journal_path.is_file():
         return fold_journal(journal_path)[0]
-    if path.is_dir():
-        raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
+    data = path.read_bytes()
+    if not data:
+        raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
     try:
-        document = json.loads(path.read_bytes())
+        text = data.decode("utf-8-sig")
+        document = json.loads(text)
+        refuse_depth(text, DEEPEST_DOCUMENT)
     except (ValueError, RecursionError) as error:
         raise TrajectoryFormatError(
             f"{path} is no trajectory: it is not JSON ({error}). "
@@ -55,7 +63,25 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     host = fold.start.data.get("host") if fold.start else None
     alive = journal.writer_is_alive(path, host)
     status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    return fold.trajectory(status), fold
+    if fold.end is None and not fold.ends_in_damage and not journal.writer_holds(path):
+        fold.gaps += _cut_off(path)
+
+    def refuse(error: Exception) -> Trajectory:
+        raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
+
+    return attempt(lambda: fold.trajectory(status), refuse), fold
+
+
+def _cut_off(path: Path) -> list[Gap]:
+    """What the document beside a journal without an end says of one."""
+    try:
+        document: Payload = json.loads(document_of(path).read_bytes())
+        status = document.get("status")
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return []
+    if status not in {"completed", "failed", "interrupted"}:
+        return []
+    return [Gap(None, MISSING, f"its end is missing: the document beside it is of a run that is {status}")]
 
 
 def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:

@@ -1,5 +1,7 @@
 """What an agent's loop marks itself, put together from its records: the tools that it ran, and its steps.
 
+A tool that ran outside every other step stands in a `ToolStep`; which one that is, `tool_steps.py` says.
+
 Which call of which response a tool was run for is told by the agent, or found: among the calls of the same agent that
 nothing has answered yet, those of the same step first and the newest response first, the one with the same name and
 arguments; else the only one of that name. A call whose tool failed may be tried again. What is found nowhere is of no
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from trace_recorder.conversation import Payload, ToolCall, ToolResult
 from trace_recorder.journal import Record
@@ -28,19 +31,24 @@ def agent_key(data: Mapping[str, Payload]) -> Hashable:
 
 @dataclass(slots=True, eq=False)
 class ToolUse:
-    """One execution of a tool; `since` is the number of its first record.
+    """One execution of a tool; `since` is the number of its first record, `time` when that was written.
 
     `asker` is the interaction whose response asked for it by `asked`, where one did; `after` the interaction with
-    which it stands: the one that asked, or else the agent's last one before it.
+    which it stands: the one that asked, or else the agent's last one before it. `outside` is the step in which it
+    stands where it has no other place; None of one that ran in a step with a block. `hosts` is whether an agent was
+    started in it.
     """
 
     identity: str
     since: int
+    time: str
     begun: Mapping[str, Payload]
     ended: Mapping[str, Payload] | None = None
     asker: str | None = None
     asked: ToolCall | None = None
     after: str | None = None
+    outside: ToolStep | None = None
+    hosts: bool = False
 
     @property
     def name(self) -> str:
@@ -73,6 +81,7 @@ class ToolUse:
             f"{as_dict(error).get('type')}: {as_dict(error).get('message')}" if error else None,
             duration_seconds=self.ended.get("duration_seconds"),
             sent=None if told == gave else told,
+            execution_id=self.identity if self.hosts else None,
         )
 
 
@@ -95,7 +104,7 @@ class Asking:
 
     def ask(self, one: LLMInteraction, since: int, step: str | None) -> None:
         """Take the calls of an interaction's response; `since` is the number of the interaction's first record."""
-        calls = one.response.tool_calls if one.response else ()
+        calls = one.response.tool_calls
         by_id = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
         key = one.agent_id or one.agent
         self._newest[key] = one.interaction_id
@@ -159,7 +168,7 @@ def tools_in(
     """The tool calls of some interactions and executions, each once, and the results that are known of them."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for one in interactions:
-        for number, call in enumerate(one.response.tool_calls if one.response else ()):
+        for number, call in enumerate(one.response.tool_calls):
             answer = answers.get(one.interaction_id, {}).get(call.call_id)
             calls[one.interaction_id, call.call_id or f"#{number}"] = call, answer
     for use in uses:
@@ -174,10 +183,11 @@ def tools_in(
 class MarkedStep:
     """A step that the agent recorded: what was told of it, and, of one with a block, what was inside.
 
-    `identity` is None of a step that was told as a whole, without a block.
+    `identity` is None of a step that was told as a whole, without a block. `since` is the number of its first record.
     """
 
     told: AgentStep
+    since: int
     identity: str | None = None
     closed: bool = True
     interactions: list[str] = field(default_factory=list)
@@ -189,7 +199,7 @@ class MarkedStep:
         data = record.data
         of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
         told = AgentStep(data["step_number"], record.time, "", **of_agent)
-        return cls(told, data["step_id"], closed=False)
+        return cls(told, record.seq, data["step_id"], closed=False)
 
     def tell(self, given: AgentStep) -> None:
         """Take what is told of it: what is given stands in the place of what was told, or gathered, before."""
@@ -218,7 +228,7 @@ class MarkedStep:
         calls, results = tools_in(inside, answers, {use.identity: use for use in (*uses, *self.uses)}.values())
         step = replace(
             told,
-            llm_response=told.llm_response or (last.response if last else None),
+            llm_response=told.llm_response or (last.response if last and last.answered else None),
             tool_calls=told.tool_calls or calls,
             tool_results=told.tool_results or results,
             interaction=last,
@@ -232,3 +242,51 @@ class MarkedStep:
         if not self.closed:
             return "thinking"
         return "calling_tool" if step.tool_calls else "completed"
+
+
+@dataclass(slots=True, eq=False)
+class ToolStep:
+    """What one agent ran outside every other step; `begun` is the number of the first record of such a tool.
+
+    Where it stands among the other steps `since` says, the number of the first record of what had no other place when
+    it ran. `closed` is whether nothing more joins it, `placed` how many ran there, wherever they stand now, `settled`
+    whether it has been let go of.
+    """
+
+    begun: int
+    about: Mapping[str, Payload]
+    since: int = 0
+    uses: dict[str, ToolUse] = field(default_factory=dict)
+    placed: int = 0
+    closed: bool = False
+    settled: bool = False
+
+    @property
+    def identity(self) -> str:
+        """By what it is known in its run."""
+        return f"tools {self.begun}"
+
+    def waits(self) -> bool:
+        """Whether more may come of it."""
+        return not self.closed or any(use.ended is None for use in self.uses.values())
+
+    def needs(self) -> set[str]:
+        """The ids of the interactions of which it shows something."""
+        return {use.asker for use in self.uses.values() if use.asker}
+
+    def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
+        """The step, in which something stands; it is an error where the last of its tools failed."""
+        uses = sorted(self.uses.values(), key=attrgetter("since"))
+        calls, results = tools_in((), answers, uses)
+        failed = results[-1].error if uses[-1].failed else None
+        about: Payload = {name: self.about.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
+        return AgentStep(
+            step_number=number,
+            timestamp=uses[0].time,
+            state="error" if uses[-1].failed else "calling_tool",
+            tool_calls=calls,
+            tool_results=results,
+            error=failed,
+            **about,
+            derived=True,
+        )

@@ -15,10 +15,11 @@ _COUNTED = (
     "cache_read_input_tokens",
     "reasoning_tokens",
 )
-_ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls", "llm_seconds")
+_ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls")
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 """What has fractions is summed in these parts of its unit, so that a sum does not depend on its order."""
-_ORDER = (*_ALWAYS, *_COUNTED, "cost", "redactions")
+_BEYOND = 1e12
+_ORDER = (*_ALWAYS, "llm_seconds", *_COUNTED, "cost", "redactions")
 
 Figures = Mapping[str, int]
 """Counts, by the name of a metric, and what has fractions in the parts of `_UNITS`. What is unknown is not there."""
@@ -44,14 +45,19 @@ def figures_of(one: LLMInteraction) -> Figures:
     figures = {"llm_calls": 1, "attempts": len(one.attempts)}
     if one.error is not None:
         figures["failed_llm_calls"] = 1
-    if one.duration_seconds:
-        figures["llm_seconds"] = round(one.duration_seconds * _UNITS["llm_seconds"])
-    usage = one.response.usage if one.response else None
-    if usage is not None:
-        figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
-        if usage.cost is not None:
-            figures["cost"] = round(usage.cost * _UNITS["cost"])
+    if one.duration_seconds is not None:
+        _put(figures, "llm_seconds", one.duration_seconds)
+    usage = one.response.usage
+    figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
+    if usage.cost is not None:
+        _put(figures, "cost", usage.cost)
     return figures
+
+
+def _put(figures: dict[str, int], name: str, value: float) -> None:
+    """Put what has fractions; what is beyond all measure is no figure."""
+    if abs(value) < _BEYOND:
+        figures[name] = round(value * _UNITS[name])
 
 
 def figures_of_step(step: AgentStep) -> Figures:

@@ -19,6 +19,7 @@ from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
+from trace_recorder.guard import attempt, logger
 from trace_recorder.journal import Journal, Record, held, read, sync_directory
 from trace_recorder.renaming import take_name
 
@@ -79,26 +80,33 @@ def _create(document: Path, *, own: bool, sync: bool, child: bool, parent: str |
             "or directory= to have the file named by its time",
             str(document),
         )
-    if document.exists() and not document.is_file():
-        raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(document))
+    for path in (document, journal_of(document)):
+        if path.exists() and not path.is_file():  # to open a pipe would be to wait for its reader
+            raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(path))
     make_directory(document.parent, sync=sync)
     _sweep(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
     if own and not child and not _is_of(parent, journal_of(document)):
-        _move_aside(document)
+        moved = _move_aside(document)
+        if moved is not None:
+            message = "%s was there already, of an earlier run: that is %s now"
+            attempt(lambda: logger.warning(message, *moved), lambda _: None)
     for candidate in itertools.islice(_numbered(document), int(own and child), None):
-        if not candidate.exists():
+        if not os.path.lexists(candidate):
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_of(candidate), sync=sync)
     raise AssertionError("unreachable: numbers do not end")
 
 
 def make_directory(directory: Path, *, sync: bool) -> None:
-    """Make a directory, where it is missing, that excludes itself from version control."""
+    """Make a directory, where it is missing, that is for its owner alone, and excludes itself from version control."""
     if directory.is_dir():
         return
     missing = list(itertools.takewhile(lambda parent: not parent.exists(), (directory, *directory.parents)))
-    directory.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError), (directory / ".gitignore").open("x", encoding="utf-8") as file:
+    for made in reversed(missing):
+        with suppress(FileExistsError):
+            made.mkdir(mode=0o700)
+            made.chmod(0o700)  # whatever the umask
+    with suppress(OSError), (directory / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("*\n")
     for made in missing if sync else ():
         sync_directory(made.parent)
@@ -155,17 +163,22 @@ def _numbered(document: Path) -> Iterator[Path]:
         yield document.with_name(f"{document.stem}.{number}{document.suffix}")
 
 
-def _move_aside(document: Path) -> None:
-    """Give the files of an earlier run a number, unless its writer, or another mover, holds them."""
+def _move_aside(document: Path) -> tuple[Path, Path] | None:
+    """Give the files of an earlier run a number, unless its writer, or another mover, holds them.
+
+    Return which file that was, and its new name; None where there was nothing to move.
+    """
     journal = journal_of(document)
-    if not (document.exists() or journal.exists()):
-        return
+    has_document = os.path.lexists(document)
+    if not (has_document or os.path.lexists(journal)):
+        return None
     with held(journal) as is_held:
         asides = itertools.islice(_numbered(document), 1, None) if is_held else iter(())
         for aside in asides:
-            if not aside.exists() and _rename(journal, journal_of(aside)):
+            if not os.path.lexists(aside) and _rename(journal, journal_of(aside)):
                 _rename(document, aside)
-                return
+                return (document, aside) if has_document else (journal, journal_of(aside))
+    return None
 
 
 def _rename(path: Path, to: Path) -> bool:

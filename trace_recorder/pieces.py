@@ -24,7 +24,7 @@ class Piece:
     """The text of one element, or of several settled ones: in memory, in parts, or where it stands in the last file.
 
     Other pieces may have the same parts, as interactions that begin alike do: `own` is how many bytes it adds to
-    those in memory. `cuts`, in order, are what makes it shorter.
+    those in memory. `cuts`, in order, are what makes it shorter. `since` says where it stands among the others.
     """
 
     parts: Sequence[bytes | Span] = ()
@@ -32,6 +32,7 @@ class Piece:
     span: Span | None = None
     settled: bool = False
     cuts: list[Cut] = field(default_factory=list)
+    since: int = 0
     _size: int = 0
 
     def set(self, parts: Sequence[bytes], own: int | None = None, cuts: Sequence[Cut] = ()) -> None:
@@ -113,6 +114,15 @@ class Pieces:
         self.pieces.append(piece)
         return piece
 
+    def insert(self, since: int) -> Piece:
+        """Begin another element, before those that began after it."""
+        piece = Piece(since=since)
+        at = len(self.pieces)
+        while at and self.pieces[at - 1].since > since:
+            at -= 1
+        self.pieces.insert(at, piece)
+        return piece
+
     def __len__(self) -> int:
         """About how many bytes the array has, as it is written."""
         return sum(map(len, self.pieces))
@@ -147,7 +157,7 @@ class Pieces:
             else:
                 cuts, at = merged[-1].cuts, len(merged[-1]) + len(_BETWEEN)
                 cuts += [(start + at, end + at, new) for start, end, new in piece.cuts]
-                merged[-1] = Piece(settled=True, cuts=cuts)
+                merged[-1] = Piece(settled=True, cuts=cuts, since=merged[-1].since)
                 merged[-1].stands(joined)
         self.pieces = merged
 

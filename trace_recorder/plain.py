@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeGuard
 
 from trace_recorder.conversation import Payload
-from trace_recorder.guard import attempt
+from trace_recorder.guard import attempt, has_room
 from trace_recorder.json_text import writer
 
 _DEPTH = 200
@@ -27,6 +27,8 @@ _NODES = 1_000_000
 """A value with more parts than this is cut: lists that stand in one another twice unfold without end."""
 _LONGEST = 10_000
 """The longest repr that is kept, in characters."""
+_ROOM = 60
+"""How many frames copying a record's own members takes; of what is nested deeper, what has no room is described."""
 _LEFT_OUT = frozenset({"NotGiven", "Omit"})
 """Classes by which the SDKs say that an argument was not given: as a dict's value they say that it is not there."""
 _NAMES = (
@@ -45,7 +47,12 @@ def to_json(value: object) -> str:
 
 
 def members(value: Mapping[str, object]) -> str:
-    """Write a mapping's members as JSON text, without the braces around them."""
+    """Write a mapping's members as JSON text, without the braces around them.
+
+    Raises RecursionError where the stack has no room for it: what would be written then were no members of a record.
+    """
+    if not has_room(_ROOM):
+        raise RecursionError("the stack has no room for a record")
     return to_json(value)[1:-1]
 
 
@@ -77,7 +84,7 @@ def named_error(error: BaseException) -> dict[str, Payload]:
 def stated(value: object, *kinds: type) -> Payload:
     """Copy a value that is to be None or of one of these classes; what is of another is described."""
     copied = plain(value)
-    fits = copied is None or type(copied) in kinds or (type(copied) is dict and _is_mark(copied))
+    fits = copied is None or type(copied) in kinds or (type(copied) is dict and is_mark(copied))
     return copied if fits else marked(value)
 
 
@@ -121,7 +128,7 @@ class _Copier:
         if value is None or isinstance(value, str | int | float):
             return _scalar(value)
         if depth >= _DEPTH or id(value) in above or self._left <= 0:
-            return dict(value) if _is_mark(value) else marked(value)
+            return dict(value) if is_mark(value) else marked(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
             return self._list(value, depth + 1, inside, opens)
@@ -150,7 +157,7 @@ class _Copier:
         return copied
 
 
-def _is_mark(value: object) -> TypeGuard[dict[str, str]]:
+def is_mark(value: object) -> TypeGuard[dict[str, str]]:
     """Whether this is a description already: what was copied once is the same when it is copied again."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
-from weakref import WeakSet
+
+from trace_recorder.registry import Registry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable by which a process tells its children the id of its trajectory."""
@@ -28,7 +31,9 @@ class Member(Protocol):
         """Hear that the interpreter ends; daemon threads may go on for a while."""
 
 
-members: WeakSet[Member] = WeakSet()
+members: Registry[Member] = Registry()
+listeners: list[Callable[[Path], None]] = []
+"""Called with the document of each run that begins in this process, and in its forks. They raise nothing."""
 _lock = threading.RLock()
 _open: dict[str, None] = {}
 _shown: str | None = None
@@ -41,11 +46,13 @@ def parent() -> str | None:
     return _found if value is not None and value == _shown else value
 
 
-def opened(run: str) -> None:
+def opened(run: str, document: Path) -> None:
     """Hear that a run has begun in this process."""
     with _lock:
         _open[run] = None
         _show()
+    for listener in listeners:
+        listener(document)
 
 
 def closed(run: str) -> None:

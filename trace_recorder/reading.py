@@ -16,8 +16,9 @@ from operator import attrgetter
 from trace_recorder.conversation import Message, Payload, RequestReading, ToolResult
 from trace_recorder.item_table import ItemTable
 from trace_recorder.json_text import writer
-from trace_recorder.providers import ElementReader, Joiner, element_reader_of, joiner_of
+from trace_recorder.providers import ElementReader, element_reader_of, joiner_of
 from trace_recorder.providers.call_ids import Numbering
+from trace_recorder.providers.neighbours import Group, Joiner, in_groups
 
 LANES = 64
 """How many conversations are remembered; agents that take turns need one each."""
@@ -100,7 +101,7 @@ class Readings:
         if lane is None:
             base = reader.read_request(self._items.expand({"body": begin["body"], "items": others}) | {growing: []})
             lane = _Lane(key, replace(base, messages=[]), joiner_of(begin["api"]))
-            lane.take(_BEFORE, base.messages, self._render)
+            lane.take([_BEFORE], Group(1, base.messages), self._render)
         if not self._take(lane, reader, numbers):
             lane = lane.anew()
             self._take(lane, reader, numbers)
@@ -109,13 +110,14 @@ class Readings:
 
     def _take(self, lane: _Lane, reader: ElementReader, numbers: array[int]) -> bool:
         """Have a lane take the elements that it has not yet; False where they are one with those that it has."""
-        has_begun = False
-        for number in numbers[len(lane.numbers) :]:
-            messages = reader.read_message(self._items.element(number))
-            if not has_begun and lane.is_one_with(messages):
+        new = numbers[len(lane.numbers) :]
+        has_begun, place = False, 0
+        for group in in_groups(map(self._items.element, new), reader.read_message, lane.joiner):
+            if not has_begun and lane.is_one_with(group):
                 return False
-            has_begun = has_begun or bool(messages)  # null is an element without a message
-            lane.take(number, messages, self._render)
+            has_begun = has_begun or bool(group.messages)  # null is an element without a message
+            lane.take(new[place : place + group.size], group, self._render)
+            place += group.size
         return True
 
     def forget(self, identity: str) -> None:
@@ -156,10 +158,9 @@ class _Lane:
         self.numbers = array("q")
         self.owner: str | None = None
         self.size = 0
+        self.joiner = joiner
         self._offer = offer
-        self._joiner = joiner
         self._last: Message | None = None
-        self._at = 0
         self._texts: list[bytes] = []
         self._ends = array("q", [0])
         self._results: list[ToolResult] = []
@@ -170,33 +171,24 @@ class _Lane:
         self._new = 0
         self._next: tuple[Ranges, int] = (), 0
 
-    def take(self, number: int, messages: Iterable[Message], render: Render) -> None:
-        """Take the messages of one more element."""
-        taken = [self._numbering.number(message) for message in messages]
+    def take(self, numbers: Sequence[int], group: Group, render: Render) -> None:
+        """Take the messages of elements that were read together: they stand with the last of these."""
+        for number in numbers[:-1]:
+            self._put(number, b"", 0)
+        taken = [self._numbering.number(message) for message in group.messages]
         for message in taken:
             if message.role == "assistant":
                 self._results, self._spoke = [], len(self.numbers)
             elif message.role == "tool":
                 self._results.append(result_of(message))
-        if self._joiner is not None and taken:
-            if self._last is not None and self._joiner.goes_on(self._last, taken[0]):
-                taken[0] = self._joiner.together(self._last, taken[0])
-                self._take_back()
-            self._last, self._at = (taken[-1] if number != _BEFORE else None), len(self._texts)
-        self._put(number, b"".join([_BETWEEN + render(message) for message in taken]), len(taken))
+        self._last = group.last if taken else self._last
+        self._put(numbers[-1], b"".join([_BETWEEN + render(message) for message in taken]), len(taken))
 
-    def is_one_with(self, messages: Sequence[Message]) -> bool:
+    def is_one_with(self, group: Group) -> bool:
         """Whether the first of these would be one message with the last that is here."""
-        if self._joiner is None or self._last is None or not messages:
+        if self.joiner is None or self._last is None or group.first is None:
             return False
-        return self._joiner.goes_on(self._last, messages[0])
-
-    def _take_back(self) -> None:
-        """Leave the last message, the only one of its element, to the element that follows."""
-        self.size -= len(self._texts[self._at])
-        self._texts[self._at] = b""
-        for place in range(self._at + 1, len(self._ends)):
-            self._ends[place] -= 1
+        return self.joiner.goes_on(self._last, group.first)
 
     def _put(self, number: int, text: bytes, messages: int) -> None:
         if not self._ends[-1]:
@@ -226,7 +218,7 @@ class _Lane:
         less than a half may stand here is not looked at.
         """
         if (
-            self._joiner
+            self.joiner
             or self._numbering.made_up
             or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers
         ):
@@ -250,13 +242,13 @@ class _Lane:
 
     def anew(self) -> _Lane:
         """A lane with nothing but what stands before the list."""
-        lane = _Lane(self.key, self._offer, self._joiner)
+        lane = _Lane(self.key, self._offer, self.joiner)
         lane._put(_BEFORE, self._texts[0], self._ends[1])
         return lane
 
     def window(self, positions: list[int]) -> _Lane:
         """A lane that begins with the elements at these positions."""
-        lane = _Lane(self.key, self._offer, self._joiner)
+        lane = _Lane(self.key, self._offer, self.joiner)
         for position in positions:
             messages = self._ends[position + 1] - self._ends[position]
             lane._put(self.numbers[position], self._texts[position], messages)

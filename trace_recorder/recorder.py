@@ -24,9 +24,12 @@ from trace_recorder import process, steps, telling, tools
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.fold import Fold
 from trace_recorder.guard import Guard
+from trace_recorder.load import load
 from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
+from trace_recorder.registry import Registry
 from trace_recorder.reserving import DIRECTORY, Files
 from trace_recorder.run import Run
 from trace_recorder.trajectory import Status
@@ -35,8 +38,12 @@ logger = logging.getLogger("trace_recorder")
 
 Client = TypeVar("Client")
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
-running: weakref.WeakValueDictionary[int, TrajectoryRecorder] = weakref.WeakValueDictionary()
-"""By identity: a dictionary's values are listed at once, whatever other threads begin and end meanwhile."""
+running: Registry[TrajectoryRecorder] = Registry()
+
+
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Whether an environment has nothing recorded."""
+    return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
 
 
 class TrajectoryRecorder:
@@ -77,7 +84,7 @@ class TrajectoryRecorder:
         self._history = history
         self._redact = redact
         self._guard = Guard(strict=strict)
-        self._disabled = os.environ.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+        self._disabled = is_disabled(os.environ)
         self._lock = threading.RLock()
         self._path: Path | None = None
         self._run: Run | None = None
@@ -170,8 +177,8 @@ class TrajectoryRecorder:
             about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
             del about["task"]
             run.start(run.named(**about), said, self._parent)
-        running[id(self)] = self
-        process.opened(run.trajectory_id)
+        running.add(self)
+        process.opened(run.trajectory_id, document)
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
 
@@ -183,7 +190,7 @@ class TrajectoryRecorder:
         error: dict[str, str] | None = None,
     ) -> None:
         self._ended = True
-        running.pop(id(self), None)
+        running.discard(self)
         if current.get() is self:
             current.set(None)
         if self._run is not None:
@@ -366,6 +373,12 @@ class TrajectoryRecorder:
             return self._files.unused()
         with self._lock:
             return self._files.reserve(self._parent or process.parent())
+
+    @property
+    def trajectory_data(self) -> dict[str, Payload]:
+        """The document so far, as Trae Agent's recorder has it; to change it changes nothing on file."""
+        trajectory = Fold().trajectory("unknown") if self._run is None else load(self.trajectory_path)
+        return trajectory.to_document("inline")
 
     def get_trajectory_path(self) -> str:
         """Where the document is, as a string."""

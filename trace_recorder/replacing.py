@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from trace_recorder.journal import BINARY, sync_directory
+from trace_recorder.descriptor import close_read
+from trace_recorder.journal import BINARY, sync_directory, sync_file
 from trace_recorder.renaming import exchange_names
 
 _READ_AT_ONCE = 1024 * 1024
@@ -43,7 +44,7 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
     try:
         write_all(fd, content)
         if sync:
-            os.fsync(fd)
+            sync_file(fd)
         if sync or not _exchange(temporary, str(path)):
             os.replace(temporary, path)  # noqa: PTH105
         else:
@@ -51,7 +52,7 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
         if sync:
             sync_directory(path.parent)
     except BaseException:
-        os.close(fd)
+        close_read(fd)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Files:
         """The same, and the journal, for a run that begins."""
         document, journal = self._reserve(parent)
         self._reserved = None
+        self._given_back.detach()
         return document, journal
 
     def _reserve(self, parent: str | None) -> tuple[Path, Journal]:
@@ -47,7 +49,7 @@ class Files:
             self._reserved = paths.create(
                 path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
             )
-            weakref.finalize(self, self._reserved[1].discard_if_empty)
+            self._given_back = weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
     def unused(self) -> Path:
@@ -58,7 +60,8 @@ class Files:
         """Leave what was reserved to the process from which this one was forked."""
         self._is_child = True
         if self._reserved is not None:
-            self._reserved[1].close()
+            with suppress(OSError):
+                self._reserved[1].close()
             self._reserved = None
 
     def __str__(self) -> str:

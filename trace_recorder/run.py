@@ -18,13 +18,14 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Literal, Protocol
-from weakref import WeakValueDictionary
+from weakref import ref
 from zlib import crc32
 
 from trace_recorder import paths, process
@@ -33,7 +34,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Data, Journal, now
-from trace_recorder.plain import facts, members, plain, to_json
+from trace_recorder.plain import facts, members, plain
 from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
 
@@ -71,6 +72,12 @@ class Unfinished(Protocol):
     def beat(self) -> None:
         """Write what is not on file yet. Does not raise."""
 
+    def wait(self) -> None:
+        """Wait, but not for good, for what is being written aside. Does not raise."""
+
+    def left(self) -> None:
+        """Write that whoever it was recorded for is gone. Does not raise."""
+
     def cut_off(self) -> None:
         """Write what has come, as all that there will be. Does not raise."""
 
@@ -95,7 +102,8 @@ class Run:
         self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
         self._put_back_again = 0.0
-        self._unfinished: WeakValueDictionary[int, Unfinished] = WeakValueDictionary()
+        self._unfinished: dict[int, Unfinished] = {}
+        self._left: dict[int, object] = {}
         self._document = document
         self._closing_thread = 0
         self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
@@ -195,6 +203,7 @@ class Run:
         self._later.append(record)
 
     def _settle(self) -> None:
+        self.settle_left()
         while self._later:
             self._later.popleft()()
 
@@ -242,7 +251,7 @@ class Run:
             what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
             masked = masks_in(failure.what, what) + masks_in(said, why)
             gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
-            self._journal.append("gap", to_json(gap), now())
+            self._journal.append("gap", f"{{{members(gap)}}}", now())
             failure.told = times
             failures.popleft()
 
@@ -286,15 +295,27 @@ class Run:
         return f"{kind}_{next(self._numbers[kind])}"
 
     def hold(self, unfinished: Unfinished) -> None:
-        """Know of something that is being recorded, for as long as it is held by somebody else too."""
+        """Know of something that is being recorded, until it is let go."""
         self._unfinished[id(unfinished)] = unfinished
+
+    def watch(self, unfinished: Unfinished, held: object) -> ref[object]:
+        """Have it hear, with the next record or beat, that an object is gone for which it was begun.
+
+        Whoever keeps what this returns, and drops it in time, hears nothing. That the object is gone is noted by a
+        method of `dict`: in a destructor of ours, what a signal's handler raises would be lost.
+        """
+        return ref(held, partial(self._left.__setitem__, id(unfinished)))
+
+    def settle_left(self) -> None:
+        """Tell those whose objects are gone."""
+        while self._left:
+            left = self._unfinished.get(self._left.popitem()[0])
+            if left is not None:
+                left.left()
 
     def let_go(self, unfinished: Unfinished) -> None:
         """Hear that it has been recorded."""
         self._unfinished.pop(id(unfinished), None)
-
-    def _all_unfinished(self) -> list[Unfinished]:
-        return [one for ref in self._unfinished.valuerefs() if (one := ref()) is not None]
 
     def save(self) -> None:
         """Write the document now."""
@@ -310,8 +331,10 @@ class Run:
         if self.abandoned:
             return
         self._settle()
-        for one in self._all_unfinished():
+        for one in list(self._unfinished.values()):
+            one.wait()
             one.cut_off()
+        self._unfinished.clear()
         with self._lock:
             if self.closed:
                 return
@@ -325,9 +348,22 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
-        self._journal.close()  # first: no thread that comes late opens again what is let go of
+        with self.guard("close the journal"):
+            self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.let_go()
+        if self.guard.failures:
+            attempt(self._tell_late, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
+
+    def _tell_late(self) -> None:
+        """Put on file what went wrong with closing the files, as with a system that refuses what it took before."""
+        self._journal.reopen()
+        try:
+            self._write_gaps()
+            self._writer.save()
+        finally:
+            self._journal.close()
+            self._writer.let_go()
 
     def _write_aside(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.
@@ -336,7 +372,9 @@ class Run:
         """
         with self.guard("write the document", costs_record=False):
             aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
-            self._snapshot(aside).write()
+            snapshot = self._snapshot(aside)
+            snapshot.write()
+            snapshot.close()
             aside.replace(self._document)
 
     def exit(self) -> None:
@@ -346,7 +384,9 @@ class Run:
         """
         if self.abandoned or self.closed:
             return
-        for one in self._all_unfinished():
+        self.settle_left()
+        for one in list(self._unfinished.values()):
+            one.wait()
             one.beat()
         with self._lock:
             self._exiting = True
@@ -366,7 +406,8 @@ class Run:
     def abandon(self) -> None:
         """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
         self.closed = self.abandoned = True
-        self._journal.close()
+        with suppress(OSError):
+            self._journal.close()
 
 
 def _data(about: str, said: str, redacted: int) -> str:

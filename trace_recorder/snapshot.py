@@ -14,16 +14,18 @@ At the end it is written always.
 from __future__ import annotations
 
 import math
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.draft import Draft, StaleDraftError, Told
+from trace_recorder.descriptor import Descriptor
+from trace_recorder.draft import Draft
+from trace_recorder.draft_steps import StaleDraftError, Told
+from trace_recorder.guard import has_room
 from trace_recorder.pieces import Layout
 from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History, Status
@@ -133,44 +135,35 @@ class Snapshot:
             draft = self._new_draft()
 
 
-def _has_room() -> bool:
-    """Whether the stack has room for reading and rendering what is nested as deep as may be."""
-    try:
-        sys._getframe(sys.getrecursionlimit() - ROOM)
-    except ValueError:
-        return True
-    return False
-
-
 class _Last:
     """The file that was written last, open to be copied from: it may have been given another name, or none."""
 
     def __init__(self) -> None:
-        self._fd = -1
+        self._file: Descriptor | None = None
         self._seen = (0, 0)
 
     def take(self, fd: int) -> None:
         """Take the next one."""
-        last, self._fd = self._fd, fd  # closed last: Ctrl-C before that leaves it open, and never closes it twice
-        self._seen = _state(fd)
-        if last >= 0:
-            os.close(last)
+        file = Descriptor(fd)
+        last, self._file = self._file, file  # closed last: Ctrl-C before that leaves it open, and never closes it twice
+        self._seen = _state(file)
+        if last is not None:
+            with suppress(OSError):  # another has its name already
+                last.close()
 
     def changed(self) -> bool:
-        """Whether somebody has written to it."""
-        return self._fd >= 0 and _state(self._fd) != self._seen
+        """Whether somebody has written to it, or closed it."""
+        return self._file is not None and (not self._file.is_ours() or _state(self._file) != self._seen)
 
     def close(self) -> None:
-        """Let go of it."""
-        last, self._fd = self._fd, -1
-        if last >= 0:
-            os.close(last)
-
-    __del__ = close
+        """Let go of it. Raises OSError where the system says only now that it could not write all of it."""
+        last, self._file = self._file, None
+        if last is not None:
+            last.close()
 
 
-def _state(fd: int) -> tuple[int, int]:
-    state = os.fstat(fd)
+def _state(file: Descriptor) -> tuple[int, int]:
+    state = file.state()
     return state.st_size, state.st_mtime_ns
 
 
@@ -181,7 +174,8 @@ class Writer:
         self._snapshot = snapshot
         self._guarded = guarded
         self._wake = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._thread_id = 0
+        self._ended: threading.Event | None = None
         self._closed = False
         self._due = False
         self._idle = True
@@ -216,16 +210,17 @@ class Writer:
 
     def _wake_up(self) -> None:
         with self._wake:
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="trace_recorder document", daemon=True)
+            if self._ended is None:
+                ended = threading.Event()
+                thread = threading.Thread(target=self._run, args=(ended,), name="trace_recorder document", daemon=True)
                 thread.start()
-                self._thread = thread  # only now: where it cannot be started, the next record tries again
+                self._ended = ended  # only now: where it cannot be started, the next record tries again
             self._wake.notify_all()
 
     def save(self) -> None:
         """Write the document now."""
         self._hurry = True  # whoever is writing now is waited for
-        if _has_room():
+        if has_room(ROOM):
             self._write(lambda: None)
         else:  # an agent deep in a recursion has no stack left for it
             thread = threading.Thread(target=self._write, args=(lambda: None,))
@@ -247,18 +242,28 @@ class Writer:
         """Write the last snapshot, and end the thread."""
         self._closed = self._hurry = True
         for _ in range(TRIES):  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
-            if self._thread is None or self._thread is threading.current_thread() or not self._thread.is_alive():
+            if self._ended is None or self._thread_id == threading.get_ident() or self._ended.is_set():
                 break
             with self._wake:
                 self._wake.notify_all()
-            self._thread.join(0.1)
+            self._ended.wait(0.1)
         self.save()
 
     def let_go(self) -> None:
         """Keep nothing that was needed for the next snapshot; where there is one all the same, it takes longer."""
         self._guarded(self._snapshot.close)
 
-    def _run(self) -> None:
+    def _run(self, ended: threading.Event) -> None:
+        """Work until the end. Nobody else holds the thread, so that it goes in itself: where a thread object goes,
+        a destructor of Python's runs, in which Ctrl-C is lost if that is the main thread.
+        """
+        self._thread_id = threading.get_ident()
+        try:
+            self._work()
+        finally:
+            ended.set()
+
+    def _work(self) -> None:
         pause = SOON
         while True:
             with self._wake:

@@ -87,7 +87,7 @@ def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
         for asker, result in open_calls.answer(one.agent, one.source.new_results):
             if asker is not None:
                 answers[asker].setdefault(result.call_id, result)
-        open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls if one.response else ())
+        open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls)
     deciding = filter(is_step, interactions)
     return [step_of(number, one, answers[one.interaction_id]) for number, one in enumerate(deciding, start=1)]
 
@@ -104,7 +104,7 @@ def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[T
         step_number=number,
         timestamp=one.timestamp,
         state=_state(one, asks=bool(calls)),
-        llm_response=one.response,
+        llm_response=one.response if one.answered else None,
         tool_calls=calls,
         tool_results=results,
         error=f"{one.error.type}: {one.error.message}" if one.error else None,
@@ -119,6 +119,6 @@ def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[T
 def _state(one: LLMInteraction, *, asks: bool) -> str:
     if one.error:
         return "error"
-    if one.response is None or not one.complete:
+    if not one.answered or not one.complete:
         return "thinking"
     return "calling_tool" if asks else "completed"

@@ -24,7 +24,7 @@ from trace_recorder.guard import is_recording
 from trace_recorder.plain import is_error, members, message_of, plain, stated, to_json
 from trace_recorder.run import Run
 
-_OF_AGENT = ("agent", "agent_id", "parent_agent_id")
+_OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,31 @@ class Place:
 
 
 _place: ContextVar[Place | None] = ContextVar("trace_recorder_place", default=None)
+_execution: ContextVar[tuple[Run, str] | None] = ContextVar("trace_recorder_execution", default=None)
+
+
+class Inside:
+    """A block of code that is the body of a tool: an agent that begins in it was started by this execution of it."""
+
+    def __init__(self, run: Run | None, execution_id: str | None) -> None:
+        self._of = None if run is None or execution_id is None else (run, execution_id)
+        self._token: Token[tuple[Run, str] | None] | None = None
+
+    def __enter__(self) -> None:
+        if self._of is not None:
+            self._token = _execution.set(self._of)
+
+    def __exit__(self, *_: object) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a block in an async generator may be left in another context
+                _execution.reset(token)
+
+
+def execution_of(run: Run) -> str | None:
+    """In which execution of a tool something is that is done now."""
+    of, identity = _execution.get() or (None, None)
+    return identity if of is run else None
 
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
@@ -163,6 +188,12 @@ class Step(_Block):
     def beat(self) -> None:
         """Write nothing: what is inside is on file."""
 
+    def wait(self) -> None:
+        """Wait for nothing: nothing is written aside."""
+
+    def left(self) -> None:
+        """Write nothing: nobody is watched for it."""
+
     def cut_off(self) -> None:
         """End with the run."""
         self._end(None)
@@ -174,7 +205,8 @@ class Step(_Block):
 class Agent(_Block):
     """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
 
-    `agent_id` is its own in the run, also where others have the same name; `parent_agent_id` is the one around it.
+    `agent_id` is its own in the run, also where others have the same name; `parent_agent_id` is the one around it. Its
+    records also say in which execution of a tool it was started.
     """
 
     def __init__(self, run: Run | None, name: str) -> None:
@@ -187,11 +219,12 @@ class Agent(_Block):
         outer = dict(context_of(run))
         self.parent_agent_id = outer.pop("agent_id", None)
         outer.pop("parent_agent_id", None)
+        outer.pop("parent_execution_id", None)
         outer.pop("redacted", None)
         with run.guard("name an agent"):
             self.agent_id = run.next_id("agent")
             outer |= run.named(agent=stated(self.name, str)) | {"agent_id": self.agent_id}
-        return outer | known(parent_agent_id=self.parent_agent_id)
+        return outer | known(parent_agent_id=self.parent_agent_id, parent_execution_id=execution_of(run))
 
     def __repr__(self) -> str:
         return f"<agent {self.name!r}>"

@@ -67,7 +67,7 @@ class Texts:
         behind = [response, between.removeprefix(_RESPONSE + b"0") + _REQUEST, offer, after]
         new, delta = (every, _delta(None, 0)) if known is None else _added(known)
         own = len(text) + len(response) + sum(map(len, new)) + _POINTER * (len(every) + 6)
-        said = response if one.response else None
+        said = response if one.answered else None
         if self._history == "delta":
             return Spelled([before + delta, *new, b"]}" + _RESPONSE, *behind], own, response=said)
         parts = [before + _MESSAGES + b"[", *every, b"]" + _RESPONSE, *behind]

@@ -21,7 +21,7 @@ from trace_recorder.conversation import Payload, known
 from trace_recorder.guard import attempt
 from trace_recorder.plain import members, name_of, named_error, plain, stated
 from trace_recorder.run import Run
-from trace_recorder.steps import context_of, joined, once_free
+from trace_recorder.steps import Inside, context_of, joined, once_free
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
@@ -85,6 +85,11 @@ class Execution:
             failed = None if error is None or closed else named_error(error)
             run.append("tool_result", about, members({**said, **known(error=failed)}))
 
+    def inside(self) -> Inside:
+        """The block in which the tool itself runs."""
+        about = self._about or {}
+        return Inside(self._run, about.get("execution_id"))
+
     def listen(self) -> None:
         """Hear that it is a generator: its result is what it yields."""
         self._items = []
@@ -107,14 +112,19 @@ class AnnouncedExecution(Execution):
     def __init__(self, run: Run | None, name: str, arguments: object, call_id: str | None) -> None:
         super().__init__(run, name, arguments, call_id)
         self._token: Token[AnnouncedExecution | None] | None = None
+        self._inside: Inside | None = None
         self._taken = False
 
     def __enter__(self) -> Self:
         super().__enter__()
         self._token = _announced.set(self)
+        self._inside = self.inside()
+        self._inside.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._inside is not None:
+            self._inside.__exit__()
         token, self._token = self._token, None
         if token is not None:
             with suppress(ValueError):  # a block in an async generator may be left in another context
@@ -156,7 +166,12 @@ def mark(open_run: OpenRun, function: object, name: str | None) -> Any:
         return type(function)(mark(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    return _marked(_Marked(open_run, function, name or _name_of(function)), function)
+    made: Any = _marked(_Marked(open_run, function, name or _name_of(function)), function)
+    for defaults in ("__defaults__", "__kwdefaults__"):  # for who reads them; the function has its own
+        stated = getattr(function, defaults, None)
+        if isinstance(stated, tuple | dict):
+            setattr(made, defaults, stated)
+    return made
 
 
 def _name_of(function: object) -> str:
@@ -215,7 +230,7 @@ def _marked(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object
 def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with tool.execution(args, kwargs) as execution:
+        with tool.execution(args, kwargs) as execution, execution.inside():
             execution.result = function(*args, **kwargs)
         return execution.result
 
@@ -225,7 +240,7 @@ def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]
 def _coroutine(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with tool.execution(args, kwargs) as execution:
+        with tool.execution(args, kwargs) as execution, execution.inside():
             execution.result = await function(*args, **kwargs)
         return execution.result
 
@@ -251,12 +266,14 @@ class _Heard(Generator[Any, Any, Any]):
         self._execution = execution
 
     def send(self, value: Any) -> Any:
-        item = self._inner.send(value)
+        with self._execution.inside():  # and not in what its caller does between two items
+            item = self._inner.send(value)
         self._execution.yielded(item)
         return item
 
     def throw(self, *error: Any) -> Any:
-        item = self._inner.throw(*error)
+        with self._execution.inside():
+            item = self._inner.throw(*error)
         self._execution.yielded(item)
         return item
 
@@ -273,7 +290,8 @@ def _async_generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..
             moved = inner.__anext__()
             while True:
                 try:
-                    item = await moved
+                    with execution.inside():
+                        item = await moved
                 except StopAsyncIteration:
                     return
                 execution.yielded(item)

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Literal, Protocol
 
 from trace_recorder.conversation import (
+    NO_RESPONSE,
     LLMResponse,
     Message,
     Payload,
@@ -97,6 +98,9 @@ class InteractionSource(Protocol):
     def raw_stream(self) -> str | None:
         """The text of the stream that came; None where there was none, or it is not known."""
 
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The chunks of that stream, each with the seconds since the request; None where they are not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class LLMInteraction:
@@ -104,6 +108,7 @@ class LLMInteraction:
 
     `api` is the wire dialect ("openai-chat", …), None for one that was recorded by hand. `complete` is False while
     it is in flight, when the process died, and for a stream that ended early; `ended_by` then says why, if known.
+    `parent_execution_id` is the execution of a tool in which its sub-agent was started.
     What is not stored as a field is expanded on each access: keep it where it is used more than once.
     """
 
@@ -117,7 +122,7 @@ class LLMInteraction:
     agent: str | None = None
     agent_id: str | None = None
     parent_agent_id: str | None = None
-    response: LLMResponse | None = None
+    response: LLMResponse = NO_RESPONSE
     error: ErrorInfo | None = None
     attempts: tuple[Attempt, ...] = ()
     duration_seconds: float | None = None
@@ -125,6 +130,12 @@ class LLMInteraction:
     stream: bool = False
     complete: bool = True
     ended_by: str | None = None
+    parent_execution_id: str | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a response: not of a call that failed, or of which nothing has come yet."""
+        return self.response.given != {}
 
     @property
     def input_messages(self) -> list[Message]:
@@ -156,6 +167,15 @@ class LLMInteraction:
         """The text of the stream that came; None where there was none, and without a journal."""
         return self.source.raw_stream()
 
+    @property
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The stream as it came: each chunk's bytes, and the seconds since the request at which the caller had it.
+
+        Together they are `raw_stream`; where that was masked they are cut where they were, or behind the mask. None
+        where there was no stream, without a journal, and of journals that do not say.
+        """
+        return self.source.raw_chunks()
+
     def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
         """Render for the document; `messages` stands in for `input_messages`, which then need not be read."""
         reading = self.source.request() if messages is None else self.source.offer()
@@ -168,14 +188,22 @@ class LLMInteraction:
             "provider": self.provider,
             "model": self.model,
             **messages,
-            "response": self.response.to_document() if self.response else {},
+            "response": self.response.to_document(),
             "tools_available": [tool.name for tool in reading.tools] or None,
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,
             "agent": self.agent,
-            **known(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
+            **known(
+                agent_id=self.agent_id,
+                parent_agent_id=self.parent_agent_id,
+                parent_execution_id=self.parent_execution_id,
+            ),
             "api": self.api,
-            "request": known(parameters=reading.parameters or None, tools=[tool.raw for tool in reading.tools] or None),
+            "request": known(
+                parameters=reading.parameters or None,
+                tools=[tool.raw for tool in reading.tools] or None,
+                instructions=reading.instructions or None,
+            ),
             "attempts": [attempt.to_document() for attempt in self.attempts],
             "duration_seconds": self.duration_seconds,
             "time_to_first_token_seconds": self.time_to_first_token_seconds,

@@ -7,7 +7,9 @@ like is known to `schema.py`; what it means, to the fold.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from trace_recorder import journal, paths
 from trace_recorder.conversation import Payload
 from trace_recorder.document import expanded, from_document
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.fold import Fold
+from trace_recorder.fold import MISSING, Fold
 from trace_recorder.interaction import Call
 from trace_recorder.item_table import ItemTable
 from trace_recorder.journal import BadLine, Record
@@ -64,10 +66,15 @@ def validate(path: str | Path) -> Report:
     Raises OSError where the file cannot be read; whatever it contains is told in the report.
     """
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     journal_path = paths.journal_of(path)
     if not journal_path.is_file():
         return Report(path, tuple(_document(path.read_bytes(), None)))
-    lines = list(journal.read(journal_path.read_bytes()))
+    data = journal_path.read_bytes()
+    if not data.strip(b"\0"):
+        return Report(path, (Finding("error", "journal", "it is empty: nothing is on file"),))
+    lines = list(journal.read(data))
     records = [line for line in lines if isinstance(line, Record)]
     refused = _refusal(lines, records)
     if refused:
@@ -125,7 +132,8 @@ def _fold(line: Record | BadLine, fold: Fold, *, told: bool) -> Iterator[Finding
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
     elif not told:
         severity = "note" if line.kind == "gap" else "error"
-        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in fold.gaps[before:])
+        found = [gap for gap in fold.gaps[before:] if gap.what != MISSING]  # of what is missing, `_sequence` tells
+        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
 
 
 def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
@@ -187,6 +195,8 @@ def _stream(call: Call, ending: Record) -> str | None:
     """Tell what is wrong with the stream of one exchange, or with what was made of it."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
+    if "chunk_ends" in call.last_part and call.raw_chunks() is None:
+        return "what is said of its stream's chunks does not fit the stream"
     if call.joined is None or _same(ending.data["assembled"], call.joined.body):
         return None
     return "the assembled response differs from what its stream gives when it is put together again"
@@ -219,6 +229,9 @@ def _beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Findi
 
 
 def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
+    if not data:
+        yield Finding("error", "document", "it is empty: nothing is on file")
+        return
     try:
         document = parse(data.decode(), DEEPEST_DOCUMENT)
         from_document(document, "it")

@@ -1,20 +1,26 @@
-"""Recorded runs shown by the command line tool, each command printed as one would type it."""
+"""Recorded runs shown by the command line tool, each command printed as one can type it."""
 
 from __future__ import annotations
 
 import importlib.util
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def show(command: str, path: Path) -> None:
     """Call `trace-recorder COMMAND PATH`, with its output where ours goes."""
-    print(f"\n$ trace-recorder {command} {path}", flush=True)
+    print(f"\n$ {_program()} {command} {path}", flush=True)
     if importlib.util.find_spec("trace_recorder.cli") is None:
         print(*(sorted(path.glob("*.json")) if path.is_dir() else [path]), sep="\n")
         return
     subprocess.run([sys.executable, "-m", "trace_recorder.cli", command, str(path)], check=True)
+
+
+def _program() -> str:
+    """The command of the environment in which this runs, where it has one, and else as it is called on the PATH."""
+    program = Path(sys.executable).with_name("trace-recorder")
+    if not program.exists():
+        return program.name
+    here = Path.cwd()
+    return str(program.relative_to(here) if program.is_relative_to(here) else program)

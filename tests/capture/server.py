@@ -1,12 +1,13 @@
 """A local HTTP server that answers with what a test tells it, byte for byte, and keeps what it was asked.
 
 Answers are given in order; the last one is given again and again. A chunk may be bytes, a number of seconds to
-pause, or DROP, which cuts the connection.
+pause, DROP, which cuts the connection, or SILENCE, after which nothing comes for as long as the caller holds on.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 DROP = object()
+SILENCE = object()
+HANG_SECONDS = 300.0
+"""For so long a caller may hold on to a silent server: no test waits for that unless something hangs."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Answer:
     chunks: Sequence[object]
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
-    delay: float = 0.0
-    """Seconds before anything is sent."""
+    silent: bool = False
+    """Whether not even the headers are sent, for as long as the caller holds on."""
 
 
 @dataclass
@@ -53,7 +57,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         server.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
-        time.sleep(answer.delay)
+        if answer.silent:
+            self._keep_silent()
+            return
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -69,12 +75,20 @@ class _Handler(BaseHTTPRequestHandler):
             if chunk is DROP:
                 self.close_connection = True
                 return
+            if chunk is SILENCE:
+                self._keep_silent()
+                return
             if isinstance(chunk, bytes):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
                 self.wfile.flush()
             else:
                 time.sleep(float(chunk))  # type: ignore[arg-type]
         self.wfile.write(b"0\r\n\r\n")
+
+    def _keep_silent(self) -> None:
+        """Send nothing until the caller closes the connection, which is all that it can still say."""
+        select.select([self.connection], [], [], HANG_SECONDS)
+        self.close_connection = True
 
 
 class _Listener(ThreadingHTTPServer):

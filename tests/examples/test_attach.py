@@ -15,19 +15,14 @@ from tests.capture.server import CHAT, plain, serving
 from tests.recording import ROOT, records_of
 from trace_recorder import load
 
+STAND_INS = ROOT / "tests" / "stand_ins"
+"""A package of Trae Agent's structure."""
 PAGE = (ROOT / "docs" / "attach.md").read_text(encoding="utf-8")
 AGENT = "def run_my_agent(client):\n    client.chat.completions.create(model='m', messages=[])\n"
 CALLING = f"import openai\n{AGENT}run_my_agent(openai.OpenAI())\n"
 BEFORE = {
-    "Trae Agent": "from tests.test_trae import Agent\nagent = Agent()\n",
-    "Trae Agent (2)": "import sys, types\n"
-    "name = 'trae_agent'\n"
-    "sys.modules[name] = outer = types.ModuleType(name)\n"
-    "for part in ('utils', 'trajectory_recorder'):\n"
-    "    name = f'{name}.{part}'\n"
-    "    sys.modules[name] = types.ModuleType(name)\n"
-    "    setattr(outer, part, sys.modules[name])\n"
-    "    outer = sys.modules[name]\n",
+    "Trae Agent": "config = None\n",
+    "Trae Agent (2)": "config = None\n",
 }
 """What a block takes for granted, beside an agent."""
 CALLS = {
@@ -38,7 +33,7 @@ CALLS = {
     "Threads and executors": {"another run, at the same time": 0, "three calls at once": 3},
     "Processes": {"the parent": 0, "another": 0, "the child": 0},
     "Trae Agent": {"fix the failing test": 3},
-    "Trae Agent (2)": {},
+    "Trae Agent (2)": {"fix the failing test": 3},
 }
 """The tasks of the runs that a block leaves, and the calls in each."""
 
@@ -61,7 +56,8 @@ def environment(url: str, place: Path) -> dict[str, str]:
     command.chmod(0o755)
     path = os.pathsep.join([str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     keys = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "k"}
-    return {**os.environ, **keys, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": ""}
+    packages = os.pathsep.join(map(str, (ROOT, STAND_INS)))
+    return {**os.environ, **keys, "PATH": path, "PYTHONPATH": packages, "PYTHONWARNINGS": ""}
 
 
 def test_every_block_is_run() -> None:
@@ -86,6 +82,7 @@ def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
     runs = [load(path) for path in tmp_path.glob("trajectories/*.json")]
     assert (done.returncode, done.stderr) == (0, "")
     assert {one.task: len(one.llm_interactions) for one in runs} == CALLS[heading]
+    assert len(runs) == len(CALLS[heading])
 
 
 def test_the_child_is_linked(tmp_path: Path) -> None:
@@ -116,6 +113,9 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
         )
 
     files = [path for directory in ("trajectories", "runs") for path in sorted((tmp_path / directory).glob("*.json"))]
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [load(path).task for path in files] == [None, "fix the failing test", None]
+    said = [line.rpartition(": ")[0] for line in done.stderr.splitlines()]
+    assert (done.returncode, said) == (0, ["trace-recorder: recorded 1 run, 1 LLM call"] * 3)
+    assert [load(path).task for path in files] == [
+        *("python agent.py --its-own arguments", "fix the failing test", "python -m agent")
+    ]
     assert files[1].name == "one.json"

@@ -1,9 +1,8 @@
 """Judging what a dead agent left: whatever the way of dying, this is what has to be so.
 
-Every call that was reported is in the journal with its answer, and in the document while that is small; every call
-that the model was asked is there; nothing there is wrong; every document is JSON; the run is seen to have been
-interrupted; the journal is whole but for a torn end; nothing is in the way of whoever comes next. A verdict names
-what is not so.
+Every call that was reported is in the journal with its answer; every call that the model was asked is there; nothing
+there is wrong; every document is JSON; the run is seen to have been interrupted; the journal is whole but for a torn
+end; nothing is in the way of whoever comes next. A verdict names what is not so.
 """
 
 from __future__ import annotations
@@ -52,8 +51,11 @@ class Verdict:
         return [f"lost: {one}" for one in self.lost] + [f"no JSON: {one}" for one in self.unparsable] + self.others
 
 
-def judge(kill: Kill, death: Death, directory: Path) -> Verdict:
-    """Look at what an agent left in a directory."""
+def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> Verdict:
+    """Look at what an agent left in a directory.
+
+    `timed`: also at what was to be on file some time before the kill. On a machine that is busy enough it is later.
+    """
     verdict = Verdict(reported=len(death.said("answered")) + len(death.said("step")))
     verdict.others += _ending(kill, death)
     documents = _documents(directory, verdict)
@@ -61,14 +63,18 @@ def judge(kill: Kill, death: Death, directory: Path) -> Verdict:
     if journal.exists():
         trajectory = load(journal)
         on_file = {str(one.input_messages[-1].content): one for one in trajectory.llm_interactions}
-        verdict.lost += _lost(death, on_file, kill.length) + _lost_steps(death, trajectory)
+        verdict.lost += (
+            _lost(death, on_file, kill.length)
+            + (_lost_pieces(death, on_file) if timed else [])
+            + _lost_steps(death, trajectory)
+        )
         verdict.others += _wrong(on_file, kill.length) + _status(kill, death, trajectory)
         flying = set(death.asked) - set(death.said("answered"))
         verdict.in_flight, verdict.shown = len(flying), len(flying & set(on_file))
         verdict.others += _files(journal, verdict)
     elif death.reports:
         verdict.lost += ["the journal"]
-    if not verdict.large:
+    if timed and not verdict.large:
         verdict.lost += _lost_in(documents.get("run.json"), death)
     return verdict
 
@@ -98,19 +104,23 @@ def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
 
 
 def _lost(death: Death, on_file: Interactions, length: int) -> list[str]:
-    """What is missing of the calls: answers that were reported, calls that were asked, pieces that had come."""
+    """What is missing of the calls: answers that were reported, calls that were asked."""
     answered = death.said("answered")
     lost = [f"the call {one}" for one in answered if not _is_whole(on_file.get(one), answer_to(one, length))]
-    lost += [f"the call in flight {one}" for one in death.asked if one not in on_file]
+    return lost + [f"the call in flight {one}" for one in death.asked if one not in on_file]
+
+
+def _lost_pieces(death: Death, on_file: Interactions) -> list[str]:
+    """Which streams lack pieces that had come."""
     pieces = death.said_before("piece", death.killed_at - STREAM_DELAY)
-    for one in set(pieces) & set(on_file) - set(answered):
-        if (on_file[one].raw_stream or "").count("data: ") < pieces.count(one):
-            lost.append(f"pieces of {one}")
-    return lost
+    unfinished = set(pieces) & set(on_file) - set(death.said("answered"))
+    return [
+        f"pieces of {one}" for one in unfinished if (on_file[one].raw_stream or "").count("data: ") < pieces.count(one)
+    ]
 
 
 def _is_whole(one: LLMInteraction | None, answer: str) -> bool:
-    return one is not None and one.complete and one.response is not None and one.response.content == answer
+    return one is not None and one.complete and one.response.content == answer
 
 
 def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:

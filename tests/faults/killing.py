@@ -23,7 +23,7 @@ from tests.faults.agent import VARIANTS, Job
 from tests.faults.answering import Provider
 from tests.recording import ROOT
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """After how many seconds an agent that does not die is killed, and that is a problem."""
 
 SIGNAL = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "os._exit": signal.SIGUSR1}

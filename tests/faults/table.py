@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, keep: Path) -> int:
             directory = keep / f"agent-{at}" / "run"
             directory.mkdir(parents=True)
             death = zygote.kill(kill, directory)
-            verdict = judge(kill, death, directory)
+            verdict = judge(kill, death, directory, timed=True)
             table.add(kill, verdict)
             if verdict.problems:
                 bad += 1

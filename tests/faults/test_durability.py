@@ -84,7 +84,7 @@ def watch(directory: Path, provider: Provider, durability: str) -> Watched:
     output, document = directory / "strace", directory / "new" / "run.json"
     agent = [sys.executable, "-c", AGENT, document, provider.address_for("watched"), durability]
     command = [strace, "-f", "-y", "-s", "64", "-e", CALLS, "-o", output, *agent]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     if "ptrace" in ended.stderr:
         pytest.skip(ended.stderr)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.answering import Provider, answer_to
-from tests.faults.unlucky import FAULTS, LENGTH, ON_A_MOUNT, questions
+from tests.faults.refusing import environment
+from tests.faults.unlucky import FAULTS, LENGTH, ON_A_MOUNT, REFUSING, questions
 from tests.recording import ROOT
 from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.validation import validate
@@ -42,8 +43,11 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endu
     apart = ["unshare", "--mount"] if fault in ON_A_MOUNT else []
     place = directory / "trajectories"
     arguments = [sys.executable, "-m", "tests.faults.unlucky", fault, phases, place, provider.address_for("unlucky")]
+    env = environment(directory) if fault in REFUSING else None
     try:
-        ended = subprocess.run([*apart, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(
+            [*apart, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False
+        )
     except FileNotFoundError as error:
         pytest.skip(f"{fault}: {error}")
     if apart and ended.returncode and "unshare" in ended.stderr:

@@ -59,7 +59,7 @@ def _run(journal: Path) -> Run:
 def run(scenario: str, directory: Path, provider: Provider, module: str = "awkward_parents") -> Ended:
     """Run one of the parents."""
     command = [sys.executable, "-m", f"tests.faults.{module}", scenario, directory, provider.address_for("parents")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     return Ended(done.returncode, done.stdout, done.stderr, directory)
 
 

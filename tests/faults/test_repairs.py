@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import openai
 import pytest
 
 from tests.capture.server import chat_chunk, serving, stream
-from tests.faults.unlucky import UnavailableError, attribute, descriptor_of, limit
+from tests.faults.unlucky import UnavailableError, attribute, limit
 from tests.recording import TIME, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.journal import Journal, Record, read
@@ -76,22 +75,17 @@ def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
-    """A journal whose file is /dev/full for a while has every other record, numbered without a hole."""
+    """A journal of which not a byte more is taken for a while has every other record, numbered without a hole."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     journal = recorder.trajectory_path.with_suffix(".jsonl")
-    descriptor = descriptor_of(journal)
-    kept, full = os.dup(descriptor), os.open("/dev/full", os.O_WRONLY)
     recorder.annotate("before", 1)
-    os.dup2(full, descriptor, inheritable=False)
-    recorder.annotate("during", 1)
-    os.dup2(kept, descriptor, inheritable=False)
+    with limit(resource.RLIMIT_FSIZE, journal.stat().st_size):
+        recorder.annotate("during", 1)
     recorder.annotate("after", 1)
 
     recorder.finalize()
 
-    os.close(kept)
-    os.close(full)
     trajectory = load(recorder.trajectory_path)
     assert (trajectory.annotations, [gap.what for gap in trajectory.gaps]) == (
         {"before": 1, "after": 1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -13,10 +14,11 @@ from itertools import count
 from pathlib import Path
 from types import FrameType
 
+import httpx
 import pytest
 
 from tests.faults.unlucky import limit as system_limit
-from tests.recording import TIME, asked, call, said
+from tests.recording import CHAT, TIME, Answer, Wire, asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.journal import Journal, Record, read
@@ -86,6 +88,103 @@ def test_what_a_handler_raises_passes_where_a_value_is_asked() -> None:
 
     with handling(limit):
         assert attempt(_raise, type) is TooLateError
+
+
+def once(number: int, frame: FrameType | None) -> None:
+    """Raise it after giving the signal back to the system, as handlers do that are to be called once."""
+    signal.signal(number, signal.SIG_DFL)
+    limit(number, frame)
+
+
+def once_of_any(*given: object) -> None:
+    """The same, of whatever arguments."""
+    once(signal.SIGUSR1, None)
+    assert given
+
+
+def replaced(_: int, __: FrameType | None) -> None:
+    """Raise it after having another handler installed."""
+    signal.signal(signal.SIGUSR1, limit)
+    _raise()
+
+
+ONCE: dict[str, Callable[..., None]] = {
+    "function": once,
+    "any arguments": once_of_any,
+    "partial": partial(once),
+    "keyword": partial(lambda _, frame, *, more: (more, once(frame=frame, number=_)), more=1),
+    "replaced": replaced,
+}
+
+
+@pytest.mark.parametrize("handler", ONCE)
+def test_what_a_handler_raises_passes_though_it_is_not_installed_any_more(handler: str, tmp_path: Path) -> None:
+    """A handler that resets itself before it raises is known by the frame that it was given."""
+    guard = Guard()
+
+    with handling(ONCE[handler]), pytest.raises(TooLateError), guard("record"):
+        signalled()
+    with handling(ONCE[handler]), pytest.raises(TooLateError):
+        attempt(signalled, lambda _: None)
+
+    pending = [signalled]
+    recorder = TrajectoryRecorder(
+        tmp_path / "run.json", task="x", redact=lambda text: (pending and pending.pop()()) or text
+    )
+    with handling(ONCE[handler]), pytest.raises(TooLateError):
+        recorder.start()
+    assert (guard.count, list(guard.failures)) == (0, [])
+
+
+def test_a_frame_that_is_handed_on_is_no_signal() -> None:
+    """A function of the user's that takes frames, such as a tracer, and fails is a failure of recording."""
+
+    def look(_: int, frame: FrameType | None) -> None:
+        assert frame is not None
+        _raise()
+
+    guard = Guard()
+    with guard("record"):
+        look(1, sys._getframe(1))
+
+    assert guard.count == 1
+
+
+def calls_of_ours(act: Callable[[], object]) -> list[str]:
+    """The functions of the package that run while something is done."""
+    found: list[str] = []
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_globals.get("__name__", "").startswith("trace_recorder."):
+            found.append(frame.f_code.co_qualname)
+
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_nothing_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) -> None:  # noqa: FBT001
+    """What a handler raises in a destructor is lost: when a response goes, there is none of ours."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        answer = streamed("a", "b")
+        wire = Wire(Answer(answer.body, media=answer.media, size=8))
+        with httpx.Client(transport=wire, trust_env=False) as client:
+            request = client.build_request("POST", CHAT, json=asked("x", stream=True))
+            held = [recorder.wrap(client).send(request, stream=True)]
+            if finished:
+                held[0].read()
+            else:
+                next(held[0].stream.__iter__())  # type: ignore[union-attr]
+            del request
+            gc.collect()  # of tests before this one
+            assert calls_of_ours(lambda: (held.clear(), gc.collect())) == []
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert one.ended_by == (None if finished else "it was abandoned")
 
 
 def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:

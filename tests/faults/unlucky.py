@@ -92,16 +92,10 @@ def immutable_journal(directory: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def failing_device(directory: Path) -> Iterator[None]:
-    """Have every write to the journal fail with EIO, as a terminal's does that nobody holds."""
-    descriptor = descriptor_of(directory / "run.jsonl")
-    kept = os.dup(descriptor)
-    ours, theirs = os.openpty()
-    os.close(ours)
-    os.dup2(theirs, descriptor, inheritable=False)
-    os.close(theirs)
+    """Have every write to the journal fail with EIO."""
+    os.environ["REFUSED"] = f"write:EIO:{directory.name}/run.jsonl"
     yield
-    os.dup2(kept, descriptor, inheritable=False)
-    os.close(kept)
+    del os.environ["REFUSED"]
 
 
 @contextmanager
@@ -131,19 +125,8 @@ FAULTS: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
 }
 ON_A_MOUNT = frozenset({"full disk"})
 """Faults for which the directory is a small file system of its own."""
-
-
-def descriptor_of(path: Path) -> int:
-    """The number under which this process has a file open."""
-    numbers = (int(one.name) for one in Path("/proc/self/fd").iterdir())
-    return next(number for number in numbers if _is_open_as(number, path))
-
-
-def _is_open_as(number: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(number), path.stat())
-    except OSError:
-        return False
+REFUSING = frozenset({"failing device"})
+"""Faults for which system calls are refused (`refusing.py`)."""
 
 
 def _command(*arguments: str) -> None:

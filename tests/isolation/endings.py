@@ -13,19 +13,17 @@ from functools import partial
 from typing import Any
 
 import anyio
+import httpx2
 
-from tests.capture.server import DROP, Answer, Server, chat_chunk, stream
+from tests.capture.server import DROP, SILENCE, Answer, Server, chat_chunk, stream
 
 Payload = Any
 ASK: Payload = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-LONG = 5.0
-"""Seconds for which the server is silent: nobody waits for that."""
-
-SILENT = stream(chat_chunk("one"), LONG)
+SILENT = stream(chat_chunk("one"), SILENCE)
 CUT = stream(chat_chunk("one"), 0.02, DROP)
-LIVELY = stream(chat_chunk("one"), 0.02, chat_chunk("two"), LONG)
-HALF = Answer([b"{", LONG])
-LATE = Answer([], delay=LONG)
+LIVELY = stream(chat_chunk("one"), 0.02, chat_chunk("two"), SILENCE)
+HALF = Answer([b"{", SILENCE])
+LATE = Answer([], silent=True)
 
 
 @dataclass
@@ -173,7 +171,7 @@ def leave_a_streaming_response(agent: Agent) -> None:
 
 CLOSED = "the caller closed it"
 LEFT = "it was abandoned"
-IMPATIENT = {"timeout": 0.2}
+IMPATIENT = {"timeout": httpx2.Timeout(None, read=0.2)}
 ASKED = partial(interrupted, moment=lambda agent: agent.server.requests)
 HEARD = partial(interrupted, moment=lambda agent: agent.heard)
 
@@ -264,7 +262,8 @@ async def abreak_out(agent: Agent) -> None:
     async for _ in await agent.stream():
         break
     gc.collect()
-    await asyncio.sleep(0.05)
+    for _ in range(100):  # rounds of the loop, in which it closes what was collected
+        await asyncio.sleep(0)
 
 
 async def anever_iterate(agent: Agent) -> None:

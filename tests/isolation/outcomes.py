@@ -98,7 +98,8 @@ async def _left(said: Payload, got: list[Payload]) -> None:
     del said, chunks
     gc.collect()
     if asynchronous:
-        await asyncio.sleep(0.01)
+        for _ in range(100):  # rounds of the loop, in which it closes what was collected
+            await asyncio.sleep(0)
 
 
 async def _first(said: Payload, got: list[Payload]) -> Payload:

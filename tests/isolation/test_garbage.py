@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.capture.server import CHAT, chat_chunk, plain, serving, stream
+from tests.capture.server import CHAT, SILENCE, chat_chunk, plain, serving, stream
 from tests.recording import ROOT
 from trace_recorder import load
 
@@ -14,10 +14,10 @@ from trace_recorder import load
 def test_a_stream_that_is_left_while_another_call_is_recorded(tmp_path: Path) -> None:
     """The garbage collector may end a stream in the middle of recording: nobody waits for good, both are on file."""
     path = tmp_path / "run.json"
-    answers = stream(chat_chunk("one"), 5.0, chat_chunk("two")), plain(CHAT)
+    answers = stream(chat_chunk("one"), SILENCE), plain(CHAT)
     with serving(*answers) as server:
         command = [sys.executable, "-m", "tests.isolation.garbage", str(path), f"{server.url}/v1"]
-        subprocess.run(command, cwd=ROOT, check=True, timeout=20)
+        subprocess.run(command, cwd=ROOT, check=True, timeout=120)
 
     recorded = [(one.complete, one.response and one.response.content) for one in load(path).llm_interactions]
     assert recorded == [(False, "one"), (True, "hi")]

@@ -84,6 +84,15 @@ def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
     assert len(load(recorder.trajectory_path).llm_interactions) == 4
 
 
+@pytest.mark.parametrize("module", [httpx, httpx2])
+def test_a_transport_is_still_what_it_was(tmp_path: Path, module: ModuleType) -> None:
+    """Who asks by `isinstance` for the transport inside a client hears what it would unwrapped."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    clients = (module.Client, module.HTTPTransport), (module.AsyncClient, module.AsyncHTTPTransport)
+
+    assert [isinstance(recorder.wrap(client())._transport, kind) for client, kind in clients] == [True, True]
+
+
 class Others(httpx2.BaseTransport):
     """Somebody else's tracer: it hands everything on, and counts."""
 

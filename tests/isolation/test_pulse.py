@@ -9,7 +9,7 @@ import pytest
 from tests.isolation.hooks import fail, no_threads_of_ours
 from trace_recorder.capture import pulse
 
-PATIENCE = 10.0
+PATIENCE = 120.0
 
 
 class Stream:

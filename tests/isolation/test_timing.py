@@ -23,7 +23,7 @@ from trace_recorder.journal import Journal
 
 Payload = Any
 PIECES = 5
-PATIENCE = 10.0
+PATIENCE = 120.0
 """Seconds after which the server takes the caller to be without its chunk."""
 
 

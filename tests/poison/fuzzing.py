@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -30,6 +31,8 @@ from trace_recorder.providers import by_hand, join_stream, reader_of
 from trace_recorder.providers.sse import events, json_lines
 from trace_recorder.redact import Redaction, default_redactor
 
+SLOW = 5.0
+"""What takes more seconds than this is a finding of a search by the command."""
 TOKENS = (
     *(b"data: ", b"data:", b"\ndata: ", b"event: error\n", b"\n\n", b"\r\n\r\n", b"\r", b"[DONE]", b": x\n"),
     *(b'"', b"\\", b"\\u", b"\\ud83d", b"{", b"}", b"[", b"]", b":", b",", b"null", b"NaN", b"1e999", b"\xff", b"\0"),
@@ -189,11 +192,14 @@ def example(target: str, random: Random) -> bytes:
     return mutate(random.choice(pool), random, random.choice(pool))
 
 
-def search(target: str, seconds: float, seed: int) -> tuple[int, Counter[str]]:
-    """Try for some seconds; return how often, and what was found, by kind."""
+def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float = inf) -> tuple[int, Counter[str]]:
+    """Try until there were enough tries; return how many, and what was found, by kind.
+
+    What takes more than `slow` seconds is a finding too.
+    """
     found: Counter[str] = Counter()
-    tries, until = 0, time.monotonic() + seconds
-    while time.monotonic() < until:
+    tries = 0
+    while not enough(tries):
         data = example(target, Random(f"{seed} {tries}"))
         began = time.monotonic()
         try:
@@ -203,7 +209,7 @@ def search(target: str, seconds: float, seed: int) -> tuple[int, Counter[str]]:
             if not found[kind]:
                 print(f"{target}, try {tries}: {kind}\n  {data[:300]!r}", file=sys.stderr)
             found[kind] += 1
-        if time.monotonic() - began > 5:
+        if time.monotonic() - began > slow:
             found["slow"] += 1
             print(f"{target}, try {tries}: took {time.monotonic() - began:.1f} s, {len(data)} bytes", file=sys.stderr)
         tries += 1
@@ -235,7 +241,13 @@ def main() -> None:
     if options.atheris:
         guided(chosen[0], options.seconds, options.seed)
         return
-    rows = [(target, *search(target, options.seconds / len(chosen), options.seed)) for target in chosen]
+
+    def lasting(seconds: float) -> Callable[[int], bool]:
+        until = time.monotonic() + seconds
+        return lambda _: time.monotonic() >= until
+
+    share = options.seconds / len(chosen)
+    rows = [(target, *search(target, lasting(share), options.seed, slow=SLOW)) for target in chosen]
     for target, tries, found in rows:
         print(f"{target:10} {tries:8} tries {sum(found.values()):5} findings  {dict(found)}")
     sys.exit(any(found for _, _, found in rows))

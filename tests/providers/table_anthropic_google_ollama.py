@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from itertools import groupby
 from types import ModuleType
 from typing import Any
 
@@ -116,7 +117,7 @@ def _ours(response: LLMResponse) -> Payload:
         for choice in response.choices
     ]
     usage = response.usage
-    return _answer(response.id, response.model, choices, usage and [getattr(usage, name) for name in COUNTS])
+    return _answer(response.id, response.model, choices, usage.stated and [getattr(usage, name) for name in COUNTS])
 
 
 def _answer(
@@ -194,7 +195,8 @@ def _generate(exchange: Exchange) -> Payload:
     for candidate in (candidate for chunk in chunks for candidate in chunk.candidates or ()):
         candidates.setdefault(candidate.index or 0, []).append(candidate)
     choices = [_generated(pieces) for _, pieces in sorted(candidates.items())]
-    assert _joined(chunk.text for chunk in chunks) == (choices[0]["content"] if choices else None)
+    said = choices[0]["content"] if choices else None
+    assert (_joined(chunk.text for chunk in chunks) or "").replace("\n", "") == (said or "").replace("\n", "")
     usage = next((chunk.usage_metadata for chunk in reversed(chunks) if chunk.usage_metadata), None)
     counts = usage and [usage.prompt_token_count, usage.candidates_token_count, None]
     counts = counts and [*counts, usage.cached_content_token_count, usage.thoughts_token_count]
@@ -206,11 +208,18 @@ def _generated(pieces: list[Any]) -> Payload:
     calls = [part.function_call for part in parts if part.function_call]
     reasons = [piece.finish_reason.value for piece in pieces if piece.finish_reason]
     return _choice(
-        _joined(part.text for part in parts if not part.thought),
-        _joined(part.text for part in parts if part.thought),
+        _parted(parts, thought=False),
+        _parted(parts, thought=True),
         [(call.id, call.name, call.args) for call in calls],
         reasons[-1] if reasons else None,
     )
+
+
+def _parted(parts: list[Any], thought: bool) -> str | None:
+    """The SDK's texts of one kind, with a blank line where a part of another kind stood between them."""
+    runs = groupby(parts, lambda part: part.text is not None and bool(part.thought) == thought)
+    texts = ["".join(part.text for part in run) for is_meant, run in runs if is_meant]
+    return "\n\n".join(texts) if texts else None
 
 
 def _interactions(exchange: Exchange) -> Payload:

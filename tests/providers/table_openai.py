@@ -64,7 +64,12 @@ def our_reading(exchange: Exchange) -> Reading:
         for c in response.choices
     ]
     usage = response.usage
-    counts = usage and (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.reasoning_tokens)
+    counts = usage.stated and (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_input_tokens,
+        usage.reasoning_tokens,
+    )
     return _reading(choices, counts, response.id, response.model)
 
 
@@ -88,7 +93,7 @@ def _reading(
         "call_ids": [[call_id for call_id, *_ in calls] for *_, calls, _ in choices],
         "calls": [[called for _, *called in calls] for *_, calls, _ in choices],
         "finish_reason": [reason for *_, reason in choices],
-        "usage": counts,
+        "usage": counts or None,
         "id": answer_id,
         "model": model,
     }

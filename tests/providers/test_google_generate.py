@@ -17,7 +17,7 @@ from tests.providers.table_anthropic_google_ollama import (
     our_reading,
     sdk_reading,
 )
-from trace_recorder.conversation import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
+from trace_recorder.conversation import Block, Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
 from trace_recorder.providers import google_generate
 from trace_recorder.providers.google_generate import join_stream, read_message, read_request, read_response
 
@@ -130,17 +130,20 @@ def test_a_response_is_read():
     usage = {"promptTokenCount": 3, "candidatesTokenCount": 4, "thoughtsTokenCount": 5, "trafficType": "ON_DEMAND"}
     body = {"candidates": [first, second], "usageMetadata": usage, "modelVersion": "gemini-x", "responseId": "r"}
     calls = (ToolCall("call_7", "f", {}, call_id_made_up=True),)
+    blocks = (Block("text", "a"), Block("other", position=0), Block("text", "b"))
+    called = (Block("tool_call", call_id="call_7"), Block("other", position=0))
     assert read_response({**body, "createTime": "now"}, made_up_calls=7) == LLMResponse(
-        content="ab",
+        content="a\n\nb",
         finish_reason="STOP",
         usage=Usage(3, 4, reasoning_tokens=5, extra={"trafficType": "ON_DEMAND"}),
         model="gemini-x",
         id="r",
         choices=(
-            Choice(0, "ab", finish_reason="STOP"),
-            Choice(1, None, None, calls, "SAFETY", {"avgLogprobs": -0.5, "parts": [image]}),
+            Choice(0, "a\n\nb", finish_reason="STOP", interleaved=blocks),
+            Choice(1, None, None, calls, "SAFETY", {"avgLogprobs": -0.5, "parts": [image]}, called),
         ),
         extra={"createTime": "now", "parts": [image]},
+        interleaved=blocks,
     )
 
 
@@ -212,7 +215,7 @@ def test_a_joined_stream_is_read_like_an_answer():
     )
     usage = Usage(9, 12, cache_read_input_tokens=3, reasoning_tokens=20, extra={"totalTokenCount": 41})
     assert (response.content, response.reasoning, response.tool_calls, response.usage) == (
-        "It is blue.So.",
+        "It is blue.\n\nSo.",
         "Let me think.",
         calls,
         usage,

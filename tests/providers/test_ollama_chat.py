@@ -93,9 +93,9 @@ def test_a_response_is_read():
 
 
 def test_a_count_that_is_not_there_is_unknown():
-    """A prompt that was cached whole has no count, and an answer without any has no usage."""
+    """A prompt that was cached whole has no count, and of an answer without any nothing is known."""
     usages = [read_response({"message": {}, **counts}).usage for counts in ({"eval_count": 2}, {})]
-    assert usages == [Usage(output_tokens=2), None]
+    assert usages == [Usage(output_tokens=2), Usage()]
 
 
 def test_an_error_has_no_choices():

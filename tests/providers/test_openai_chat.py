@@ -178,8 +178,8 @@ def test_content_that_is_a_list():
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        (None, None),
-        ({}, None),
+        (None, Usage()),
+        ({}, Usage()),
         ({"prompt_tokens": None, "prompt_tokens_details": None}, Usage()),
         ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}}, Usage(9, cache_read_input_tokens=0)),
         (
@@ -226,7 +226,7 @@ def test_a_stream_reads_as_an_answer():
     joined = openai_chat.join_stream((DATA / "openai_chat_openrouter.sse").read_text())
     response = openai_chat.read_response(joined.body)
     usage = response.usage
-    assert (response.content, response.reasoning, response.finish_reason, usage and usage.cost) == (
+    assert (response.content, response.reasoning, response.finish_reason, usage.cost) == (
         "Yes.",
         "Let me see. More.",
         "stop",

@@ -67,7 +67,7 @@ def test_a_response():
         ),
         (
             'data: {"value":"a"}\n\ndata: {"value":"b"}\n\n',
-            JoinedStream({"choices": [{"index": 0, "text": "ab"}]}, ended=False, events=2),
+            JoinedStream({"choices": [{"index": 0, "text": "ab"}]}, ended=None, events=2),
         ),
     ],
 )

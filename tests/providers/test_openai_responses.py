@@ -36,7 +36,7 @@ SAID = {
 
 
 def test_a_request():
-    """Instructions are the system's message, a text is the user's, and tools are flat already."""
+    """Instructions are the system's message, of this request alone; a text is the user's, and tools are flat."""
     tools = [{"type": "function", "name": "f", "description": "d", "parameters": {}}, {"type": "web_search"}]
     body = {"model": "m", "instructions": "Be brief.", "input": "Rain?", "tools": tools, "store": False}
     assert openai_responses.read_request(body) == RequestReading(
@@ -44,6 +44,7 @@ def test_a_request():
         [Tool("f", "d", {}, tools[0]), Tool("web_search", raw=tools[1])],
         {"model": "m", "store": False},
         "m",
+        instructions=1,
     )
 
 

@@ -99,7 +99,7 @@ def test_arguments_are_an_object_or_what_came(raw, expected):
         ("", ""),
         ([], None),
         ([{"type": "text", "text": "hi"}], "hi"),
-        ([{"type": "text", "text": "hi", "cache_control": {}}],) * 2,
+        ([{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}],) * 2,
         ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],) * 2,
         ([{"type": "text", "text": None}],) * 2,
         ([{"type": "image_url"}],) * 2,

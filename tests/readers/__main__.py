@@ -55,9 +55,10 @@ def main() -> None:
         directory = Path(place)
         run(sys.executable, "-m", "tests.readers.write_runs", str(directory / "runs"))
         export(directory)
+        run(sys.executable, "-m", "tests.readers.write_contents", str(directory / "contents"))
         chosen = [one for one in ENVIRONMENTS if one.name in sys.argv[1:] or len(sys.argv) == 1]
         results = [result for one in chosen for result in read_in(one, directory)]
-    table = "\n".join(lines(results))
+    table = "\n".join([*lines(results), "", *content_lines(results)])
     print(f"\n{table}", flush=True)
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a", encoding="utf-8") as file:
@@ -162,6 +163,16 @@ def lines(results: list[dict[str, Any]]) -> Iterator[str]:
     for one in results:
         counts = ["-" if one[name] is None else f"{one[name]:,}" for name in ("accepted", "refused")]
         yield f"| {' | '.join([one['reader'], one['version'], one['what'], *counts])} |"
+
+
+def content_lines(results: list[dict[str, Any]]) -> Iterator[str]:
+    """The table of what readers have of the scripted runs, aspect by aspect, in Markdown."""
+    yield "| reader | aspect | compared | equal | different | why |"
+    yield "|---|---|--:|--:|--:|---|"
+    for one in results:
+        for aspect, found in one.get("aspects", {}).items():
+            counts = found["equal"] + found["different"], found["equal"], found["different"]
+            yield f"| {one['reader']} | {aspect} | {' | '.join(map(str, counts))} | {found['why']} |"
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from harbor.agents.installed.trae_agent import TraeAgent
+from harbor.models.trajectories import Trajectory
 from harbor.utils.traces_utils import MultimodalExportError, extract_conversations_from_trajectory
 from harbor.utils.trajectory_validator import TrajectoryValidator
 from phoenix.client.helpers.atif import _convert_atif_trajectories_to_spans
 
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, documents, files, finish, run_files
 
 RUN = {"model_provider": "p", "model_name": "m", "agent_name": "a", "start_time": "", "run_id": "r"}
@@ -84,4 +86,6 @@ for file in run_files("json"):
         own.pass_over("with a text that JSON cannot hold, which an object describes")
     else:
         own.take(file.name, lambda document=document: convert(document))
-finish(valid, training, phoenix, converted, own)
+contents = Contents("Harbor: what it has of ATIF", "atif", "harbor")
+contents.hold(lambda held, _: [Trajectory.model_validate(one).to_json_dict() for one in held])
+finish(valid, training, phoenix, converted, own, contents)

@@ -15,6 +15,7 @@ import trajectory_sdk as tj
 from trajectory_sdk.primitives import primitives
 from trajectory_sdk.utils.hashing import content_hash
 
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, documents, finish
 
 LINEAR = frozenset({"tools", "document_only", "thinking", "gemini", "local", "responses", "code_agent", "react"})
@@ -97,4 +98,8 @@ reader = Reader("trajectory-sdk: dataclasses, hash, builder", "trees by turn and
 by_message = dict(documents("hierarchy-message"))
 for run, tree in documents("hierarchy"):
     reader.take(run, lambda run=run, tree=tree: read(run, (tree, by_message[run])))
-finish(reader)
+by_turn = Contents("trajectory-sdk: what its dataclasses have, by turn", "hierarchy", "trajectory-sdk")
+every_message = Contents("trajectory-sdk: likewise, by message", "hierarchy-message", "trajectory-sdk")
+for contents in (by_turn, every_message):
+    contents.hold(lambda trees, _: [asdict(build(primitives.Trajectory, tree)) for tree in trees])
+finish(reader, by_turn, every_message)

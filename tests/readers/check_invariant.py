@@ -13,6 +13,7 @@ from invariant.analyzer import LocalPolicy
 from invariant.analyzer.runtime.input import Input
 from invariant.analyzer.runtime.nodes import ToolOutput
 
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, finish, rows, runs
 from trace_recorder import Trajectory
 from trace_recorder.views.invariant import to_invariant
@@ -40,6 +41,11 @@ def accept(messages: list[dict[str, Any]]) -> None:
     assert len(identities) == len(set(identities))
 
 
+def dumped(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What it has of messages when it has read them."""
+    return [event.model_dump() for event in Input(messages).data]
+
+
 def find(name: str, trajectory: Trajectory) -> None:
     """Have a rule find in a run what is in it, or nothing."""
     messages = to_invariant(trajectory)
@@ -61,4 +67,6 @@ for trace in traces:
     reader.take(trace["name"], lambda trace=trace: accept(trace["messages"]))
 for run, told in runs():
     policy.take(run, lambda run=run, told=told: find(run, told))
-finish(reader, policy)
+contents = Contents("invariant-ai: what it has of messages", "invariant", "invariant-ai")
+contents.hold(lambda held, _: [{"messages": dumped(row["messages"])} for row in held if "messages" in row])
+finish(reader, policy, contents)

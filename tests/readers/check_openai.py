@@ -12,6 +12,7 @@ from typing import Any
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import TypeAdapter
 
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, finish, rows
 
 MESSAGES = TypeAdapter(list[ChatCompletionMessageParam])
@@ -27,6 +28,13 @@ def exhaust(value: Any) -> None:
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         for inner in value:
             exhaust(inner)
+
+
+def whole(value: Any) -> Any:
+    """What was validated, with the lists that pydantic gives as iterators."""
+    if isinstance(value, Mapping):
+        return {name: whole(inner) for name, inner in value.items()}
+    return [whole(inner) for inner in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
 def check(row: dict[str, Any]) -> None:
@@ -51,4 +59,6 @@ def check(row: dict[str, Any]) -> None:
 reader = Reader("openai: TypeAdapters of its types, and the guide's rules", "fine-tuning rows", "openai", "pydantic")
 for number, row in enumerate(rows("openai.jsonl"), start=1):
     reader.take(f"row {number}", lambda row=row: check(row))
-finish(reader)
+contents = Contents("openai: what its types take", "openai", "openai", "pydantic")
+contents.hold(lambda held, _: [{"messages": whole(MESSAGES.validate_python(row["messages"]))} for row in held])
+finish(reader, contents)

@@ -12,6 +12,7 @@ import sys
 import types
 from typing import Any
 
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, documents, finish, runs
 from trace_recorder import Trajectory
 from trace_recorder.views.parsing import parse_code, parse_react, parse_tool_calls
@@ -105,4 +106,6 @@ for run, written in documents("toolbrain"):
 for begin in range(0, len(every), 10):
     some = list(every.values())[begin : begin + 10]
     batches.take(f"runs {begin} to {begin + 9}", lambda some=some: rank(some))
-finish(reader, exported, batches)
+contents = Contents("ToolBrain: exported turns of its form", "toolbrain", "toolbrain")
+contents.hold(lambda held, _: [trace for trace in held if read_exported(trace) is None])
+finish(reader, exported, batches, contents)

@@ -17,6 +17,8 @@ from typing import Any
 
 from datasets import disable_progress_bars, load_dataset
 
+from tests.contents.shown import chat_rows
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, files, finish
 
 ROLES = {"toolResult": "tool"}
@@ -57,8 +59,22 @@ def check(path: Path, cache: str) -> None:
     assert offered <= {tool["function"]["name"] for tool in row["tools"]}, "tools are missing"
 
 
+def rows_of(sessions: list[list[dict[str, Any]]], cache: str) -> list[dict[str, Any]]:
+    """What a dataset has of sessions."""
+    rows = []
+    for number, session in enumerate(sessions):
+        path = Path(cache, f"session{number}.jsonl")
+        path.write_text("\n".join(map(json.dumps, session)), encoding="utf-8")
+        with tempfile.TemporaryDirectory() as fresh:  # files of one name and size are one to its cache
+            rows += load_dataset("json", data_files=str(path), split="train", cache_dir=fresh)
+    return rows
+
+
+NOT_KEPT = dict.fromkeys(("images", "tokens", "failures"), "teich's rows do not have it")
 reader = Reader("datasets with teich: agent traces", "sessions", "datasets", "teich")
 with tempfile.TemporaryDirectory() as directory:
     for file in files("traces"):
         reader.take(file.name, lambda file=file: check(file, directory))
-finish(reader)
+    contents = Contents("datasets with teich: what it has", "traces", "datasets", "teich", shows=chat_rows)
+    contents.hold(lambda sessions, _: rows_of(sessions, directory), without=NOT_KEPT)
+finish(reader, contents)

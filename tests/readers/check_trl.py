@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from trl import is_conversational
 from trl.data_utils import apply_chat_template
 
+from tests.readers.contents import Contents
 from tests.readers.reading import Reader, finish, rows, runs
 from trace_recorder.views import preference_pairs
 
@@ -98,7 +99,13 @@ def main() -> None:
     readers.append(read(Reader("datasets: tokens", "rows", "datasets"), rows("trl-tokens.jsonl"), has_tokens))
     pairs = list(preference_pairs([run for _, run in runs()], lambda run: run.metrics.get("output_tokens")))
     readers.append(read(Reader("TRL: preference pairs", "pairs", *packages), pairs, lambda row: render(row, template)))
-    finish(*readers)
+    contents = [
+        Contents(f"datasets: what it has of {form}", export, "datasets")
+        for form, export in (("messages", "trl"), ("prompt_completion", "trl-prompt_completion"))
+    ]
+    for one in contents:
+        one.hold(lambda held, _: [without_nulls(row) for row in Dataset.from_list(held, on_mixed_types="use_json")])
+    finish(*readers, *contents)
 
 
 main()

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from trace_recorder import Trajectory, load
 
@@ -51,7 +51,19 @@ class Reader:
         return {"reader": self.name, "version": self.versions, "what": self.what + besides, **counts}
 
 
-def finish(*readers: Reader) -> NoReturn:
+class Judge(Protocol):
+    """What has given a reader things to read, and counted."""
+
+    @property
+    def accepted(self) -> int: ...
+
+    @property
+    def refused(self) -> int: ...
+
+    def result(self) -> dict[str, Any]: ...
+
+
+def finish(*readers: Judge) -> NoReturn:
     """Print the results, and exit: 1 where something was refused, or a reader was given nothing."""
     for reader in readers:
         print(RESULT + json.dumps(reader.result()), flush=True)

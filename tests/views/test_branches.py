@@ -103,5 +103,5 @@ def test_every_run_has_its_branches(trajectories: Mapping[str, Trajectory]) -> N
         "empty": [],
         "document_only": [4],
         "in_flight": [],
-        "poisoned": [1],
+        "poisoned": [],
     }

@@ -69,7 +69,7 @@ _SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
         ),
         (
             lambda one, dropped: list(dataset_lines([one], dropped=dropped)),
-            {ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1},
+            {ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, "thoughts in answers": 1},
         ),
         (
             to_turns,
@@ -80,7 +80,7 @@ _SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
             to_trae,
             {
                 "errors of calls": 1,
-                "thoughts": 1,
+                "thoughts in answers": 1,
                 CHOICES: 1,
                 ATTEMPTS: 1,
                 SAMPLED: 1,
@@ -91,7 +91,15 @@ _SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
         ),
         (
             to_openai_finetuning,
-            {_FAILED_CALLS: 1, CHOICES: 1, "thoughts": 1, EMBEDDINGS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
+            {
+                _FAILED_CALLS: 1,
+                CHOICES: 1,
+                "thoughts in answers": 1,
+                EMBEDDINGS: 1,
+                SAMPLED: 1,
+                REWARDS: 1,
+                **_SAID_OF_STEPS,
+            },
         ),
         (to_trl, {_FAILED_CALLS: 1, CHOICES: 1, EMBEDDINGS: 1, ARGUMENTS: 1, **_SAID_OF_STEPS}),
     ],

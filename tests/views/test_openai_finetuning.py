@@ -62,9 +62,9 @@ def test_what_the_format_cannot_carry_is_counted() -> None:
     [row] = to_openai_finetuning(made, dropped=dropped)
     assert row["messages"][0] == {"role": "user", "content": "q"}
     assert +dropped == {
-        "thoughts": 1,
+        "thoughts in answers": 1,
         "further choices of an answer": 1,
-        "parts of questions that are neither text nor image": 1,
+        "audio in questions": 1,
         "tools without a schema": 1,
         "calls that failed, or whose answer or prompt is not whole": 1,
     }

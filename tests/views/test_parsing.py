@@ -37,6 +37,17 @@ CODE = [
     ("<code>\n</code>", None, None, None),
     ("<code>\nthis is no python(\n</code>", None, "this is no python(", None),
     ("", None, None, None),
+    ("I add.\nCode: ```py\nadd(5, 7)\n```", "I add.", "add(5, 7)", None),
+    ("I add.\nCode:\n<code>\nadd(5, 7)\n</code>", "I add.", "add(5, 7)", None),
+    ("I add.\n<code>\na = 5\n</code>\nand\n<code>\nadd(a, 7)\n</code>", "I add.", "a = 5\n\nadd(a, 7)", None),
+    ("I add.\n```py\na = 5\n```\nand\n```py\nadd(a, 7)\n```", "I add.", "a = 5\n\nadd(a, 7)", None),
+    (
+        'It was\n```json\n{"a": 5}\n```\nI add.\n```py\nadd(5)\n```',
+        'It was\n```json\n{"a": 5}\n```\nI add.',
+        "add(5)",
+        None,
+    ),
+    ('It is\n```json\n{"a": 5}\n```\nFinal Answer: 5', 'It is\n```json\n{"a": 5}\n```', None, "5"),
 ]
 REACT = [
     ('Thought: I count.\nAction: wc\nAction Input: {"path": "a"}', "I count.", "wc(path='a')", None),

@@ -62,14 +62,14 @@ def test_a_code_agents_observation_is_its_output(trajectories: Trajectories) -> 
     """What the user's next message shows of the code that ran is the tool's output."""
     [first, last] = to_turns(trajectories["code_agent"], parse_code)
 
-    assert first["tool_output"] == "Observation:\nExecution logs:\n12\nLast output from code snippet:\nNone"
+    assert first["tool_output"] == "Execution logs:\n12\nLast output from code snippet:\nNone"
     assert first["model_completion"] == "Thought: I count.\n<code>\nprint(len(open('a').read()))\n</code>"
     assert (last["parsed_completion"]["final_answer"], last["tool_output"]) == ("12", None)
 
 
 def test_a_react_agents_observation_is_its_output(trajectories: Trajectories) -> None:
     """The same for one that writes actions."""
-    assert [turn["tool_output"] for turn in to_turns(trajectories["react"], parse_react)] == ["Observation: 12", None]
+    assert [turn["tool_output"] for turn in to_turns(trajectories["react"], parse_react)] == ["12", None]
 
 
 def test_a_function_of_the_users_own_parses(trajectories: Trajectories) -> None:

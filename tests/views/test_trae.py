@@ -136,4 +136,4 @@ def test_what_the_format_cannot_carry_is_counted(trajectories: Mapping[str, Traj
     dropped: Counter[str] = Counter()
     to_trae(trajectories["tools"], dropped=dropped)
 
-    assert +dropped == {"thoughts": 2, "failed attempts": 1, "rewards": 2, "annotations": 1}
+    assert +dropped == {"thoughts in answers": 2, "failed attempts": 1, "rewards": 2, "annotations": 1}

@@ -24,7 +24,7 @@ class AnthropicDriver:
     def __init__(self, bind: Callable[[Any], Any], asynchronous: bool) -> None:
         kind = anthropic.AsyncAnthropic if asynchronous else anthropic.Anthropic
         # A timeout of our own keeps the SDK from refusing long answers that are not streamed.
-        self._anthropic = bind(kind(api_key="unused", max_retries=0, timeout=30))
+        self._anthropic = bind(kind(api_key="unused", max_retries=0, timeout=300))
 
     def client(self, exchange: Exchange, url: str) -> Any:
         return self._anthropic.with_options(base_url=url)

@@ -74,4 +74,4 @@ class GoogleDriver:
 
 
 def _options(url: str, version: str) -> types.HttpOptions:
-    return types.HttpOptions(base_url=url, api_version=version, timeout=30_000)
+    return types.HttpOptions(base_url=url, api_version=version, timeout=300_000)

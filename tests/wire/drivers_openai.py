@@ -40,12 +40,12 @@ class OpenAIDriver:
 
     @cached_property
     def _openai(self) -> Any:
-        return self._bind(self._kinds[0](api_key="unused", max_retries=0, timeout=30))
+        return self._bind(self._kinds[0](api_key="unused", max_retries=0, timeout=300))
 
     @cached_property
     def _azure(self) -> Any:
         azure = self._kinds[1]
-        return self._bind(azure(api_key="unused", api_version="-", base_url="http://-", max_retries=0, timeout=30))
+        return self._bind(azure(api_key="unused", api_version="-", base_url="http://-", max_retries=0, timeout=300))
 
     def client(self, exchange: Exchange, url: str) -> Any:
         base = url + exchange.path.removesuffix(METHODS[exchange.dialect][0])

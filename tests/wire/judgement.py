@@ -47,7 +47,7 @@ def judge(exchange: Exchange, plain: Run, recorded: Run) -> Verdicts:
 def reading_of(interaction: Any) -> Reading:
     """Put a recorded interaction's response into the shape of the SDK's reading; an id made up by us is None."""
     response = interaction.response
-    if response is None:
+    if not interaction.answered:
         return dict.fromkeys(ASPECTS, "no response")
     return {
         "content": response.content,

@@ -14,16 +14,17 @@ from importlib import import_module
 from inspect import signature
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
-from weakref import WeakSet, ref
+from weakref import ref
 
 from trace_recorder.capture.places import Place, follow_loops, library_of, places_of, take_out
 from trace_recorder.capture.transport import Binding, Target
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
+from trace_recorder.registry import Registry
 
 Client = TypeVar("Client")
 
 _OF_OTHER_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
-_made: WeakSet[Any] = WeakSet()
+_made: Registry[Any] = Registry()
 """The HTTP clients that were made here for a module which had none yet."""
 
 

@@ -20,17 +20,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import urljoin
+from weakref import ref
 
-from trace_recorder.capture import headers, pulse
+from trace_recorder import stream_chunks
+from trace_recorder.capture import headers, pulse, usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import facts, members, message_of, named_error, to_json
-from trace_recorder.providers import join_stream
+from trace_recorder.providers import join_stream, why_incomplete
 from trace_recorder.providers.endpoints import Endpoint
+from trace_recorder.providers.sse import breathing
 from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
+from trace_recorder.snapshot import AT_A_STRETCH, BREATH
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
@@ -39,6 +43,10 @@ FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 1.0
 PATIENCE = 1.0
 """For how many seconds an ending run waits for a stream that is being recorded at that moment."""
+LONG_STREAM = 32 * 1024
+"""Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
+ASIDE_SECONDS = 10.0
+"""For how many seconds an ending run waits for a stream that is put together aside."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
@@ -83,7 +91,8 @@ class Exchange:
         self._headers: dict[str, str] = {}
         self._decode: Decoder | None = None
         self._streams = False
-        self._buffer: list[bytes] = []
+        self._buffer: list[stream_chunks.Piece] = []
+        self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
         self._due = FLUSH_BYTES
@@ -91,6 +100,9 @@ class Exchange:
         self._chunks = 0
         self._lost = False
         self._guarded = run.guard("record a part of a response")
+        self._hearer: ref[object] | None = None
+        self._aside: threading.Event | None = None
+        self._ended_at = -1.0
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = self._identity()
@@ -141,6 +153,14 @@ class Exchange:
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
+    def heard_by(self, hearer: object) -> None:
+        """Hear who tells of the response from now on: an object that the caller may drop."""
+        self._hearer = self.run.watch(self, hearer)
+
+    def left(self) -> None:
+        """Hear that it was dropped."""
+        self.closed("it was abandoned")
+
     def _asked(self) -> bool:
         """Whether a stream was asked for."""
         return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
@@ -174,10 +194,10 @@ class Exchange:
             self._first = now
         self._chunks += 1
         if self._decode is None:
-            self._buffer.append(data)
+            self._buffer.append((now, data))
             self._buffered += len(data)
         else:
-            self._take_encoded(data)
+            self._take_encoded(now, data)
         if self._streams and (self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS):
             with self._guarded:
                 self.flush()
@@ -185,7 +205,7 @@ class Exchange:
             with self._guarded:
                 pulse.watch(self)
 
-    def _take_encoded(self, data: bytes) -> None:
+    def _take_encoded(self, now: float, data: bytes) -> None:
         """Undo the encoding; where that fails once, what follows cannot be understood either."""
         with self._guarded, self._lock:
             if self._lost or self._decode is None:
@@ -193,7 +213,7 @@ class Exchange:
             self._lost = True
             decoded = self._decode(data)
             self._lost = False
-            self._buffer.append(decoded)
+            self._buffer.append((now, decoded))
             self._buffered += len(decoded)
 
     def whole(self, content: bytes) -> None:
@@ -205,13 +225,15 @@ class Exchange:
     def beat(self) -> None:
         """Write what has waited for a second."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
+            self.run.settle_left()
             if is_held and not self._done:
                 self.flush()
+                pulse.watch(self)
 
     def cut_off(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
         with self._held() as is_held:
-            if is_held and self._status:
+            if is_held and self._status and self._aside is None:
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
@@ -231,13 +253,13 @@ class Exchange:
                 return
             self._flushed = time.perf_counter()
             parts = self._buffer[:]  # chunks may be added behind these meanwhile
-            data = b"".join(parts)
+            data = _joined(parts)
             self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
             whole = last or len(data) >= LONGEST_LINE
             end = len(data) if whole else data.rfind(b"\n") + 1
 
             def taken(masked: bytes, end: int) -> None:
-                self._buffer[: len(parts)] = [data[end:]] if end < len(data) else []
+                _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
                 self._buffered = len(data) - end
                 self._due = max(FLUSH_BYTES, 2 * self._buffered)
                 self._written.append(masked)
@@ -256,7 +278,8 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
             "zlib": packed,
-        } | known(redacted=redacted or None)
+            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
+        } | known(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
         self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
@@ -264,10 +287,50 @@ class Exchange:
         """Hear that the response came whole."""
         self._end("record a response", None, None)
 
+    def ended_beside_a_loop(self) -> None:
+        """Hear the same where an event loop waits: a long stream is put together, and written, by another thread.
+
+        What came of it is on file before this returns.
+        """
+        if self._done or not self._streams or self._buffered + sum(map(len, self._written)) < LONG_STREAM:
+            self.ended()
+            return
+        with self.run.guard("record a part of a response"):
+            self.flush(last=True)
+        self._ended_at = time.perf_counter()
+        self._aside = aside = threading.Event()
+        try:
+            threading.Thread(target=self._end_aside, args=(aside,), name="trace_recorder response", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._aside = None
+            self.ended()
+
+    def _end_aside(self, aside: threading.Event) -> None:
+        again = 0.0
+
+        def breathe() -> None:
+            nonlocal again
+            if time.perf_counter() >= again:
+                time.sleep(BREATH)
+                again = time.perf_counter() + AT_A_STRETCH
+
+        breathing.set(breathe)  # this thread's alone
+        try:
+            self.ended()
+        finally:
+            aside.set()
+
+    def wait(self) -> None:
+        """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
+        if self._aside is not None:
+            self._aside.wait(ASIDE_SECONDS)
+
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        if self._done:  # as it mostly is: asked first, since looking through the stack takes long
+        if self._done or self._aside is not None:  # as it mostly is: looking through the stack takes long
             return
+        if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
+            why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
             self.run.later(end)
@@ -276,6 +339,8 @@ class Exchange:
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
+        if self._aside is not None:
+            return
         if not isinstance(error, GeneratorExit):
             self._end("record a broken response", _in_words(error), error)
         else:
@@ -295,7 +360,7 @@ class Exchange:
         broken = error is not None and about["complete"] is False
         if broken:
             self._remember_failure()
-        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(), **about}
+        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         more = known(
             headers=self._headers,
             error=named_error(error) if error and broken else None,
@@ -313,14 +378,17 @@ class Exchange:
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         joined = self._joined()
-        why = why or self._missing()
+        why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
         complete = why is None or (joined is not None and joined.ended and not self._lost)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
+            last_event=joined.ended if joined else None,
             time_to_first_token_seconds=self._seconds(self._first),
             time_to_last_token_seconds=self._seconds(self._last),
         )
+        if complete and joined is not None and self._status < 300:
+            usage_notice.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _joined(self) -> JoinedStream | None:
@@ -333,11 +401,12 @@ class Exchange:
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(b"".join(self._buffer)))
+        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
+        self._hearer = None
         pulse.forget(self)
         return first
 
@@ -349,6 +418,10 @@ class Exchange:
 
 def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
+
+
+def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
+    return b"".join([data for _, data in pieces])
 
 
 def _in_words(error: BaseException) -> str:

@@ -85,7 +85,8 @@ def listen(response: Any, exchange: Exchange, body: type) -> None:
         if response.is_stream_consumed:
             exchange.whole(response.content)
         else:
-            response.stream = body(response.stream, exchange)
+            response.stream = listening = body(response.stream, exchange)
+            exchange.heard_by(listening)
         return
     exchange.closed("it could not be listened to")
 
@@ -133,7 +134,7 @@ class AsyncChunks:
             chunk: bytes = await anext(self._chunks)
             self._exchange.chunk(chunk)
         except StopAsyncIteration:
-            self._exchange.ended()
+            self._exchange.ended_beside_a_loop()
             raise
         except BaseException as error:
             self._exchange.broken(error)
@@ -171,9 +172,6 @@ class SyncBody:
         finally:
             self._exchange.closed("the caller closed it")
 
-    def __del__(self) -> None:
-        self._exchange.closed("it was abandoned")
-
 
 class AsyncBody:
     """The same for an async response."""
@@ -192,9 +190,6 @@ class AsyncBody:
         finally:
             self._exchange.closed("the caller closed it")
 
-    def __del__(self) -> None:
-        self._exchange.closed("it was abandoned")
-
 
 class Recording:
     """A transport that records what passes through it to `inner`; whatever else is asked of it, `inner` answers."""
@@ -205,6 +200,11 @@ class Recording:
     def __init__(self, inner: Any, binding: Binding) -> None:
         self.inner = inner
         self.binding = binding
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """That of the transport inside, for who asks by `isinstance`; it is one of ours too."""
+        return type(self.inner)
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # asked of a copy that is still empty: there is nobody to pass the question on to

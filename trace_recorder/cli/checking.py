@@ -12,15 +12,18 @@ from pathlib import Path
 
 from trace_recorder.cli.terminal import counted
 from trace_recorder.conversation import Payload
+from trace_recorder.guard import attempt
 from trace_recorder.validation import Finding, Report, validate
 
 
 def report(file: Path) -> Report:
-    """Validate a file; that it cannot be read is an error like others."""
-    try:
-        return validate(file)
-    except OSError as error:
-        return Report(file, (Finding("error", "file", error.strerror or str(error)),))
+    """Validate a file; that it cannot be read, or breaks what reads it, is an error like others."""
+
+    def failed(error: Exception) -> Report:
+        why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
+        return Report(file, (Finding("error", "file", why or str(error)),))
+
+    return attempt(lambda: validate(file), failed)
 
 
 def as_json(report: Report) -> dict[str, Payload]:

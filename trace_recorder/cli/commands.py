@@ -8,7 +8,9 @@ files, have files of their own: `export.py`, `stats.py`, `score.py`; so has `run
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +20,15 @@ import typer
 from trace_recorder.cli import walk
 from trace_recorder.cli.export import export
 from trace_recorder.cli.head import head
-from trace_recorder.cli.listing import listing, table
-from trace_recorder.cli.printing import console, fail, print_json, print_lines
-from trace_recorder.cli.reading import UnreadableError, read, reason
+from trace_recorder.cli.listing import Listing, listing, newest, nothing_in, table
+from trace_recorder.cli.printing import console, fail, print_json, print_lines, warn
+from trace_recorder.cli.reading import UnreadableError, is_directory, read, runs_of
 from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.terminal import Sheet
+from trace_recorder.guard import attempt
 from trace_recorder.reserving import DIRECTORY
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.parsing import PARSERS
@@ -39,13 +42,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Directory = Annotated[
-    Path | None,
-    typer.Argument(metavar="[DIR]", help=f"Default: $TRACE_RECORDER_DIR, or {DIRECTORY}.", show_default=False),
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE|DIR...]", help=f"Default: $TRACE_RECORDER_DIR, or {DIRECTORY}.", show_default=False),
 ]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The .json or the .jsonl of a run.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE|DIR", help="The .json or the .jsonl of a run; of a directory, the newest.", show_default=False
+    ),
+]
 Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="The .json or .jsonl of runs.", show_default=False)
+    list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
 ]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 Step = Annotated[int | None, typer.Option("--step", metavar="N", help="Show one step only.")]
@@ -78,24 +86,41 @@ def options(version: Version = False) -> None:  # noqa: ARG001 - its callback do
 
 
 @app.command("list")
-def list_(directory: Directory = None, as_json: AsJson = False) -> None:
-    """List the runs in a directory."""
-    directory = directory or Path(os.environ.get("TRACE_RECORDER_DIR") or DIRECTORY)
+def list_(runs: Runs = None, as_json: AsJson = False) -> None:
+    """List the runs in a directory.
+
+    Several directories and files may be given; a file that cannot be read is then told, and the exit code is 1.
+    """
+    paths = runs or [Path(os.environ.get("TRACE_RECORDER_DIR") or DIRECTORY)]
     try:
-        found = listing(directory)
-    except OSError as error:
-        fail(reason(directory, error))
+        found = listing(paths)
+    except UnreadableError as error:
+        fail(str(error))
+    named = {str(path) for path in paths if not is_directory(path)}
     if as_json:
         print_json(asdict(found))
-        return
+    else:
+        _print_list(found, paths, named)
+    for other in found.others:
+        if other.file in named:
+            warn(other.reason)
+    if any(other.file in named for other in found.others):
+        raise typer.Exit(1)
+
+
+def _print_list(found: Listing, paths: Sequence[Path], named: set[str]) -> None:
+    """Print the rows, and what else was met in directories; of files that were named, `list_` tells itself."""
     out = console()
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
     titles, *rows = table(found.trajectories, width)
-    print_lines(out, [titles] if rows else [f"There are no trajectories in {directory}."], "bold")
+    others = [f"  {other.reason}" for other in found.others if other.file not in named]
+    directories = [path for path in paths if str(path) not in named]
+    nothing = [nothing_in(directories).capitalize() + "."] if directories else []
+    print_lines(out, [titles] if rows else nothing, "bold")
     print_lines(out, rows)
-    if found.others:
+    if others:
         out.print()
-        print_lines(out, ["Not shown:", *(f"  {other.reason}" for other in found.others)], "yellow")
+        print_lines(out, ["Not shown:", *others], "yellow")
 
 
 @app.command("show")
@@ -114,19 +139,29 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
     output.
     """
     _check_walk(parser, step, turns=turns)
-    try:
+
+    def print_it(file: Path) -> None:
         trajectory = read(file)
-    except UnreadableError as error:
-        fail(str(error))
-    try:
         if turns:
             _print_turns(trajectory, parser or walk.DEFAULT, full=full, as_json=as_json)
         elif as_json:
             print_json(trajectory.to_document())
         else:
             _print_run(trajectory, file, full=full, step=step)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        fail(f"{file} is damaged, `trace-recorder validate` says where ({type(error).__name__}: {error})")
+
+    try:
+        file = newest(file) if is_directory(file) else file
+        attempt(partial(print_it, file), partial(_refuse_damaged, file))
+    except UnreadableError as error:
+        fail(str(error))
+
+
+def _refuse_damaged(file: Path, error: Exception) -> None:
+    """Tell an error of a file's contents; that the output goes nowhere is none of them."""
+    if isinstance(error, OSError | UnreadableError):
+        raise error
+    why = f"{type(error).__name__}: {error}"
+    raise UnreadableError(f"{file} is damaged, `trace-recorder validate` says where ({why})") from error
 
 
 def _check_walk(parser: str | None, step: int | None, *, turns: bool) -> None:
@@ -151,11 +186,11 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
     parts = parts_of(trajectory)
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if step is not None and str(step) not in numbers:
-        fail(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
+        raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
     sheet = Sheet(console(), full=full)
     if step is None:
         sheet.write(head(trajectory, file.name))
-    showing = Show(full=full, running=trajectory.status == "running")
+    showing = Show(trajectory, full=full)
     for part in parts:
         entries = list(showing.part(part))
         if step in (None, part.step_number):
@@ -171,7 +206,12 @@ def validate_(files: Files, as_json: AsJson = False) -> None:
     """
     from trace_recorder.cli import checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
-    reports = [checking.report(file) for file in files]
+    try:
+        reports = [checking.report(file) for file in runs_of(files)]
+    except UnreadableError as error:
+        fail(str(error))
+    if not reports:
+        fail(nothing_in(files))
     if as_json:
         print_json([checking.as_json(report) for report in reports])
     else:

@@ -6,6 +6,7 @@ The commands are made with typer and rich; nothing here or above imports either 
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 
@@ -20,4 +21,22 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever a run recorded can be shown in any encoding
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="trace-recorder")
+    try:
+        try:
+            app(prog_name="trace-recorder")
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has seen enough
+        _let_go_of_stdout()
+        sys.exit(1)
+    except OSError as error:
+        _let_go_of_stdout()
+        sys.exit(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}")
+
+
+def _let_go_of_stdout() -> None:
+    """Have what stdout still holds go nowhere, where the interpreter would try again to write it, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

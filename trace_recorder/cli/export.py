@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.exporting import Export, Summary
+from trace_recorder.cli.exporting import Export, Summary, Target
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.printing import fail, warn
 from trace_recorder.cli.pushing import Push
@@ -22,13 +23,14 @@ Paths = Annotated[
 ]
 Name = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
 Out = Annotated[
-    Path | None,
+    str | None,
     typer.Option("-o", "--out", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
 ]
 Form = Annotated[
     str | None,
     typer.Option(
         "--form",
+        "--parser",
         help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
     ),
 ]
@@ -42,6 +44,13 @@ PushName = Annotated[
 PushUrl = Annotated[
     str | None, typer.Option("--push-url", metavar="URL", help="Where it is. Default: $INVARIANT_API_ENDPOINT.")
 ]
+IncludeIncomplete = Annotated[
+    bool,
+    typer.Option(
+        "--include-incomplete",
+        help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 
@@ -54,6 +63,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     metadata: Metadata = None,
     push: PushName = None,
     push_url: PushUrl = None,
+    include_incomplete: IncludeIncomplete = False,
     force: Force = False,
 ) -> None:
     """Write runs in another format.
@@ -61,29 +71,38 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     What the format cannot carry is counted. A run that cannot be read is told and passed over; the exit code is then 1.
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
-    _check(name, out, push, push_url)
+    _check(name, push, push_url)
     about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
-        view = FORMATS[name].view(form)
-        target = Push.to(push, push_url) if push else None
-        with target.file(out) if target else nullcontext(out) as file:
-            summary = Export(name, view, file, about, force=force).run(runs_of(paths))
-            _tell(summary, name, str(out) if out else "a temporary file" if push else "stdout")
-            if target and file:
-                _send(target, file)
+        runs = [*runs_of(paths)]
+        target = _target(name, out, len(runs))
+        view = FORMATS[name].view(form, include_incomplete=include_incomplete)
+        server = Push.to(push, push_url) if push else None
+        with server.file(target.file) if server else nullcontext(target.file) as file:
+            summary = Export(name, view, replace(target, file=file), about, force=force).run(runs)
+            _tell(summary, name, out or ("a temporary file" if push else "stdout"))
+            if server and file:
+                _send(server, file)
     except (ImportError, ValueError, UnreadableError, PushError) as error:
         fail(str(error))
     except OSError as error:
+        if error.strerror is not None and error.filename is None:  # of stdout, of which `main` tells
+            raise
         fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
     if summary.failed:
         raise typer.Exit(1)
 
 
-def _check(name: str, out: Path | None, push: str | None, push_url: str | None) -> None:
+def _target(name: str, out: str | None, runs: int) -> Target:
+    try:
+        return Target.of(name, out, runs)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="-o") from None
+
+
+def _check(name: str, push: str | None, push_url: str | None) -> None:
     if name not in FORMATS:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}", param_hint="--format")
-    if out is None and FORMATS[name].kind != "rows":
-        raise typer.BadParameter(f"{name} writes a file a run: say with -o in which directory", param_hint="-o")
     if (push, push_url) != (None, None) and (name != "invariant" or not push):
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 

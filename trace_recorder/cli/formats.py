@@ -17,6 +17,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Literal
 
+from trace_recorder.cli.naming import conversation_file
 from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
 
@@ -29,7 +30,7 @@ class Source:
 
     name: str
     number: int
-    directory: Path
+    directory: Path = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,19 @@ class Format:
     function: str
     forms: tuple[str, ...] = ()
     begins_with_metadata: bool = False
+    trains: bool = False
 
-    def view(self, form: str | None) -> Callable[..., Payload]:
-        """Import the view. Raises ValueError where the format is of no such form."""
+    @property
+    def suffix(self) -> str:
+        """That of the file that a run becomes."""
+        return ".json" if self.kind == "documents" else ".jsonl"
+
+    def view(self, form: str | None, *, include_incomplete: bool = False) -> Callable[..., Payload]:
+        """Import the view. Raises ValueError where the format is of no such form, or is not made for training."""
+        if include_incomplete:
+            if not self.trains:
+                raise ValueError("this format leaves no answer out: --include-incomplete is for openai and trl")
+            return partial(self.view(form), include_incomplete=True)
         if form is not None and form not in self.forms:
             said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has one form only"
             raise ValueError(f"this format has no form {form!r}: {said}")
@@ -59,11 +70,11 @@ FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif", "atif_documents"),
     "hierarchy": Format("documents", "hierarchy", "to_hierarchy", forms=("turn", "message")),
     "invariant": Format("rows", "invariant", "dataset_lines", begins_with_metadata=True),
-    "openai": Format("rows", "openai_finetuning", "to_openai_finetuning"),
+    "openai": Format("rows", "openai_finetuning", "to_openai_finetuning", trains=True),
     "toolbrain": Format("documents", "toolbrain", "to_turns", forms=("calls", "code", "react")),
     "traces": Format("sessions", "traces", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),
-    "trl": Format("rows", "trl", "to_trl", forms=("messages", "prompt_completion", "tokens")),
+    "trl": Format("rows", "trl", "to_trl", forms=("messages", "prompt_completion", "tokens"), trains=True),
 }
 
 
@@ -78,7 +89,7 @@ def pieces_of(
         yield f"{source.name}.json", view(trajectory, **counted)
     elif FORMATS[name].kind == "sessions":
         for number, session in enumerate(view(trajectory, **counted)):
-            yield f"{source.name}.{number}.jsonl" if number else f"{source.name}.jsonl", session
+            yield conversation_file(source.name, number), session
     elif name == "invariant":
         lines = (json.loads(line) for line in view([trajectory], **counted))
         yield from (("", line | {"index": source.number}) for line in lines if line["messages"])

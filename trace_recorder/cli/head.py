@@ -5,12 +5,15 @@ What is not known is not mentioned. The words for errors and tokens are those in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.cli.terminal import Entry, counted, heading, moment, number, seconds, text_of
 from trace_recorder.conversation import Payload
 from trace_recorder.metrics import metrics_of
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import ErrorInfo, Gap, Reward, Trajectory
+from trace_recorder.views.tokens import is_usage_left_out
 
 _SUCCESS = {True: ", success", False: ", no success"}
 
@@ -23,15 +26,27 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("status", status_of(trajectory), style="" if trajectory.success is not False else "red")
     yield Entry("error", error_of(trajectory.error), style="red")
     yield Entry("result", text_of(trajectory.final_result))
-    yield Entry("model", ", ".join(filter(None, (text_of(trajectory.provider), text_of(trajectory.model)))))
+    yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
-    yield Entry("tokens", tokens_of(metrics))
+    yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
     yield Entry("masked", counted(metrics["redactions"], "secret") if metrics.get("redactions") else "")
     yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
     yield from _gaps(trajectory.gaps)
+
+
+def _models(trajectory: Trajectory) -> list[str]:
+    """Name the model of a run; where its calls asked several, all of them, with how often each was asked."""
+    asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
+    if len(asked) > 1:
+        return [f"{model or 'unknown'} ({counted(times, 'call')})" for model, times in asked.items()]
+    return [_model(trajectory.provider, trajectory.model) or next(iter(asked), "")]
+
+
+def _model(provider: Payload, model: Payload) -> str:
+    return ", ".join(filter(None, (text_of(provider), text_of(model))))
 
 
 def status_of(trajectory: Trajectory) -> str:
@@ -77,6 +92,12 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
         counted(metrics.get("agent_steps", 0), "step"),
     )
     return ", ".join(words)
+
+
+def _not_stated(trajectory: Trajectory) -> str:
+    """Tell how many streams do not say what they took, and what they need to."""
+    streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
+    return f"not stated by {counted(streams, 'stream')}: {ADVICE}" if streams else ""
 
 
 def _failed(count: Payload) -> str:

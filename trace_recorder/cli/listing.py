@@ -1,4 +1,4 @@
-"""The runs in a directory: one row each, also those that go on or were broken off, and the files that are none.
+"""Runs, one row each, also those that go on or were broken off, and the files that are none.
 
 A file that cannot be read hides no other. The table has as many columns as there is room for, and a row is never
 broken; a task, which may be long, takes what room is left.
@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.reading import UnreadableError, read, runs_in
+from trace_recorder.cli.reading import UnreadableError, is_directory, read, reason, runs_of
 from trace_recorder.cli.terminal import in_one_line, moment, number, seconds, text_of
 from trace_recorder.document import from_document
+from trace_recorder.guard import attempt
 from trace_recorder.metrics import metrics_of
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.rewards import rewards_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Row:
     input_tokens: int | None
     output_tokens: int | None
     execution_time: float | None
+    rewards: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +51,55 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a directory has: its runs, the oldest first, and other files that look like theirs."""
+    """What there is: runs, the oldest first, and other files that look like theirs."""
 
     trajectories: list[Row]
     others: list[Other]
 
 
-def listing(directory: Path) -> Listing:
-    """Read every run of a directory. Raises OSError where that cannot be read."""
+def listing(paths: Sequence[Path]) -> Listing:
+    """Read the runs that paths name, which are told by their names alone where those of one directory are asked for.
+
+    Raises UnreadableError where a directory cannot be read.
+    """
+    within = len(paths) == 1 and is_directory(paths[0])
     rows, others = [], []
-    for path in runs_in(directory):
+    for path in runs_of(paths):
+        name = path.name if within else str(path)
         try:
-            rows.append(_row(path.name, _ended(path) or read(path)))
+            rows.append(attempt(partial(_read_row, path, name), partial(_refuse, path)))
         except UnreadableError as error:
-            others.append(Other(path.name, str(error)))
+            others.append(Other(name, str(error)))
     return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
+
+
+def newest(directory: Path) -> Path:
+    """The run of a directory that began last, of those that can be read. Raises UnreadableError where there is none."""
+    rows = listing([directory]).trajectories
+    if not rows:
+        raise UnreadableError(nothing_in([directory]))
+    return directory / rows[-1].file
+
+
+def nothing_in(paths: Sequence[Path]) -> str:
+    """Say that there are no runs."""
+    return f"there are no trajectories in {', '.join(map(str, paths))}"
+
+
+def _read_row(path: Path, name: str) -> Row:
+    row = _row(name, outline(path))
+    for column in _COLUMNS:
+        column.cell(row)  # what cannot be written is no row
+    return row
+
+
+def _refuse(path: Path, error: Exception) -> Row:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error))
+
+
+def outline(path: Path) -> Trajectory:
+    """What a run says of itself as a whole; of one that has ended, without its calls. Raises UnreadableError."""
+    return _ended(path) or read(path)
 
 
 def _ended(path: Path) -> Trajectory | None:
@@ -89,6 +127,7 @@ def _row(file: str, run: Trajectory) -> Row:
         input_tokens=metrics.get("input_tokens"),
         output_tokens=metrics.get("output_tokens"),
         execution_time=run.execution_time,
+        rewards=rewards_of(run),
     )
 
 
@@ -102,6 +141,8 @@ class _Column:
     right: bool = False
     least: int | None = None
     """How narrow it may become; None for one that is shown whole."""
+    always: bool = True
+    """Whether it stands there where no row has anything in it."""
 
 
 _COLUMNS = (
@@ -115,6 +156,9 @@ _COLUMNS = (
     _Column("tokens in", 4, lambda row: number(row.input_tokens), right=True),
     _Column("out", 4, lambda row: number(row.output_tokens), right=True),
     _Column("took", 2, lambda row: seconds(row.execution_time), right=True),
+    _Column(
+        "rewards", 1, lambda row: ", ".join(f"{name} {value:g}" for name, value in row.rewards.items()), always=False
+    ),
 )
 _WIDEST = 60
 _BETWEEN = 2
@@ -123,6 +167,7 @@ _BETWEEN = 2
 def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     """Write the rows as lines of text, with as many columns as there is room for; `width` None is endless."""
     columns = [(column, [column.title, *(in_one_line(column.cell(row)) for row in rows)]) for column in _COLUMNS]
+    columns = [(column, cells) for column, cells in columns if column.always or any(cells[1:])]
     while width is not None and _least_width(columns) > width and any(column.rank for column, _ in columns):
         last = max(column.rank for column, _ in columns)
         columns = [(column, cells) for column, cells in columns if column.rank != last]

@@ -1,23 +1,24 @@
 """What is new in a prompt: an agent's calls repeat the conversation, and people want to read each message once.
 
-A prompt continues the earlier one, of the last few, with which it has the most messages in common. Of what it has
-beyond that, the model's own answer and the tool results were shown where they arose. What is left is new. Marks for a
-provider's cache move from call to call and make no message another.
+A prompt is held against one before it in its own run of calls (`views/turns.py` says which belong together): of the
+last few, the one with which it has the most messages in common. Of what it has beyond that, the model's own answer and
+the tool results were shown where they arose. What is left is new. Marks for a provider's cache move from call to call
+and make no message another.
 """
 
 from __future__ import annotations
 
 import json
 import operator
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.cli.terminal import counted, text_of
 from trace_recorder.conversation import LLMResponse, Message, Payload, ToolResult
 
 REMEMBERED = 8
-"""How many earlier prompts one may continue; sub-agents that take turns need more than one."""
+"""How many earlier prompts of its run one may continue: of two that fork, the nearer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +45,45 @@ class News:
     messages: list[Message]
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt, and what was answered to it.
+
+    It is held against those of the first of its `runs`, and remembered in all of them. One that `refers` to an earlier
+    one does not repeat it.
+    """
+
+    name: str
+    runs: Sequence[Hashable]
+    messages: Sequence[Message]
+    answer: LLMResponse | None
+    refers: bool = False
+
+
 class Prompts:
     """Takes the prompts of a run one after another, and says of each what is new."""
 
     def __init__(self) -> None:
-        self._earlier: deque[_Earlier] = deque(maxlen=REMEMBERED)
+        self._earlier: dict[Hashable, deque[_Earlier]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
         self._results: set[tuple[str, str]] = set()
 
     def results_shown(self, results: Iterable[ToolResult]) -> None:
         """Hear of tool results that people have seen."""
         self._results.update((one.call_id, text_of(one.error or one.result)) for one in results)
 
-    def whose(self, answer: LLMResponse) -> str | None:
-        """Whose answer this is, if it was given to one of the last prompts."""
-        return next(
-            (one.name for one in reversed(self._earlier) if one.answer and _said(answer) == _said(one.answer)), None
-        )
+    def whose(self, run: Hashable, answer: LLMResponse) -> str | None:
+        """Whose answer this is, if it was given to one of the last prompts of a run of calls, or of an agent."""
+        earlier = reversed(self._earlier[run])
+        return next((one.name for one in earlier if one.answer and _said(answer) == _said(one.answer)), None)
 
-    def news(self, name: str, messages: Sequence[Message], answer: LLMResponse | None) -> News:
-        """Take the prompt of `name`, which was answered so; say what is new in it."""
+    def news(self, prompt: Prompt) -> News:
+        """Take a prompt; say what is new in it."""
+        messages = prompt.messages
         keys = [_key(message) for message in messages]
         counts = Counter(keys)
-        before = max(reversed(self._earlier), key=lambda one: one.nearness(counts), default=_NONE)
-        self._earlier.append(_Earlier(name, counts, answer))
+        before = max(reversed(self._earlier[prompt.runs[0]]), key=lambda one: one.nearness(counts), default=_NONE)
+        for run in prompt.runs:
+            self._earlier[run].append(_Earlier(prompt.name, counts, prompt.answer))
         if not before.keys & counts:
             before = _Earlier(before.name, Counter(), before.answer)
         left = before.keys.copy()
@@ -76,7 +93,7 @@ class Prompts:
                 left[key] -= 1
             else:
                 beyond.append(message)
-        return self._against(before, beyond, len(messages), left.total())
+        return self._against(before, beyond, len(messages), 0 if prompt.refers else left.total())
 
     def _against(self, before: _Earlier, beyond: list[Message], count: int, gone: int) -> News:
         echoes = [_repeats(message, before.answer) for message in beyond]

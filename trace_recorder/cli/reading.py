@@ -46,12 +46,36 @@ def runs_in(directory: Path) -> list[Path]:
 
 
 def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The runs that paths name: files as they are, and all of a directory. Raises UnreadableError."""
+    """The runs that paths name: files as they are, and all of a directory; each once. Raises UnreadableError."""
+    met: set[Path] = set()
     for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        try:
-            yield from runs_in(path)
-        except OSError as error:
-            raise UnreadableError(reason(path, error)) from error
+        for run in _runs_at(path):
+            identity = _identity(run)
+            if identity not in met:
+                met.add(identity)
+                yield run
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a path is that of a directory; one that cannot be looked at, such as one that is too long, is not."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _identity(run: Path) -> Path:
+    """What the two files of a run have in common."""
+    try:
+        return journal_of(run).resolve()
+    except (OSError, RuntimeError):  # a loop of links, which is an error of either kind
+        return run
+
+
+def _runs_at(path: Path) -> list[Path]:
+    if not is_directory(path):
+        return [path]
+    try:
+        return runs_in(path)
+    except OSError as error:
+        raise UnreadableError(reason(path, error)) from error

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trace_recorder.cli import run_summary
 from trace_recorder.cli.printing import warn
+from trace_recorder.cli.terminal import in_one_line
+from trace_recorder.guard import attempt
 from trace_recorder.outside import parent
 from trace_recorder.reserving import DIRECTORY
 
@@ -22,6 +27,7 @@ InDirectory = Annotated[
     Path | None,
     typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DIRECTORY}."),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say at the end what was recorded.")]
 SETTINGS = {"allow_interspersed_args": False}
 
 
@@ -30,24 +36,42 @@ def run(
     task: Task = None,
     trajectory_file: TrajectoryFile = None,
     directory: InDirectory = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run a command, and record the LLM calls of its Python processes.
 
-    Each process that makes a call has a file of its own. Streams, signals and the exit code pass through. Not reached
-    are Pythons that are started with -I, -E or -S, and calls that go through neither httpx nor httpx2.
+    Each process that makes a call has a file of its own; which they are is said on stderr at the end. Streams,
+    signals and the exit code pass through. Not reached are Pythons that are started with -I, -E or -S, and calls that
+    go through neither httpx nor httpx2.
     """
     if not command:
         warn("run: there is no command. Give it behind two dashes: trace-recorder run -- python agent.py")
         raise typer.Exit(2)
     directory = directory or Path(os.environ.get("TRACE_RECORDER_DIR") or DIRECTORY)
     try:
-        code = parent.run(command, directory, trajectory_file, task)
+        ended = parent.run(command, directory, trajectory_file, task)
     except parent.CommandError as error:
         warn(f"run: {error}")
         raise typer.Exit(error.exit_code) from None
-    if code < 0:
-        _end_by(-code)
-    raise typer.Exit(code)
+    if not quiet:
+        _tell(ended, command)
+    if ended.code < 0:
+        _end_by(-ended.code)
+    raise typer.Exit(ended.code)
+
+
+def _tell(ended: parent.Ended, command: Sequence[str]) -> None:
+    """Say what was recorded; that it cannot be said, or takes too long for somebody, changes no exit."""
+
+    def tell() -> None:
+        for line in run_summary.lines(ended, command):
+            if line.startswith(" "):
+                typer.echo(in_one_line(line), err=True)
+            else:
+                warn(line)
+
+    with suppress(KeyboardInterrupt):
+        attempt(tell, lambda _: None)
 
 
 def _end_by(number: int) -> None:

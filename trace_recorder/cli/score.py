@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -12,14 +13,18 @@ from typing import Annotated, NoReturn
 import typer
 
 from trace_recorder.amending import append_rewards
+from trace_recorder.cli import walk
 from trace_recorder.cli.export import given
 from trace_recorder.cli.printing import console, fail, print_lines, warn
 from trace_recorder.cli.reading import UnreadableError, read, reason, runs_of
+from trace_recorder.cli.terminal import counted
 from trace_recorder.conversation import Payload
 from trace_recorder.guard import attempt
 from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.rewards import Function, is_batch, reward_function, score_batch
+from trace_recorder.views.parsing import PARSERS, Parser
+from trace_recorder.views.rewards import Function, is_batch, reward_function, rewards_of, score_batch, told
 from trace_recorder.views.rewards import score as score_of
+from trace_recorder.views.stats import Spread
 
 Paths = Annotated[
     list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
@@ -33,6 +38,9 @@ Variables = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Passed to the function by name; a value may be JSON."),
 ]
+ParserName = Annotated[
+    str, typer.Option("--parser", metavar="NAME", help=f"Makes the turns: one of {', '.join(PARSERS)}.")
+]
 Again = Annotated[bool, typer.Option("--again", help="Score runs too that have a reward of this name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the rewards, and write nothing.")]
 
@@ -43,6 +51,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     name: Name = None,
     weight: Weight = 1.0,
     variables: Variables = None,
+    parser: ParserName = walk.DEFAULT,
     again: Again = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -52,14 +61,19 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     other. The runs have to have ended. Nothing that was recorded is touched; the documents are written anew. Exits with
     1 where a run could not be scored.
     """
+    if parser not in PARSERS:
+        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
     try:
         called = name or reward.rpartition(":")[2]
         about = {"name": called, "weight": weight, "explanation": f"scored by {reward}"}
         values = given(variables or [], "--set")
-        scoring = _Scoring(reward_function(reward), values, about, again=again, dry_run=dry_run)
-        failed = scoring.batch(runs_of(paths)) if is_batch(scoring.function) else scoring.each(runs_of(paths))
+        function = reward_function(reward)
+        scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
+        runs = [*runs_of(paths)]
     except (ValueError, UnreadableError) as error:
         fail(str(error))
+    failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)
+    print_lines(console(), [scoring.summary(len(runs), failed)])
     if failed:
         raise typer.Exit(1)
 
@@ -69,10 +83,24 @@ class _Scoring:
     """Scores runs, each alone or all at once; both return how many could not be, which is told of each."""
 
     function: Function
+    parser: Parser
     values: dict[str, Payload]
     about: dict[str, Payload]
     again: bool
     dry_run: bool
+    given: Spread = field(default_factory=Spread)
+    without: Counter[str] = field(default_factory=Counter)
+
+    def summary(self, runs: int, failed: int) -> str:
+        """Tell what was done to how many runs, and what the rewards come to."""
+        told = f"{'would score' if self.dry_run else 'scored'} {self.given.runs} of {counted(runs, 'run')}"
+        others = {**self.without, "could not be": failed}
+        said = ", ".join([told, *(f"{number} {what}" for what, number in others.items() if number)])
+        if not self.given.runs:
+            return said
+        figures = self.given.to_json()
+        between = f", from {figures['least']:g} to {figures['most']:g}" if self.given.least < self.given.most else ""
+        return f"{said}: mean {self.about['name']} {figures['mean']:g}{between}"
 
     def each(self, paths: Iterable[Path]) -> int:
         """Score one run after another."""
@@ -82,14 +110,18 @@ class _Scoring:
         """Score all runs by one call: those that go on, or have the reward already, are not among them."""
         runs: dict[Path, Trajectory] = {}
         failed = sum(not _told(path, partial(self._admit, path, runs)) for path in paths)
-        values = attempt(partial(self._rewards, [*runs.values()]), self._refuse)
+        values = attempt(partial(self._rewards, [*runs.values()]), self._refuse_all)
         return failed + sum(
             not _told(path, partial(self._keep, path, value)) for path, value in zip(runs, values, strict=True)
         )
 
     def _one(self, path: Path) -> str:
         trajectory = read(path)
-        return self._standing(trajectory) or self._keep(path, score_of(trajectory, self.function, **self.values))
+        standing = self._standing(trajectory)
+        if standing is not None:
+            return standing
+        work = partial(score_of, trajectory, self.function, self.parser, **self.values)
+        return self._keep(path, attempt(work, partial(self._refuse, path)))
 
     def _admit(self, path: Path, runs: dict[Path, Trajectory]) -> str | None:
         trajectory = read(path)
@@ -101,24 +133,28 @@ class _Scoring:
         return standing or ""
 
     def _rewards(self, runs: list[Trajectory]) -> list[float | None]:
-        return score_batch(runs, self.function, **self.values) if runs else []
+        return score_batch(runs, self.function, self.parser, **self.values) if runs else []
 
-    def _refuse(self, error: Exception) -> NoReturn:
-        fail(f"the runs cannot be scored: {type(error).__name__}: {error}")
+    def _refuse(self, path: Path, error: Exception) -> NoReturn:
+        raise UnreadableError(f"{path} cannot be scored: {told(error, self.function)}") from error
+
+    def _refuse_all(self, error: Exception) -> NoReturn:
+        fail(f"the runs cannot be scored: {told(error, self.function)}")
 
     def _standing(self, trajectory: Trajectory) -> str | None:
         """Say that a run has this reward; None where it is to be scored."""
-        if self.again or not any(
-            one.name == self.about["name"] and one.step_number is None for one in trajectory.rewards
-        ):
+        if self.again or self.about["name"] not in rewards_of(trajectory):
             return None
+        self.without["scored before"] += 1
         return "has this reward already (--again scores it again)"
 
     def _keep(self, path: Path, value: float | None) -> str:
         if value is None:
+            self.without["without a reward"] += 1
             return "no reward"
         if not self.dry_run:
             append_rewards(path, [{**self.about, "value": value}])
+        self.given.merge(Spread(1, value, value, value))
         return f"{self.about['name']} {value:g}"
 
 

@@ -6,15 +6,19 @@ the agent recorded itself, and calls that belong to no step, stand by themselves
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from trace_recorder.cli.head import error_of, tokens_of
-from trace_recorder.cli.prompts import Prompts
+from trace_recorder.cli.prompts import Prompt, Prompts
 from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
-from trace_recorder.conversation import Choice, LLMResponse, Message, ToolCall, ToolResult
+from trace_recorder.conversation import Choice, LLMResponse, ToolCall, ToolResult
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.tokens import is_usage_left_out
+from trace_recorder.views.turns import agent_of, turns_of
 
 _SHORT = 100
 """Arguments of up to this many characters stand on one line."""
@@ -53,40 +57,74 @@ def parts_of(trajectory: Trajectory) -> list[Part]:
 class Show:
     """Tells of the parts of a run, one after another."""
 
-    def __init__(self, *, full: bool, running: bool) -> None:
+    def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._full = full
-        self._running = running
+        self._running = trajectory.status == "running"
         self._prompts = Prompts()
+        self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
+        self._ambiguous = _ambiguous(trajectory)
 
     def part(self, part: Part) -> Iterator[Entry]:
         """Tell of a step or a call, given that people have seen those before it."""
-        yield heading(_title(part))
+        yield heading(self._title(part))
         if part.call:
             yield from self._call(part.call)
         if part.step:
             yield from self._step(part.step)
-        elif part.call and part.call.response:
+        elif part.call:
             yield from self._tools(part.call.response.tool_calls, ())
+
+    def _title(self, part: Part) -> str:
+        step, call = part.step, part.call
+        words = [
+            f"step {step.step_number}{'' if _of_agent(step) else ' (tools)'}" if step else "",
+            call.interaction_id if call else "",
+            f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
+            step.state if step else "",
+            self._agent(step or call),
+            moment(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
+        ]
+        return ", ".join(filter(None, words))
+
+    def _agent(self, one: AgentStep | LLMInteraction | None) -> str:
+        """Name an agent, with its id where others have the name too."""
+        if one is None or not one.agent:
+            return ""
+        identity = f" ({one.agent_id})" if one.agent_id and one.agent in self._ambiguous else ""
+        return f"agent {one.agent}{identity}"
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response
         yield Entry("call", _about(call))
         if len(call.attempts) > 1:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
-        yield from self._prompt(call.interaction_id, call.input_messages, response)
-        if response:
+        yield from self._prompt(self._prompt_of(call))
+        if call.answered:
+            yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for choice in response.choices[1:]:
                 yield from self._choice(choice)
         yield Entry("error", error_of(call.error), style="red")
         yield Entry("incomplete", _incomplete(call, running=self._running), style="yellow")
 
+    def _prompt_of(self, call: LLMInteraction) -> Prompt:
+        """A call's prompt, in the run of calls that it belongs to."""
+        turn = self._turns.get(call.interaction_id)
+        runs: list[Hashable] = [("agent", agent_of(call))]
+        if turn is not None:
+            runs = [("run", turn.began.interaction.interaction_id), *runs]
+        answer = call.response if call.answered else None
+        refers = turn is not None and turn.relation == "refers"
+        return Prompt(call.interaction_id, runs, call.input_messages, answer, refers)
+
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
             response = step.llm_response
-            given_by = self._prompts.whose(response) if response else None
+            agent = "agent", agent_of(step)
+            given_by = self._prompts.whose(agent, response) if response else None
             if step.llm_messages is not None:
-                yield from self._prompt(f"step {step.step_number}", step.llm_messages, response)
+                name = f"step {step.step_number}"
+                yield from self._prompt(Prompt(name, [agent], step.llm_messages, response))
             if given_by:
                 yield Entry("answer", f"as in {given_by}")
             elif response:
@@ -97,8 +135,8 @@ class Show:
             yield Entry("error", text_of(step.error), style="red")
         yield from (Entry(name, text_of(value, full=self._full)) for name, value in step.extra.items())
 
-    def _prompt(self, name: str, messages: Sequence[Message], answer: LLMResponse | None) -> Iterator[Entry]:
-        news = self._prompts.news(name, messages, answer)
+    def _prompt(self, prompt: Prompt) -> Iterator[Entry]:
+        news = self._prompts.news(prompt)
         yield Entry("prompt", news.summary)
         for message in news.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
@@ -107,7 +145,7 @@ class Show:
                 yield from self._tool(call, indent=4)
 
     def _answer(self, response: LLMResponse) -> Iterator[Entry]:
-        yield Entry("tokens", tokens_of(asdict(response.usage)) if response.usage else "")
+        yield Entry("tokens", tokens_of(asdict(response.usage)))
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
 
@@ -144,30 +182,30 @@ class Show:
         yield Entry("result", text_of(result.result, full=self._full), indent)
 
 
-def _title(part: Part) -> str:
-    step, call = part.step, part.call
-    agent = step.agent if step else call.agent if call else None
-    words = [
-        f"step {step.step_number}" if step else "",
-        call.interaction_id if call else "",
-        f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
-        step.state if step else "",
-        f"agent {agent}" if agent else "",
-        moment(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
-    ]
-    return ", ".join(filter(None, words))
+def _ambiguous(trajectory: Trajectory) -> frozenset[str | None]:
+    """The names that several agents of a run have."""
+    ids: dict[str | None, set[str | None]] = defaultdict(set)
+    named = [(one.agent, one.agent_id) for one in trajectory.llm_interactions]
+    for name, identity in [*named, *((step.agent, step.agent_id) for step in trajectory.agent_steps)]:
+        ids[name] |= {identity} - {None}
+    return frozenset(name for name, known in ids.items() if len(known) > 1)
+
+
+def _of_agent(step: AgentStep) -> bool:
+    """Whether a step is a decision: not one of tools alone, which ran outside of these."""
+    return not step.derived or step.interaction is not None
 
 
 def _about(call: LLMInteraction) -> str:
     """Tell of a call on one line: who served it, in which dialect, how long it took, why it ended."""
     response, first = call.response, call.time_to_first_token_seconds
-    served = response.model if response and response.model != call.model else None
+    served = response.model if response.model != call.model else None
     words = [
         " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
         call.api or "recorded by hand",
         seconds(call.duration_seconds),
         f"first token after {seconds(first)}" if first is not None else "",
-        response.finish_reason if response else None,
+        response.finish_reason,
     ]
     return ", ".join(filter(None, words))
 
@@ -185,6 +223,6 @@ def _incomplete(call: LLMInteraction, *, running: bool) -> str:
         return ""
     if call.ended_by:
         return f"it ended early: {call.ended_by}"
-    if call.response is None:
+    if not call.answered:
         return "in flight, no answer yet" if running else "no answer is on file"
     return "in flight, the answer is still coming" if running else "the rest of the answer is not on file"

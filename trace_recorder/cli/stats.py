@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trace_recorder.cli.printing import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.reading import UnreadableError, read, runs_of
+from trace_recorder.cli.reading import UnreadableError, read, reason, runs_of
 from trace_recorder.cli.terminal import counted, in_one_line, number, seconds
 from trace_recorder.conversation import Payload
+from trace_recorder.guard import attempt
+from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.views.cost import table_name
 from trace_recorder.views.stats import Stats
 
@@ -32,7 +35,7 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
     try:
         for path in runs_of(paths):
             try:
-                figures.add(read(path))
+                figures.merge(attempt(partial(_count, path), partial(_refuse, path)))
             except UnreadableError as error:
                 failed += 1
                 warn(str(error))
@@ -46,22 +49,38 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+def _count(path: Path) -> Stats:
+    """The figures of one run, so that one which cannot be counted to its end is counted nowhere."""
+    one = Stats()
+    one.add(read(path))
+    one.to_json()
+    return one
+
+
+def _refuse(path: Path, error: Exception) -> Stats:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error, "counted"))
+
+
 def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
     """Tell the figures."""
     runs, llm = figures["runs"], figures["llm"]
     ends = [
         f"{runs[name]} {name}" for name in ("completed", "failed", "interrupted", "running", "unknown") if name in runs
     ]
-    outcome = (
-        f"; {runs['succeeded']} succeeded, {runs['not_succeeded']} did not" if runs.get("succeeded") is not None else ""
+    yield (
+        f"runs    {counted(runs.get('runs', 0), 'run')}: {', '.join(ends)}; {_outcome(runs)}"
+        if ends
+        else "runs    none"
     )
-    yield f"runs    {counted(runs.get('runs', 0), 'run')}: {', '.join(ends)}{outcome}" if ends else "runs    none"
     more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete", "retries") if llm[name]]
     yield f"calls   {', '.join([counted(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
     if figures["seconds"]:
-        yield f"time    {', '.join(f'{name} {seconds(value)}' for name, value in figures['seconds'].items())}"
+        spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
+        unknown = llm.get("calls_without_time")
+        spent += [f"not stated by {counted(unknown, 'call')}"] if unknown else []
+        yield f"time    {', '.join(spent)}"
     if figures["models"]:
         yield ""
         yield from _table(_MODEL_TITLES, [_model(one) for one in figures["models"]], left=1)
@@ -73,6 +92,23 @@ def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
             for one in figures["tools"]
         ]
         yield from _table(titles, rows, left=1)
+    if figures["rewards"]:
+        yield ""
+        of_rewards = [
+            [one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in ("mean", "least", "most"))]
+            for one in figures["rewards"]
+        ]
+        yield from _table(("reward", "runs", "mean", "least", "most"), of_rewards, left=1)
+
+
+def _outcome(runs: Mapping[str, Payload]) -> str:
+    """Tell how many runs succeeded, of how many of which that is known."""
+    if "accuracy" not in runs:
+        return "none judged"
+    judged = counted(runs["accuracy_runs"], "judged run")
+    return (
+        f"{runs['succeeded']} succeeded, {runs['not_succeeded']} did not: accuracy {runs['accuracy']:.0%} of {judged}"
+    )
 
 
 _MODEL_TITLES = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
@@ -86,7 +122,7 @@ def _model(one: Mapping[str, Payload]) -> list[str]:
         *(number(one[name]) for name in ("calls", "failed", "retries")),
         *(number(tokens[name]) if name in tokens else "" for name in ("prompt", "completion")),
         f"{rate:.0%}" if rate is not None else "",
-        seconds(one["seconds"] / one["calls"]) if one["calls"] else "",
+        seconds(one.get("mean_seconds")),
         _amount(cost),
     ]
 
@@ -98,7 +134,9 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
     if "cache_hit_rate" in tokens:
         said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
-        said.append(f"not stated by {counted(tokens['calls_without'], 'call')}")
+        streams = tokens.get("streams_without_include_usage")
+        advice = f" ({counted(streams, 'stream')}: {ADVICE})" if streams else ""
+        said.append(f"not stated by {counted(tokens['calls_without'], 'call')}{advice}")
     return ", ".join(said)
 
 

@@ -35,6 +35,11 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def as_json_allows(text: str) -> str:
+    """Write such characters in JSON text as JSON does: they stand in strings alone, and there is an escape for each."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def in_one_line(text: str) -> str:
     """Write a text on one line, visibly."""
     return visible(text).replace("\n", "\\n")

@@ -59,7 +59,7 @@ class Gathering:
     def _finish(self) -> Finished:
         joined = join_stream(self._source.dialect.api, "".join(self._text).encode())
         self._response = self._source.read(joined.body if joined else {})
-        return Finished(self._response, joined is not None and joined.ended)
+        return Finished(self._response, joined is not None and joined.ended is not False)
 
 
 class ResponseStream(Gathering):

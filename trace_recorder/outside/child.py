@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import sys
 
+from trace_recorder import process
 from trace_recorder.capture.everywhere import everywhere
 from trace_recorder.capture.transport import guard
+from trace_recorder.guard import attempt
 from trace_recorder.instrumenting import DefaultTarget
 from trace_recorder.outside.order import Order
 from trace_recorder.recorder import TrajectoryRecorder
+from trace_recorder.redact import default_redactor
 
 
 def begin() -> None:
@@ -22,6 +26,8 @@ def begin() -> None:
     with guard("record this process"):
         order = Order.read(os.environ)
         if order is not None:
+            order.note_library()
+            process.listeners.append(order.announce)
             recording = _Recording(order)
             everywhere.follow(DefaultTarget(recording.recorder))
             atexit.register(recording.end)
@@ -41,7 +47,7 @@ class _Recording:
             made = TrajectoryRecorder(
                 self._order.document(),
                 task=self._order.task,
-                metadata={"command": sys.orig_argv},
+                metadata={"command": _masked(sys.orig_argv)},
                 directory=self._order.directory,
             )
             if self._made.setdefault("recorder", made) is made:
@@ -58,6 +64,12 @@ class _Recording:
             for recorder in self._made.values():
                 if not isinstance(error, KeyboardInterrupt):
                     recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+
+
+def _masked(words: list[str]) -> list[str]:
+    """A command line without the secrets that an option before them tells, which no word alone does."""
+    masked = default_redactor(shlex.join(words))
+    return attempt(lambda: shlex.split(masked), lambda _: [masked])
 
 
 def _uncaught() -> BaseException | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,6 +18,8 @@ from typing import Self
 VARIABLE = "TRACE_RECORDER_RUN"
 """The environment variable that holds the order, as JSON."""
 _FIRST = "first"
+_LIBRARY = "library"
+_RUN = "run-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,9 @@ class Order:
 
     directory: str
     told: str
-    """A directory, there while the agent is waited for: in it, files named by process ids hold paths of documents."""
+    """A directory, there while the agent is waited for, in which its processes say what they do: a file named by a
+    process id holds the path of the document that is made for that process, each `run-…` that of any document, and
+    `library` is there when one of them has imported an HTTP library that can be recorded."""
     file: str | None = None
     task: str | None = None
 
@@ -61,6 +66,27 @@ class Order:
         """Say which file this process writes."""
         with suppress(OSError):  # nobody waits any more
             self._of(os.getpid()).write_text(str(document), encoding="utf-8")
+
+    def announce(self, document: Path) -> None:
+        """Say that a run has begun, whoever records it."""
+        with suppress(OSError), tempfile.NamedTemporaryFile(prefix=_RUN, dir=self.told, delete=False) as file:
+            file.write(os.fsencode(document))
+
+    def announced(self) -> list[Path]:
+        """The documents of all runs that have begun, in that order."""
+        with suppress(OSError):
+            files = sorted(Path(self.told).glob(f"{_RUN}*"), key=lambda file: file.stat().st_mtime_ns)
+            return [*dict.fromkeys(Path(os.fsdecode(path)) for file in files if (path := file.read_bytes()))]
+        return []
+
+    def note_library(self) -> None:
+        """Say that a process has imported an HTTP library."""
+        with suppress(OSError):
+            Path(self.told, _LIBRARY).touch()
+
+    def met_library(self) -> bool:
+        """Whether any process has."""
+        return Path(self.told, _LIBRARY).exists()
 
     def heard(self, pid: int) -> Path | None:
         """Which file a process has written; None where it has said nothing."""

@@ -7,12 +7,14 @@ What is recorded is recorded in the agent's own processes (`child.py`).
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +23,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.load import load
 from trace_recorder.outside.order import Order
 from trace_recorder.paths import journal_of
+from trace_recorder.recorder import is_disabled
 from trace_recorder.trajectory import Status
 
 SITE = Path(__file__).parent / "site"
@@ -38,22 +41,39 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
-def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> int:
-    """Run a command and have its Python processes recorded; return its exit code, or -n where signal n ended it.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit code, or -n where signal n ended it; and what was recorded of it.
 
-    Raises CommandError where it cannot be started.
+    `met_library` is whether one of its processes imported an HTTP library that can be recorded.
+    """
+
+    code: int
+    documents: list[Path]
+    met_library: bool
+    disabled: bool
+
+
+def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> Ended:
+    """Run a command, have its Python processes recorded, and return how it ended.
+
+    Without a `task`, the command is put down as that. Raises CommandError where it cannot be started.
     """
     told = tempfile.mkdtemp(prefix="trace-recorder-")
-    order = Order(str(directory.absolute()), told, str(file.absolute()) if file else None, task)
+    order = Order(str(directory.absolute()), told, str(file.absolute()) if file else None, task or shlex.join(command))
     try:
         pid, code = _run(command, {**os.environ, **order.written(), "PYTHONPATH": _python_path()})
         with _guard("record how the agent ended"):
             document = order.heard(pid)
             if document is not None and journal_of(document).is_file():  # there is none where recording is turned off
                 _conclude(document, code)
-        return code
+        return Ended(code, _with_files(order.announced()), order.met_library(), disabled=is_disabled(os.environ))
     finally:
         shutil.rmtree(told, ignore_errors=True)
+
+
+def _with_files(documents: Sequence[Path]) -> list[Path]:
+    return [path for path in documents if path.is_file() or journal_of(path).is_file()]
 
 
 def _python_path() -> str:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from trace_recorder.conversation import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.providers.neighbours import Joiner
 
 _MODULE_OF_API = {
     "openai-chat": "openai_chat",
@@ -35,9 +36,6 @@ _GROWING_MEMBER = {
 }
 """The dialects whose `read_request` reads the elements of one list one by one, and that list."""
 
-_JOINING = frozenset({"openai-responses"})
-"""Those of them in which neighbours may be one message."""
-
 
 class Reader(Protocol):
     """What a dialect's module offers."""
@@ -59,16 +57,6 @@ class ElementReader(Reader, Protocol):
         """Read one element of what was said; ids that are missing stay empty."""
 
 
-class Joiner(Protocol):
-    """What the module of a dialect offers in which neighbours may be one message: assistants' alone are."""
-
-    def goes_on(self, before: Message, message: Message) -> bool:
-        """Whether a message is one with the one before it."""
-
-    def together(self, before: Message, message: Message) -> Message:
-        """Make one of both."""
-
-
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     """Put the bytes of a stream together; None for a dialect that is not known.
 
@@ -88,6 +76,13 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     return joined
 
 
+def why_incomplete(joined: JoinedStream | None) -> str | None:
+    """Why a stream whose HTTP ended cleanly is not whole; None where it is, and where nobody can tell."""
+    if joined is None or joined.ended is not False:
+        return None
+    return "the stream ended without its last event" if joined.error is None else "the stream carried an error"
+
+
 @cache
 def reader_of(api: str | None) -> Reader | None:
     """The reader of a wire dialect, None for one that is not known."""
@@ -105,4 +100,4 @@ def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
 @cache
 def joiner_of(api: str | None) -> Joiner | None:
     """What puts neighbours together in a dialect; None where each element is a message of its own."""
-    return cast(Joiner, reader_of(api)) if api in _JOINING else None
+    return getattr(reader_of(api), "JOINER", None)

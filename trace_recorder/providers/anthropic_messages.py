@@ -20,6 +20,7 @@ from trace_recorder.conversation import (
     ToolCall,
     Usage,
 )
+from trace_recorder.providers.blocks import Blocks
 from trace_recorder.providers.call_ids import number_calls, number_messages
 from trace_recorder.providers.shape import (
     Members,
@@ -29,7 +30,7 @@ from trace_recorder.providers.shape import (
     as_list,
     as_text,
     content_of,
-    join_texts,
+    is_plain_text,
     json_value,
     role_of,
 )
@@ -72,8 +73,9 @@ def read_message(element: Payload) -> list[Message]:
     extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THOUGHTS])
     if results and not rest and not extra:
         return results
-    kept = content_of([block for block in rest if _kind(block) not in (*_THOUGHTS, "tool_use")])
-    message = Message(role, kept, _tool_calls(rest), reasoning=_reasoning(rest), extra=extra)
+    kept = [block for block in rest if _kind(block) not in (*_THOUGHTS, "tool_use")]
+    said = _blocks(rest)
+    message = Message(role, said.content(kept), _tool_calls(rest), reasoning=said.all_reasoning(), extra=extra)
     return [*results, message]
 
 
@@ -81,12 +83,14 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
     """Read the JSON that came: a message, or an error, which stands in `extra`."""
     left = Members(body)
     text, blocks = left.text("content"), left.array("content")
+    said, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_calls)
     choice = Choice(
         index=0,
-        content=join_texts([text, *(as_text(block.get("text")) for block in blocks if _kind(block) == "text")]),
-        reasoning=_reasoning(blocks),
-        tool_calls=number_calls(_tool_calls(blocks), made_up_calls),
-        finish_reason=left.text("stop_reason"),
+        content=said.all_text(),
+        reasoning=said.all_reasoning(),
+        tool_calls=calls,
+        finish_reason=left.word("stop_reason"),
+        interleaved=said.interleaved(calls),
     )
     left.text("role")
     if as_dict(body).get("type") == "message":
@@ -101,6 +105,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         id=left.text("id"),
         choices=(choice,) if "content" in as_dict(body) else (),
         extra=_with_blocks(left.rest(), [block for block in blocks if not _said(block)]),
+        interleaved=choice.interleaved,
     )
 
 
@@ -119,17 +124,29 @@ def _kind(block: Payload) -> str | None:
 
 def _said(block: Payload) -> bool:
     """Whether the values hold a block of an answer whole: plain text and tool calls."""
-    left = Members(block)
-    kind = left.take("type")
-    return kind == "tool_use" or (kind == "text" and left.text("text") is not None and not left.rest())
+    return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
 
 def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, Payload]:
     return {**extra, "content": blocks} if blocks else extra
 
 
-def _reasoning(blocks: list[Payload]) -> str | None:
-    return join_texts(as_text(block.get("thinking")) for block in blocks if _kind(block) == "thinking") or None
+def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
+    """Gather blocks; others than text, thinking and calls are numbered as `extra` keeps them."""
+    said, kept = Blocks(), 0
+    said.text(text)
+    for block in blocks:
+        kind = _kind(block)
+        if kind == "text":
+            said.text(as_text(block.get("text")))
+        elif kind in _THOUGHTS:
+            said.reasoning(as_text(block.get("thinking")))
+        elif kind == "tool_use":
+            said.call()
+        else:
+            said.other(kept)
+        kept += not _said(block)
+    return said
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
@@ -157,9 +174,7 @@ def _tool(declaration: Payload) -> Tool:
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = Members(usage)
     return Usage(
         input_tokens=left.integer("input_tokens"),
@@ -185,7 +200,8 @@ class _Block:
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
             elif name == "citation":
-                self._members["citations"] = [*as_list(self._members.get("citations")), value]
+                self._members["citations"] = as_list(self._members.get("citations"))
+                self._members["citations"].append(value)
             elif name != "type":
                 self._members[name] = value
 

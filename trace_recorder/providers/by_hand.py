@@ -22,7 +22,9 @@ from trace_recorder.conversation import (
     Usage,
 )
 from trace_recorder.providers import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
-from trace_recorder.providers.shape import Members, arguments_of, as_dict, as_list, as_text, content_of, role_of
+from trace_recorder.providers.blocks import read_blocks
+from trace_recorder.providers.chunks import called_in
+from trace_recorder.providers.shape import Members, arguments_of, as_dict, as_list, as_text, content_of, role_of, says
 from trace_recorder.trajectory import AgentStep
 
 _RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
@@ -51,7 +53,7 @@ def read_message(given: Payload) -> Message:
     """Read one message as it was handed over."""
     if not isinstance(given, dict):
         return Message("user", content_of(given), given={"role": "user", "content": given})
-    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if call is not None]
+    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if says(call)]
     result = as_dict(given.get("tool_result"))
     answer = as_text(result.get("result")) or as_text(result.get("error"))
     return Message(
@@ -71,7 +73,7 @@ def read_tool(given: Payload) -> Tool:
     if isinstance(given, str):
         return Tool(given, raw=given)
     members = as_dict(given)
-    inner = as_dict(members.get("function")) or members
+    inner = as_dict(members.get(called_in(members))) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
     parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, given)
@@ -80,7 +82,7 @@ def read_tool(given: Payload) -> Tool:
 def read_tool_call(given: Payload) -> ToolCall:
     """Read one tool call as it was handed over, flat or with the `function` of OpenAI."""
     members = as_dict(given)
-    inner = as_dict(members.get("function")) or members
+    inner = as_dict(members.get(called_in(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
@@ -107,6 +109,7 @@ def read_tool_result(given: Payload) -> ToolResult:
         error if isinstance(error, str | None) else str(error),
         sent=given.get("sent"),
         duration_seconds=members.number("duration_seconds"),
+        execution_id=members.text("execution_id"),
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 
@@ -134,15 +137,18 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         "tool_calls": [call.to_document() for call in calls] or None,
         **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
     }
+    content = members.text("content")
+    reasoning = members.text("reasoning") or members.text("reasoning_content")
     return LLMResponse(
-        members.text("content"),
-        members.text("reasoning") or members.text("reasoning_content"),
+        content,
+        reasoning,
         calls,
         members.text("finish_reason") or members.text("stop_reason"),
-        read_usage(usage) if usage else None,
+        read_usage(usage),
         members.text("model"),
         members.text("id"),
         given=given,
+        interleaved=read_blocks(body.get("blocks"), content, reasoning),
     )
 
 

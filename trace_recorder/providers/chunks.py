@@ -13,23 +13,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trace_recorder.conversation import JoinedStream, Payload
-from trace_recorder.providers.deltas import merge, stands
-from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value
+from trace_recorder.providers.deltas import Growing, merge, stands, whole
+from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value, says
 from trace_recorder.providers.sse import events, unstreamed
 
+_CALLED = ("function", "custom")
 # Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
 
 
-def join_chunks(text: str, adapt: Callable[[Payload], Payload] = as_dict) -> JoinedStream:
-    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk."""
+def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_dict) -> JoinedStream:
+    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk, where it has another.
+
+    A stream of which every event has another form has no last event.
+    """
     joined = _Joined()
     for name, data in events(text):
         joined.events += 1
         if data.strip() == "[DONE]":
             joined.done = True
             continue
-        chunk = as_dict(adapt(json_value(data)))
+        event = as_dict(json_value(data))
+        chunk = as_dict(adapt(event))
+        joined.adapted += chunk is not event
         joined.add(chunk, error_of(name, chunk, data))
     return joined.stream() if joined.events else unstreamed(text)
 
@@ -44,12 +50,13 @@ def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
 class _Joined:
     """A body as far as its chunks have come."""
 
-    __slots__ = ("_choices", "_members", "done", "error", "events")
+    __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
         self._choices: dict[int, _Choice] = {}
         self.events = 0
+        self.adapted = 0
         self.done = False
         self.error: Payload = None
 
@@ -73,11 +80,12 @@ class _Joined:
         body = {key: value for key, value in self._members.items() if key not in _PADDING}
         if isinstance(kind := body.get("object"), str):
             body["object"] = kind.removesuffix(".chunk")
-        choices = [choice.body(index) for index, choice in sorted(self._choices.items())]
+        choices = [whole(choice.body(index)) for index, choice in sorted(self._choices.items())]
         if choices:
             body["choices"] = choices
         finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
-        return JoinedStream(body, ended=self.done or finished, events=self.events, error=self.error)
+        ended = None if self.adapted == self.events else self.done or finished
+        return JoinedStream(body, ended, self.events, self.error)
 
 
 class _Choice:
@@ -114,11 +122,12 @@ class _Calls:
     names a function although that call cannot be meant any more: it has another id, or its arguments are complete.
     """
 
-    __slots__ = ("_by_index", "calls")
+    __slots__ = ("_by_id", "_by_index", "calls")
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Payload]] = []
         self._by_index: dict[int, dict[str, Payload]] = {}
+        self._by_id: dict[str, dict[str, Payload]] = {}
 
     def add(self, delta: dict[str, Payload]) -> None:
         index = as_int(delta.pop("index", None))
@@ -132,12 +141,13 @@ class _Calls:
             known = as_text(_called(call).get("name")) or ""
             called["name"] = name if name == known else known + name
         merge(call, delta)
+        if identity := as_text(call.get("id")):
+            self._by_id.setdefault(identity, call)
 
     def _call(self, index: int | None, delta: dict[str, Payload]) -> dict[str, Payload]:
         call_id = delta.get("id")
-        for call in self.calls if call_id else ():
-            if call.get("id") == call_id:
-                return call
+        if call := self._by_id.get(as_text(call_id) or ""):
+            return call
         candidate = None if index is None else self._by_index.get(index)
         if candidate is None and self.calls and (index is None or not (call_id or _called(delta).get("name"))):
             candidate = self.calls[-1]
@@ -158,10 +168,22 @@ def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
     if delta.get("id") and candidate.get("id"):
         return True
     arguments = known.get("arguments")
+    if isinstance(arguments, Growing):
+        arguments = str(arguments) if arguments.may_be_json() else ""
     complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
     return complete and bool(called.get("arguments") or called["name"] != known["name"])
 
 
+def called_in(call: dict[str, Payload]) -> str:
+    """Where a call, or a tool that is offered, has what it calls: a function, or a custom tool.
+
+    Its type says so; where it has none, the member that says anything is meant.
+    """
+    there = [name for name in _CALLED if isinstance(call.get(name), dict)]
+    if call.get("type") in there:
+        return str(call["type"])
+    return next((name for name in there if says(call[name])), [*there, "function"][0])
+
+
 def _called(call: dict[str, Payload]) -> dict[str, Payload]:
-    """What a call calls: a function, or a custom tool."""
-    return as_dict(call.get("function") or call.get("custom"))
+    return as_dict(call.get(called_in(call)))

@@ -20,6 +20,47 @@ _PIECEWISE |= {"arguments", "input", "data", "transcript"}
 _DEPTH = 8
 
 
+class Growing:
+    """A text whose pieces are still coming: they are joined once, in `whole`, however many there are."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, text: str) -> None:
+        self._pieces = [text]
+
+    def add(self, piece: str) -> Growing:
+        """Add a piece; give this."""
+        self._pieces.append(piece)
+        return self
+
+    def may_be_json(self) -> bool:
+        """Whether it ends as a JSON object does, told without joining it."""
+        return next((piece for piece in reversed(self._pieces) if piece.strip()), "").rstrip().endswith("}")
+
+    def __str__(self) -> str:
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def __bool__(self) -> bool:
+        return any(self._pieces)
+
+
+def grown(seen: Payload, piece: str) -> Payload:
+    """A text with one piece more; what was there may be no text."""
+    if isinstance(seen, Growing):
+        return seen.add(piece)
+    return Growing(seen).add(piece) if isinstance(seen, str) and seen else piece
+
+
+def whole(value: Payload) -> Payload:
+    """A value in which every text that grew is a text."""
+    if isinstance(value, Growing):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: whole(one) for name, one in value.items()}
+    return [whole(one) for one in value] if isinstance(value, list) else value
+
+
 def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
     """Merge a delta into what has come so far, in place; `depth` is how far down objects are merged."""
     for key, value in delta.items():
@@ -30,8 +71,8 @@ def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEP
 
 
 def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
-    if isinstance(value, str) and isinstance(seen, str) and key in _PIECEWISE:
-        return seen + value
+    if isinstance(value, str) and isinstance(seen, str | Growing) and key in _PIECEWISE:
+        return grown(seen, value)
     if isinstance(value, list) or isinstance(seen, list):
         return _with_parts(_as_parts(seen), _as_parts(value), depth)
     if isinstance(value, dict) and isinstance(seen, dict) and depth:
@@ -47,8 +88,8 @@ def stands(key: str, seen: Payload, value: Payload) -> bool:
 
 def _as_parts(value: Payload) -> list[Payload]:
     """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
-    if isinstance(value, str):
-        return [text_part(value)] if value else []
+    if isinstance(value, str | Growing):
+        return [text_part(str(value))] if value else []
     return value if isinstance(value, list) else [] if value is None else [value]
 
 

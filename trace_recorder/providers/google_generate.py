@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from trace_recorder.conversation import (
     Choice,
@@ -27,7 +28,10 @@ from trace_recorder.conversation import (
     Usage,
 )
 from trace_recorder.plain import to_json
+from trace_recorder.providers.blocks import Blocks
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.providers.deltas import Growing, grown, whole
+from trace_recorder.providers.neighbours import Joiner, in_groups
 from trace_recorder.providers.shape import (
     Members,
     arguments_of,
@@ -35,10 +39,9 @@ from trace_recorder.providers.shape import (
     as_int,
     as_list,
     as_text,
-    content_of,
-    join_texts,
     json_value,
     role_of,
+    says,
     text_part,
 )
 from trace_recorder.providers.sse import events
@@ -54,6 +57,8 @@ _CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", nam
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
 """The words of the numbers that come where a client asked for `enum-encoding=int`; later ones differ by server."""
 
+_BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
+
 _PLAIN_RESULTS = ("result", "output", "content")
 """A tool's response that is one text comes under one of these names, depending on the client."""
 
@@ -66,8 +71,8 @@ def read_request(body: Payload) -> RequestReading:
     left = _members(body)
     system = left.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
-    for element in _several(left.take("contents")):
-        messages += read_message(element)
+    for group in in_groups(_several(left.take("contents")), read_message, JOINER):
+        messages += group.messages
     tools = [tool for element in _several(left.take("tools")) for tool in _tools(element)]
     return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
 
@@ -84,6 +89,25 @@ def read_message(element: Payload) -> list[Message]:
     if results and not rest and not left.rest():
         return results
     return [*results, _message(role, rest, left.rest())]
+
+
+def goes_on(before: Message, message: Message) -> bool:
+    """Whether a content is one message with the one before it: a streamed answer is sent back chunk by chunk."""
+    return before.role == message.role == "assistant"
+
+
+def together(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
+    """Make one message of the contents of one answer."""
+    parts = [part for content in contents for part in _parts_of(content)]
+    beside: dict[str, Payload] = {}
+    for content in contents:
+        left = Members(content)
+        left.drop_empty("role", "parts")
+        beside |= {name: value for name, value in left.rest().items() if name not in ("role", "parts")}
+    return _message("assistant", parts, beside)
+
+
+JOINER = Joiner(goes_on, together)
 
 
 def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
@@ -107,6 +131,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         id=left.text("responseId"),
         choices=tuple(choices),
         extra={**left.rest(), **extra},
+        interleaved=first.interleaved,
     )
 
 
@@ -138,37 +163,65 @@ def _kind(part: Payload) -> str:
     members = as_dict(part)
     for name, value in members.items():
         kind = _CAMEL_OF_SNAKE.get(name, name)
-        if kind in ("functionCall", "functionResponse") and isinstance(value, dict):
+        if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and says(value):
             return kind
-    if as_text(members.get("text")) is None:
+    if as_text(members.get("text")) is None or not (members["text"] or _is_text(members)):
         return "other"
     return "thought" if members.get("thought") is True else "text"
 
 
+def _is_text(members: dict[str, Payload]) -> bool:
+    """Whether an empty text is meant: a signature may come with one, an image that has one is an image."""
+    return not any(says(value) for name, value in members.items() if name not in _BESIDE_TEXT)
+
+
 def _said(part: Payload) -> bool:
     """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
-    kind = _kind(part)
-    return kind == "functionCall" or (kind != "other" and Members(part).rest().keys() <= {"text", "thought"})
+    kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
+    return kind == "functionCall" or (kind != "other" and not any(map(says, beside)))
 
 
-def _texts(parts: list[Payload], kind: str) -> str | None:
-    return join_texts(as_text(part.get("text")) for part in parts if _kind(part) == kind)
+def _blocks(parts: list[Payload]) -> Blocks:
+    """Gather parts; others than text, thoughts and calls are numbered as `extra` keeps them."""
+    said, kept = Blocks(), 0
+    for part in parts:
+        kind = _kind(part)
+        if kind == "text":
+            said.text(as_text(part["text"]))
+        elif kind == "thought" and part["text"]:
+            said.reasoning(as_text(part["text"]))
+        elif kind == "functionCall":
+            said.call()
+        elif kind == "other":
+            said.other(kept)
+        kept += not _said(part)
+    return said
 
 
 def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
     """Make a message of parts; thoughts that carry more than their text are kept beside it."""
-    kept = [part for part in parts if _kind(part) not in ("thought", "functionCall")]
     signed = [part for part in parts if _kind(part) == "thought" and not _said(part)]
-    content = content_of([_content_part(part) for part in kept])
+    said = _blocks(parts)
+    content = said.content(_content_parts(parts))
     extra = {**extra, "parts": signed} if signed else extra
-    return Message(role, content, _tool_calls(parts), reasoning=_texts(parts, "thought") or None, extra=extra)
+    return Message(role, content, _tool_calls(parts), reasoning=said.all_reasoning(), extra=extra)
 
 
-def _content_part(part: Payload) -> Payload:
-    if _kind(part) != "text":
-        return part
-    left = Members(part)
-    return text_part(left.text("text") or "", left.rest())
+def _content_parts(parts: list[Payload]) -> list[Payload]:
+    """The parts that are content; plain texts that follow each other are one."""
+    content: list[Payload] = []
+    for kind, neighbours in groupby(parts, lambda part: "plain" if _is_plain(part) else _kind(part)):
+        if kind == "plain":
+            content.append(text_part("".join(part["text"] for part in neighbours)))
+        elif kind == "text":
+            content += [text_part(left.text("text") or "", left.rest()) for left in map(Members, neighbours)]
+        elif kind == "other":
+            content += neighbours
+    return content
+
+
+def _is_plain(part: Payload) -> bool:
+    return _kind(part) == "text" and _said(part)
 
 
 def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
@@ -181,7 +234,8 @@ def _tool_call(part: Payload) -> ToolCall:
     call = _members(left.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
     arguments = arguments_of(call.take("args")) or _streamed_arguments(call.array("partialArgs"))
-    return ToolCall(call_id, name, arguments, extra={**left.rest(), **call.rest()})
+    beside = {name: value for name, value in left.rest().items() if says(value)}
+    return ToolCall(call_id, name, arguments, extra={**beside, **call.rest()})
 
 
 def _tool_message(part: Payload) -> Message:
@@ -220,20 +274,20 @@ def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choi
     content.text("role")
     parts = _several(content.take("parts"))
     kept = [part for part in parts if not _said(part)]
+    said, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_calls)
     choice = Choice(
         index=position if index is None else index,
-        content=_texts(parts, "text"),
-        reasoning=_texts(parts, "thought") or None,
-        tool_calls=number_calls(_tool_calls(parts), made_up_calls),
-        finish_reason=left.text("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
+        content=said.all_text(),
+        reasoning=said.all_reasoning(),
+        tool_calls=calls,
+        finish_reason=left.word("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
         extra=left.rest(),
+        interleaved=said.interleaved(calls),
     )
     return choice, {"parts": kept} if kept else {}
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = _members(usage)
     return Usage(
         input_tokens=left.integer("promptTokenCount"),
@@ -269,7 +323,7 @@ def _joined(chunks: list[Payload]) -> JoinedStream:
         body.update({name: value for name, value in chunk.items() if value is not None})
     whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    ended = blocked or (bool(whole) and all("finishReason" in candidate for candidate in whole))
+    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
     return JoinedStream({**body, "candidates": whole} if whole else body, ended, len(chunks), body.get("error"))
 
 
@@ -289,10 +343,10 @@ class _Candidate:
                     self._add_part(part)
                 self._content.update(as_dict(value))
             elif name == "logprobsResult":
-                seen = as_dict(self._members.get(name)).items()
-                self._members[name] = as_dict(value) | {
-                    key: more + as_list(as_dict(value).get(key)) for key, more in seen if isinstance(more, list)
-                }
+                seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
+                for key, more in seen.items():
+                    more.extend(as_list(as_dict(value).get(key)))  # in place: there may be very many
+                self._members[name] = as_dict(value) | seen
             elif value is not None:
                 self._members[name] = value
 
@@ -323,7 +377,8 @@ def _continued(before: Payload, part: Payload) -> dict[str, Payload] | None:
         return None
     if more.get("name") and more["name"] != call.get("name"):
         return None
-    partial = as_list(call.get("partialArgs")) + as_list(more.get("partialArgs"))
+    partial = as_list(call.get("partialArgs"))
+    partial += as_list(more.get("partialArgs"))  # in place: there may be very many
     return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
 
 
@@ -339,8 +394,9 @@ def _streamed_arguments(pieces: list[Payload]) -> Payload:
             inner[step] = nested
             inner = nested
         seen, value = inner.get(steps[-1]), _streamed_value(piece)
-        inner[steps[-1]] = seen + value if isinstance(seen, str) and isinstance(value, str) else value
-    return _with_lists(arguments)
+        grows = isinstance(seen, str | Growing) and isinstance(value, str)
+        inner[steps[-1]] = grown(seen, value) if grows else value
+    return _with_lists(whole(arguments))
 
 
 def _streamed_value(piece: dict[str, Payload]) -> Payload:

@@ -24,6 +24,7 @@ from trace_recorder.conversation import (
     Usage,
 )
 from trace_recorder.plain import to_json
+from trace_recorder.providers.blocks import Blocks
 from trace_recorder.providers.call_ids import number_calls, number_messages
 from trace_recorder.providers.openai_chat import read_tool
 from trace_recorder.providers.shape import (
@@ -50,11 +51,13 @@ def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent; `system_instruction` is the first message."""
     left = Members(body)
     system = content_of(left.take("system_instruction"))
-    messages = [] if system is None else [Message("system", system)]
+    instructions = [] if system is None else [Message("system", system)]
+    messages = [*instructions]
     for role, elements in groupby(_several(left.take("input")), _role):
         messages += _messages(role, [*elements])
     tools = [read_tool(declaration) for declaration in left.array("tools")]
-    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+    model = as_text(as_dict(body).get("model"))
+    return RequestReading(number_messages(messages), tools, left.all(), model, len(instructions))
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -69,12 +72,15 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
     steps = left.array(name)
     blocks = [block for step in _answering(steps) for block in _blocks(step)]
     kept = [step for step in steps if not _said(step)]
+    calls = number_calls(_tool_calls(blocks), made_up_calls)
+    said = _gathered(_answering(steps), len(kept) - sum(not _said(step) for step in _answering(steps)))
     choice = Choice(
         index=0,
-        content=join_texts(as_text(block.get("text")) for block in blocks if _kind(block) == "text"),
-        reasoning=_reasoning(blocks),
-        tool_calls=number_calls(_tool_calls(blocks), made_up_calls),
-        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.text("status"),
+        content=said.all_text(),
+        reasoning=said.all_reasoning(),
+        tool_calls=calls,
+        interleaved=said.interleaved(calls),
+        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.word("status"),
     )
     return LLMResponse(
         content=choice.content,
@@ -86,6 +92,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         id=left.text("id"),
         choices=(choice,) if name in as_dict(body) else (),
         extra={**left.rest(), **({name: kept} if kept else {})},
+        interleaved=choice.interleaved,
     )
 
 
@@ -151,11 +158,12 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
     if results and not rest and not extra:
         return results
     signed = [block for block in rest if _kind(block) == "thought" and not _said(block)]
+    said = _gathered(rest)
     message = Message(
         role,
-        content_of([block for block in rest if _kind(block) not in ("thought", "function_call")]),
+        said.content([block for block in rest if _kind(block) not in ("thought", "function_call")]),
         _tool_calls(rest),
-        reasoning=_reasoning(rest),
+        reasoning=said.all_reasoning(),
         extra={**extra, "steps": signed} if signed else extra,
     )
     return [*results, message]
@@ -177,9 +185,26 @@ def _is_plain(content: Payload) -> bool:
     return _kind(content) == "text" and _said(content)
 
 
-def _reasoning(blocks: list[Payload]) -> str | None:
-    thoughts = [as_list(block.get("summary")) for block in blocks if _kind(block) == "thought"]
-    return join_texts(as_text(as_dict(part).get("text")) for summary in thoughts for part in summary) or None
+def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
+    """Gather the blocks of steps; others than text, thoughts and calls are numbered as `extra` keeps their steps.
+
+    So many are kept of the steps before these.
+    """
+    said = Blocks()
+    for step in steps:
+        for block in _blocks(step):
+            kind = _kind(block)
+            if kind == "text":
+                said.text(as_text(block.get("text")))
+            elif kind == "thought":
+                summary = as_list(block.get("summary"))
+                said.reasoning(join_texts(as_text(as_dict(part).get("text")) for part in summary))
+            elif kind == "function_call":
+                said.call()
+            else:
+                said.other(kept)
+        kept += not _said(step)
+    return said
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
@@ -202,9 +227,7 @@ def _tool_message(block: Payload) -> Message:
     return Message("tool", content, call_id=left.text("call_id"), name=left.text("name"), extra=left.rest())
 
 
-def _usage(usage: dict[str, Payload]) -> Usage | None:
-    if not usage:
-        return None
+def _usage(usage: dict[str, Payload]) -> Usage:
     left = Members(usage)
     return Usage(
         input_tokens=left.integer("total_input_tokens"),
@@ -231,7 +254,8 @@ class _Block:
                 self._parts.append(_Block({"type": kind}))
             self._parts[-1].grow(delta)
         elif kind == "thought_summary":
-            self._members["summary"] = [*as_list(self._members.get("summary")), delta.get("content")]
+            self._members["summary"] = as_list(self._members.get("summary"))
+            self._members["summary"].append(delta.get("content"))
         elif kind == "text_annotation_delta" and self._parts:
             self._parts[-1].grow(delta)
         else:
@@ -243,7 +267,8 @@ class _Block:
             if name in ("text", "arguments") and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
             elif name == "annotations" and isinstance(value, list):
-                self._members[name] = [*as_list(self._members.get(name)), *value]
+                self._members[name] = as_list(self._members.get(name))
+                self._members[name] += value
             elif name != "type" and value not in (None, ""):
                 self._members[name] = value
 

@@ -66,7 +66,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         content=message.text("content"),
         reasoning=message.text("thinking") or None,
         tool_calls=number_calls(_tool_calls(message), made_up_calls),
-        finish_reason=left.text("done_reason"),
+        finish_reason=left.word("done_reason"),
         extra={"logprobs": logprobs} if logprobs else {},
     )
     return LLMResponse(
@@ -111,10 +111,9 @@ def _tool_call(call: Payload) -> ToolCall:
     return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=left.rest())
 
 
-def _usage(left: Members) -> Usage | None:
+def _usage(left: Members) -> Usage:
     """Take the counts out of an answer; a prompt that was cached whole has none."""
-    usage = Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
-    return None if usage == Usage() else usage
+    return Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
 
 
 class _Object:

@@ -21,8 +21,9 @@ from trace_recorder.conversation import (
     ToolCall,
     Usage,
 )
+from trace_recorder.providers.blocks import Blocks, is_mark
 from trace_recorder.providers.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.providers.chunks import join_chunks
+from trace_recorder.providers.chunks import called_in, join_chunks
 from trace_recorder.providers.shape import (
     Members,
     arguments_of,
@@ -32,6 +33,7 @@ from trace_recorder.providers.shape import (
     content_of,
     join_texts,
     role_of,
+    says,
     text_part,
 )
 
@@ -54,17 +56,19 @@ def read_message(element: Payload) -> list[Message]:
     members = Members(element)
     role = role_of(members.text("role"))
     content = members.take("content")
+    said = _blocks(members, content)
     thinking: list[Payload] = []
     if isinstance(content, list):
         thinking = [part for part in content if _is_thinking(part)]
         content = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
+    members.drop_empty("refusal", "audio")
     message = Message(
         role,
-        content_of(content),
+        said.content(content) if isinstance(content, list) else content_of(content),
         _read_calls(members),
-        call_id=members.text("tool_call_id"),
-        name=members.text("name"),
-        reasoning=_reasoning(members, thinking),
+        call_id=members.word("tool_call_id"),
+        name=members.word("name"),
+        reasoning=said.all_reasoning(),
         extra=members.rest() | ({"thinking": thinking} if thinking else {}),
     )
     return [message]
@@ -79,7 +83,7 @@ def read_bare(element: Payload) -> list[Message]:
 def read_tool(declared: Payload) -> Tool:
     """Read a tool that was offered; one that is built in has its type as its name."""
     members = as_dict(declared)
-    function = as_dict(members.get("function")) or as_dict(members.get("custom")) or members
+    function = as_dict(members.get(called_in(members))) or members
     name = as_text(function.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(function.get("description")), function.get("parameters"), declared)
 
@@ -100,11 +104,12 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         first.reasoning,
         first.tool_calls,
         first.finish_reason,
-        usage=read_usage(members.object("usage")) or read_usage(members.inside("x_groq").object("usage")),
+        usage=read_usage(members.object("usage") or members.inside("x_groq").object("usage")),
         model=members.text("model"),
         id=members.text("id"),
         choices=tuple(choices),
         extra=extra | members.rest(),
+        interleaved=first.interleaved,
     )
 
 
@@ -113,10 +118,8 @@ def join_stream(text: str) -> JoinedStream:
     return join_chunks(text)
 
 
-def read_usage(usage: Payload) -> Usage | None:
-    """Read a usage object in the words of any of OpenAI's dialects; None where there is none."""
-    if not as_dict(usage):
-        return None
+def read_usage(usage: Payload) -> Usage:
+    """Read a usage object in the words of any of OpenAI's dialects."""
     members = Members(usage)
     of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
@@ -155,51 +158,85 @@ def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[C
     """Read a choice, and apart from it what its message says besides."""
     members = Members(element)
     index = members.integer("index")
-    message = next(iter(read_message(members.object("message"))), Message("assistant"))
-    content, said = message.content, message.extra
-    if isinstance(content, list):
-        said = said | {"content": content}
-        content = join_texts(as_text(part.get("text")) for part in map(as_dict, content) if part.get("type") == "text")
+    raw = members.object("message")
+    message = next(iter(read_message(raw)), Message("assistant"))
+    calls = number_calls(message.tool_calls, made_up_calls)
+    said = _blocks(Members(raw), raw.get("content"))
+    for _ in calls:
+        said.call()
+    content = said.all_text()
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,
         message.reasoning,
-        number_calls(message.tool_calls, made_up_calls),
-        members.text("finish_reason"),
+        calls,
+        members.word("finish_reason"),
         extra=members.rest(),
+        interleaved=said.interleaved(calls),
     )
-    return choice, said
+    return choice, message.extra | ({"content": message.content} if isinstance(message.content, list) else {})
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
     """Take the tool calls of a message, and the one function call of the time before there were tools."""
-    calls = [_read_call(call) for call in members.array("tool_calls")] if "tool_calls" in members else []
+    calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
+    members.drop_empty("function_call")
     if function := members.object("function_call"):
         calls.append(_read_call({"function": function}))
     return tuple(calls)
+
+
+def _is_call(element: Payload) -> bool:
+    return not isinstance(element, dict) or any(
+        says(element[name]) for name in element if name not in ("index", "type")
+    )
 
 
 def _read_call(element: Payload) -> ToolCall:
     members = Members(element)
     call_id = members.text("id")
     members.integer("index")
-    if as_dict(element).get("type") == "function":
+    if as_dict(element).get("type") in ("function", ""):
         members.take("type")
-    custom = members.inside("custom")
-    free_text = custom.text("input")
-    function = members.inside("function")
-    arguments = arguments_of(function.take("arguments")) if free_text is None else free_text
-    name = function.text("name") or custom.text("name") or ""
+    members.drop_empty(*({"function", "custom"} - {called_in(as_dict(element))}))
+    called = members.inside(called_in(as_dict(element)))
+    free_text = called.text("input")
+    arguments = arguments_of(called.take("arguments")) if free_text is None else free_text
+    name = called.text("name") or ""
     return ToolCall(call_id or "", name, arguments, extra=members.rest())
 
 
-def _reasoning(members: Members, thinking: list[Payload]) -> str | None:
-    """Take the thinking, under any of its names; None where it is empty. Blocks with a structure are kept as well."""
-    if not thinking and not any(map(members.__contains__, _THINKING)):
-        return None
-    blocks = join_texts(as_text(block["thinking"]) or _joined_texts(block["thinking"]) for block in thinking)
-    named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning"), blocks))
-    return "".join(filter(None, named)) or _joined_texts(members.rest().get("reasoning_details"))
+def _blocks(members: Members, content: Payload) -> Blocks:
+    """Gather what a message says, but for its calls; its thinking is taken, under any of its names.
+
+    Thinking beside the content comes before it. Others than text and thinking are numbered as a list without thinking
+    has them; what a text refers to, as Mistral cites it, parts none.
+    """
+    said, place = Blocks(), 0
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    if any(map(members.__contains__, _THINKING)):
+        inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
+        named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
+        beside = "".join(text for text in named if text and text != inside) or (
+            None if inside else _joined_texts(members.rest().get("reasoning_details"))
+        )
+        if beside:
+            said.reasoning(beside)
+    for part in parts:
+        if _is_thinking(part):
+            said.reasoning(_thought(part))
+            continue
+        kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
+        if kind == "text":
+            said.text(part if isinstance(part, str) else as_text(part.get("text")))
+        elif not is_mark(part):
+            said.other(place)
+        place += 1
+    return said
+
+
+def _thought(part: Payload) -> str | None:
+    return as_text(part["thinking"]) or _joined_texts(part["thinking"])
 
 
 def _joined_texts(parts: Payload) -> str | None:

@@ -35,7 +35,6 @@ def join_stream(text: str) -> JoinedStream:
     return join_chunks(text, _as_chunk)
 
 
-def _as_chunk(event: Payload) -> Payload:
+def _as_chunk(event: dict[str, Payload]) -> Payload:
     """Bring an event of Writer's, which is nothing but a `value`, into the form of a chunk."""
-    members = as_dict(event)
-    return {"choices": [{"index": 0, "text": members["value"]}]} if members.keys() == {"value"} else members
+    return {"choices": [{"index": 0, "text": event["value"]}]} if event.keys() == {"value"} else event

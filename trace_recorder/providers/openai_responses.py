@@ -11,10 +11,14 @@ joined is for `response_events.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from trace_recorder.conversation import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
+from trace_recorder.providers.blocks import Blocks
 from trace_recorder.providers.call_ids import number_calls, number_messages
+from trace_recorder.providers.neighbours import Joiner, in_groups
 from trace_recorder.providers.openai_chat import read_bare, read_tool, read_usage
 from trace_recorder.providers.response_events import join_events
 from trace_recorder.providers.shape import (
@@ -26,6 +30,7 @@ from trace_recorder.providers.shape import (
     content_of,
     join_texts,
     role_of,
+    says,
     text_part,
 )
 
@@ -37,11 +42,11 @@ def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent."""
     members = Members(body)
     said = members.take("instructions")
-    messages = [Message("system", said)] if isinstance(said, str) else _read_items(said)
-    messages += _read_items(members.take("input"))
+    instructions = [Message("system", said)] if isinstance(said, str) else _read_items(said)
+    messages = number_messages([*instructions, *_read_items(members.take("input"))])
     tools = [read_tool(tool) for tool in members.array("tools")]
     parameters = members.all()
-    return RequestReading(number_messages(messages), tools, parameters, as_text(parameters.get("model")))
+    return RequestReading(messages, tools, parameters, as_text(parameters.get("model")), len(instructions))
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -52,7 +57,7 @@ def read_message(element: Payload) -> list[Message]:
     kind = members.text("type") or ("message" if "role" in element else "")
     if kind == "message":
         role = role_of(members.text("role"))
-        return [Message(role, _content(members.take("content")), name=members.text("name"), extra=members.rest())]
+        return [Message(role, _content(members.take("content")), name=members.word("name"), extra=members.rest())]
     if kind == "reasoning":
         return [Message("assistant", reasoning=_thought(element), extra={"reasoning": [element]})]
     if _is_call(element):
@@ -67,9 +72,9 @@ def read_message(element: Payload) -> list[Message]:
 def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
     """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
     members = Members(body)
-    finish_reason = members.inside("incomplete_details").text("reason")
+    finish_reason = members.inside("incomplete_details").word("reason")
     if finish_reason is None and as_dict(body).get("status") not in _NOT_FINAL:
-        finish_reason = members.text("status")
+        finish_reason = members.word("status")
     answered = isinstance(as_dict(body).get("output"), list)
     output = members.array("output")
     choice = replace(_read_output(output, made_up_calls), finish_reason=finish_reason)
@@ -84,6 +89,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         id=members.text("id"),
         choices=(choice,) if answered else (),
         extra=members.rest() | ({"output": kept} if kept else {}),
+        interleaved=choice.interleaved,
     )
 
 
@@ -94,25 +100,26 @@ def join_stream(text: str) -> JoinedStream:
 
 def _read_items(items: Payload) -> list[Message]:
     """Read a list of items, with the neighbours of one turn put together; a text alone is the user's."""
-    messages: list[Message] = []
-    for element in items if isinstance(items, list) else [items]:
-        for message in read_message(element):
-            if messages and goes_on(messages[-1], message):
-                messages[-1] = together(messages[-1], message)
-            else:
-                messages.append(message)
-    return messages
+    listed = items if isinstance(items, list) else [items]
+    return [message for group in in_groups(listed, read_message, JOINER) for message in group.messages]
 
 
 def goes_on(before: Message, message: Message) -> bool:
-    """Whether a message can join the one before it in the order thinking, content, calls."""
+    """Whether an item can join the one before it in the order thinking, content, calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
 
 
-def together(before: Message, message: Message) -> Message:
-    """Make one message of two neighbours."""
+def together(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
+    """Make one message of the items of one turn."""
+    return reduce(_both, messages)
+
+
+JOINER = Joiner(goes_on, together)
+
+
+def _both(before: Message, message: Message) -> Message:
     thinking = as_list(before.extra.get("reasoning")) + as_list(message.extra.get("reasoning"))
     return Message(
         "assistant",
@@ -128,13 +135,32 @@ def _read_output(output: list[Payload], made_up_calls: int) -> Choice:
     messages = [message for item in output for message in read_message(item)]
     parts = [as_dict(part) for message in messages for part in _parts(message.content)]
     logprobs = [token for part in parts for token in as_list(part.get("logprobs"))]
+    calls = number_calls((call for message in messages for call in message.tool_calls), made_up_calls)
+    said = _blocks(output)
     return Choice(
         0,
-        join_texts(as_text(part.get("text")) for part in parts if part.get("type") == "text"),
-        join_texts(message.reasoning for message in messages),
-        number_calls((call for message in messages for call in message.tool_calls), made_up_calls),
+        said.all_text(),
+        said.all_reasoning(),
+        calls,
         extra={"logprobs": logprobs} if logprobs else {},
+        interleaved=said.interleaved(calls),
     )
+
+
+def _blocks(output: list[Payload]) -> Blocks:
+    """Gather the blocks of items; others than text, thinking and calls are numbered as `extra` keeps their items."""
+    said, kept = Blocks(), 0
+    for item in output:
+        for message in read_message(item):
+            if message.tool_calls:
+                said.call()
+            elif as_dict(item).get("type") == "reasoning":
+                said.reasoning(message.reasoning)
+            for part in map(as_dict, _parts(message.content)):
+                text = as_text(part.get("text")) if part.get("type") == "text" else None
+                said.other(kept) if text is None else said.text(text)
+        kept += not _is_call(item)
+    return said
 
 
 def _parts(content: str | list[Payload] | None) -> list[Payload]:
@@ -153,7 +179,7 @@ def _part(part: Payload) -> Payload:
     text = members.text("text")
     if text is None or members.text("type") not in _TEXT_PARTS:
         return part
-    return text_part(text, {key: value for key, value in members.rest().items() if value != []})
+    return text_part(text, {key: value for key, value in members.rest().items() if says(value)})
 
 
 def _thought(item: dict[str, Payload]) -> str | None:

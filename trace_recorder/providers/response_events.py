@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from trace_recorder.conversation import JoinedStream, Payload
 from trace_recorder.providers.chunks import error_of
+from trace_recorder.providers.deltas import grown, whole
 from trace_recorder.providers.shape import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.providers.sse import events, unstreamed
 
@@ -22,6 +23,7 @@ def join_events(text: str) -> JoinedStream:
     joined = _Joined()
     for name, data in events(text):
         joined.events += 1
+        joined.ended = joined.ended or data.strip() == "[DONE]"
         event = as_dict(json_value(data))
         kind = as_text(event.get("type")) or name or ""
         joined.error = error_of(kind, event, data) or joined.error
@@ -53,7 +55,7 @@ class _Joined:
 
     def stream(self) -> JoinedStream:
         body = dict(self._response)
-        items = [item for _, item in sorted(self._items.items()) if item]
+        items = [whole(item) for _, item in sorted(self._items.items()) if item]
         if items and not as_list(body.get("output")):
             body["output"] = items
         if self.error and not body.get("error"):
@@ -80,7 +82,7 @@ def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> N
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")
     if isinstance(delta, str):
-        place[word] = (as_text(place.get(word)) or "") + delta
+        place[word] = grown(place.get(word), delta)
         _extend(place, "logprobs", as_list(event.get("logprobs")))
     elif isinstance(event.get(word), str):
         place[word] = event[word]
@@ -89,4 +91,5 @@ def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> N
 
 def _extend(place: dict[str, Payload], key: str, more: list[Payload]) -> None:
     if more:
-        place[key] = as_list(place.get(key)) + more
+        place[key] = as_list(place.get(key))
+        place[key] += more

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterable
 
 from trace_recorder.conversation import Payload, known
+from trace_recorder.json_text import NotJsonError, mended, parse
 
 _DECODER = json.JSONDecoder()
 _ROLES = {"model": "assistant", "function": "tool"}
@@ -46,6 +47,16 @@ def as_int(value: Payload) -> int | None:
 def as_number(value: Payload) -> float | None:
     """Give the value if it is a number (never true), else None."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def says(value: Payload) -> bool:
+    """Whether a value says anything: nothing empty does, nor a 0 or a false, nor what holds nothing else.
+
+    Some servers send every member of a union, empty where it does not apply: what is empty there is none.
+    """
+    if isinstance(value, dict):
+        return any(map(says, value.values()))
+    return any(map(says, value)) if isinstance(value, list) else bool(value)
 
 
 def json_value(text: str) -> Payload:
@@ -83,6 +94,16 @@ class Members:
             del self._left[key]
             return value
         return None
+
+    def word(self, key: str) -> str | None:
+        """Take the member if it is a string; the empty one is none."""
+        return self.text(key) or None
+
+    def drop_empty(self, *keys: str) -> None:
+        """Take those of these members out that say nothing."""
+        for key in keys:
+            if key in self._left and not says(self._left[key]):
+                del self._left[key]
 
     def integer(self, key: str) -> int | None:
         """Take the member if it is a whole number."""
@@ -139,10 +160,18 @@ def role_of(value: Payload, default: str = "user") -> str:
 
 
 def arguments_of(raw: Payload) -> Payload:
-    """Read a tool call's arguments: the parsed object, {} for none, else what came, as it came."""
+    """Read a tool call's arguments: the parsed object, {} for none, else what came, as it came.
+
+    Half of a surrogate pair reads as U+FFFD; a text with anything else that strict JSON has no word for stays a text.
+    """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}
-    parsed = json_value(raw) if isinstance(raw, str) else raw
+    if not isinstance(raw, str):
+        return raw
+    try:
+        parsed = parse(mended(raw))
+    except NotJsonError:
+        return raw
     return parsed if isinstance(parsed, dict) else raw
 
 
@@ -151,19 +180,25 @@ def text_part(text: str, extra: dict[str, Payload] | None = None) -> dict[str, P
     return {"type": "text", "text": text, **(extra or {})}
 
 
+def is_plain_text(part: dict[str, Payload]) -> bool:
+    """Whether a part is text and says nothing else."""
+    text = part.get("type") == "text" and isinstance(part.get("text"), str)
+    return text and not any(says(value) for name, value in part.items() if name not in ("type", "text"))
+
+
 def content_of(parts: Payload) -> str | list[Payload] | None:
     """Give a message's content: a string stays one, one plain text part is its text, no part is None.
 
-    Text parts have the form of `text_part` already; every other part passes as it is. A value that is no list
-    stands as the only part.
+    Plain is a text beside which nothing is said. Text parts have the form of `text_part` already; every other part
+    passes as it is. A value that is no list stands as the only part.
     """
     if parts is None or isinstance(parts, str):
         return parts
     listed = parts if isinstance(parts, list) else [parts]
     if len(listed) == 1:
         only = as_dict(listed[0])
-        if only.keys() == {"type", "text"} and only["type"] == "text" and isinstance(only["text"], str):
-            return only["text"]
+        if is_plain_text(only):
+            return as_text(only["text"])
     return listed or None
 
 

@@ -11,16 +11,21 @@ What an event's data means is for the dialects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 from trace_recorder.conversation import JoinedStream
 from trace_recorder.providers.shape import as_dict, json_value
+
+breathing: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
+"""What is called between any two events: a thread that nobody waits for lets the others work meanwhile."""
 
 
 def events(text: str) -> Iterator[tuple[str | None, str]]:
     """Give each event of a stream: its name, None where it has none, and its data."""
     name: str | None = None
     data: list[str] = []
+    breathe = breathing.get() or _work_on
     for line in _lines(text.removeprefix("\ufeff")):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
@@ -30,6 +35,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
             data.append("")
         elif not line:
             if data:
+                breathe()
                 yield name, data[0] if len(data) == 1 else "\n".join(data)
             name, data = None, []
     if data:
@@ -38,7 +44,15 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
 
 def json_lines(text: str) -> Iterator[str]:
     """Give each line of a stream of JSON lines (NDJSON) that is not blank."""
-    return (line for line in _lines(text.removeprefix("\ufeff")) if line.strip())
+    breathe = breathing.get() or _work_on
+    for line in _lines(text.removeprefix("\ufeff")):
+        if line.strip():
+            breathe()
+            yield line
+
+
+def _work_on() -> None:
+    """Take no breath: somebody waits."""
 
 
 def unstreamed(text: str) -> JoinedStream:

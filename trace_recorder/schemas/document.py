@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from trace_recorder.conversation import Payload
-from trace_recorder.schemas.shape import ABSENT, Count, Json, Mark, Number, Seconds, Shape, Text, Time, Whole
+from trace_recorder.conversation import BlockType, Payload
+from trace_recorder.schemas.shape import ABSENT, Count, Json, Mark, Number, Pair, Seconds, Shape, Text, Time, Whole
 from trace_recorder.trajectory import History, Status
 
 
@@ -52,6 +52,7 @@ class ToolResult(Shape):
     error: Payload
     sent: Payload = ABSENT
     duration_seconds: Seconds = ABSENT
+    execution_id: str = ABSENT
 
 
 class Message(Shape):
@@ -78,6 +79,15 @@ class Usage(Shape):
     extra: Json = ABSENT
 
 
+class Block(Shape):
+    """One block of an answer; of a text, its length in code points; of another block, its place in `extra`."""
+
+    type: BlockType
+    characters: Count = ABSENT
+    call_id: str = ABSENT
+    position: Count = ABSENT
+
+
 class Choice(Shape):
     """One of several answers."""
 
@@ -86,6 +96,7 @@ class Choice(Shape):
     reasoning: str = ABSENT
     tool_calls: list[ToolCall] = ABSENT
     finish_reason: str = ABSENT
+    blocks: list[Block] = ABSENT
     extra: Json = ABSENT
 
 
@@ -105,6 +116,7 @@ class Response(Shape):
     usage: Usage = ABSENT
     tool_calls: list[ToolCall] | None
     reasoning: str = ABSENT
+    blocks: list[Block] = ABSENT
     id: str = ABSENT
     choices: list[Choice] = ABSENT
     extra: Json = ABSENT
@@ -117,15 +129,16 @@ class Delta(Shape):
     """Messages as the first `kept` of another interaction's complete list, or those at these ranges, then these."""
 
     since: str | None
-    kept: Count | list[tuple[Count, Count]]
+    kept: Count | list[Pair]
     messages: list[Message]
 
 
 class Request(Shape):
-    """What else was sent: the parameters, and the tools as they were declared."""
+    """What else was sent: the parameters, the tools as they were declared, and how many messages are instructions."""
 
     parameters: Json = ABSENT
     tools: list[Payload] = ABSENT
+    instructions: int = ABSENT
 
 
 class Interaction(Shape):
@@ -140,6 +153,7 @@ class Interaction(Shape):
     agent: Text | None
     agent_id: str = ABSENT
     parent_agent_id: str = ABSENT
+    parent_execution_id: str = ABSENT
     request: Request
     attempts: list[Attempt]
     duration_seconds: Seconds | None

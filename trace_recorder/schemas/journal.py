@@ -87,6 +87,7 @@ class Placed(Data):
     agent: Text = ABSENT
     agent_id: str = ABSENT
     parent_agent_id: str = ABSENT
+    parent_execution_id: str = ABSENT
     step_id: str = ABSENT
     step_number: Whole = ABSENT
 
@@ -123,6 +124,9 @@ class LLMStream(LLMExchange):
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
+    chunk_ends: str = ABSENT
+    chunk_times: str = ABSENT
+    continues: bool = ABSENT
 
 
 class LLMResponse(LLMExchange):
@@ -138,6 +142,7 @@ class LLMResponse(LLMExchange):
     stream: bool = ABSENT
     chunks: Count = ABSENT
     events: Count = ABSENT
+    last_event: bool = ABSENT
     time_to_first_token_seconds: Seconds = ABSENT
     time_to_last_token_seconds: Seconds = ABSENT
     body: Payload = ABSENT

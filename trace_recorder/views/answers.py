@@ -8,14 +8,14 @@ tool calls: what it was shown stands in the next message, whoever's that is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from trace_recorder.conversation import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.parts import parts_of, text_of
-from trace_recorder.views.turns import Turn, agent_of, turns_of, utterances
+from trace_recorder.views.turns import Turn, agent_of, turns_of
 
 Sign = tuple[Payload, ...]
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class AnsweredTurn:
     @property
     def response(self) -> LLMResponse:
         """What the model said; of several answers the one with which the conversation went on."""
-        response = self.turn.interaction.response or LLMResponse()
+        response = self.turn.interaction.response
         if not self.choice or self.choice >= len(response.choices):
             return response
         said = response.choices[self.choice]
@@ -53,6 +53,7 @@ class AnsweredTurn:
             reasoning=said.reasoning,
             tool_calls=said.tool_calls,
             finish_reason=said.finish_reason,
+            interleaved=said.interleaved,
         )
 
     def shown_by_tools(self) -> list[Message]:
@@ -71,14 +72,13 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
     """Give the turns of a run in the order of time, each with what came back to it."""
     turns = turns_of(trajectory)
     steps = _steps(trajectory.agent_steps, turns)
-    following = {turn.before: turn for turn in reversed(turns) if turn.before is not None}
-    elsewhere = _rewritten(turns, following)
+    following = {turn.before: turn for turn in reversed(turns) if turn.before is not None and not turn.exact}
+    following |= {turn.before: turn for turn in reversed(turns) if turn.before is not None and turn.exact}
     found: list[AnsweredTurn] = []
     for turn in turns:
         after = following.get(turn)
-        shown = news_of(after) if after else elsewhere.get(turn, ())
-        choice = after.choice if after else 0
-        one = AnsweredTurn(turn, steps.get(turn), tuple(shown), choice=choice)
+        shown, choice = (after.shown, after.choice) if after else ((), 0)
+        one = AnsweredTurn(turn, steps.get(turn), shown, choice=choice)
         found.append(replace(one, results=_results(one.step, one.response.tool_calls)))
     return found
 
@@ -115,41 +115,6 @@ def _listed(message: Message) -> list[Payload]:
 
 def _is_text(part: Payload) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
-
-
-# ── what the model was shown ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def news_of(turn: Turn) -> list[Message]:
-    """What a turn's request says that the turn before it had not: all of it, where it goes on from none."""
-    messages = turn.interaction.input_messages
-    if turn.before is None or turn.relation == "refers":
-        return messages
-    ends = [end for _, end, _ in utterances(messages)]
-    return messages[ends[turn.before.end - 1] :] if 0 < turn.before.end <= len(ends) else messages
-
-
-def _rewritten(turns: Sequence[Turn], following: Mapping[Turn, Turn]) -> dict[Turn, list[Message]]:
-    """What was shown to turns from which none goes on, as the history was rewritten: found behind their own words."""
-    last: dict[str | None, Turn] = {}
-    found: dict[Turn, list[Message]] = {}
-    for turn in turns:
-        agent = agent_of(turn.interaction)
-        before = last.get(agent)
-        if turn.relation == "rewrites" and before is not None and before not in following:
-            messages = turn.interaction.input_messages
-            spoke = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=-1)
-            if spoke >= 0 and _says(messages[spoke], before.answer()):
-                found[before] = messages[spoke + 1 :]
-        if turn.answered:
-            last[agent] = turn
-    return found
-
-
-def _says(message: Message, answer: Message) -> bool:
-    if answer.tool_calls:
-        return {call.call_id for call in message.tool_calls} == {call.call_id for call in answer.tool_calls}
-    return text_of(message).strip() == text_of(answer).strip()
 
 
 # ── what the agent recorded ──────────────────────────────────────────────────────────────────────────────────────────
@@ -189,8 +154,7 @@ def _signs_of_call(one: LLMInteraction) -> Iterator[Sign]:
     if one.step_number is not None:
         yield "number", agent_of(one), one.step_number
         return
-    if one.response is not None:
-        yield from _signs_of_response(one.response, one.response.tool_calls)
+    yield from _signs_of_response(one.response, one.response.tool_calls)
 
 
 def _signs_of_step(step: AgentStep) -> Iterator[Sign]:

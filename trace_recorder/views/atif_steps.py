@@ -11,9 +11,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.atif_members import DIALECT, KEPT, effort_of, kept_in
+from trace_recorder.conversation import Choice, Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.conversations import Conversation, Said
 from trace_recorder.views.functions import arguments_of, result_text
@@ -22,6 +24,9 @@ from trace_recorder.views.tokens import counts_of, tokens_of
 from trace_recorder.views.turns import Turn
 
 _KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
+AT_THE_END = frozenset({None, DIALECT})
+"""The dialects of calls of which it is known when the answer was there: those by hand, and those of other tools."""
+_SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 _LONGEST = 2000
 """Strings beyond this many characters are cut in parts that are neither text nor image, and counted as left out."""
 
@@ -56,7 +61,8 @@ class Images:
         kind = image.media_type if image.media_type in _KINDS else _kind_of(path or "")
         if path and kind:
             return {"type": "image", "source": {"media_type": kind, "path": path}}
-        self.dropped["images, for which no directory was given"] += path is None
+        left_out = "images, for which no directory was given" if self.directory is None else "images that are no base64"
+        self.dropped[left_out] += path is None
         return {"type": "text", "text": f"[image: {path or image.media_type or 'of an unknown kind'}]"}
 
     def _written(self, image: Image) -> str | None:
@@ -99,13 +105,19 @@ class Steps:
         for turn in conversation.turns:
             self._tell(turn)
 
+    def add_kept(self, steps: Iterable[Mapping[str, Payload]]) -> None:
+        """Put back steps behind the last call, which the values have no place for."""
+        self.steps += [{**step, "step_id": len(self.steps) + n} for n, step in enumerate(steps, start=1)]
+
     def _step(self, said: Said, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
+        kept = {} if said.answer or said.message.role == "tool" else kept_in(said.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
-            "timestamp": said.turn.interaction.timestamp,
+            **known(timestamp=_time_of(said)),
             "source": source,
             **members,
             **known(is_copied_context=said.copied or None),
+            **kept,
         }
         self.steps.append(step)
         return step
@@ -121,22 +133,26 @@ class Steps:
             step = self._step(said, "agent", _about(said.turn) | members | _of_call(said.turn, told))
             self.at[said.turn] = step
         else:
-            step = self._step(said, "agent", members) | {"is_copied_context": True}
-            self.steps[-1] = step
+            step = self._step(said, "agent", members)
+            if KEPT not in message.extra:
+                step["is_copied_context"] = True
         self._open.update((call.call_id, step) for call in message.tool_calls)
 
     def _observe(self, said: Said) -> None:
         """Write a tool's answer into the step that called it; one that nobody called for is a step of its own."""
         message = said.message
+        kept = kept_in(message.extra)
         step = self._open.get(message.call_id or "")
-        result = {"content": self.images.content(message)}
+        if step is None and kept.get("in_step"):
+            step = next((one for one in reversed(self.steps) if one["source"] == "agent"), None)
+        result = {"content": self.images.content(message), **_only(kept, "subagent_trajectory_ref")}
         if step is None:
             extra = known(tool_call_id=message.call_id, tool_name=message.name)
             self._step(said, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
         failed = message.extra.get("is_error")
-        extra = {"extra": {"success": not failed}} if isinstance(failed, bool) else {}
-        _results(step).append({"source_call_id": message.call_id, **result, **extra})
+        extra = ({"success": not failed} if isinstance(failed, bool) else {}) | kept.get("extra", {})
+        _results(step).append(known(source_call_id=message.call_id, **result, extra=extra or None))
 
     def _tell(self, turn: Turn) -> None:
         """Add what the steps tell of the results of a turn's calls."""
@@ -148,14 +164,33 @@ class Steps:
             for result in one.tool_results
         ]
         for result, derived in told:
-            found = [one for one in _known_results(step) if one.get("source_call_id") == result.call_id]
+            text = result_text(result)
+            found = [one for one in _known_results(step) if _is_of(one, result, text)]
             if not found:
-                members = {"source_call_id": result.call_id} if result.call_id in called else {}
-                found = [members | {"content": result_text(result)}]
+                found = [known(source_call_id=result.call_id if result.call_id in called else None)]
+                found[0] |= {"content": text} if _says_something(result) else {}
                 _results(step).extend(found)
             extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
             if extra:
                 found[0]["extra"] = extra
+        for left in kept_in(turn.interaction.response.extra).get("refs", ()):
+            _refer_elsewhere(step, left)
+
+
+def _time_of(said: Said) -> str | None:
+    """When something was said: a prompt when it was sent, an answer when it was there; None where that is not known.
+
+    A call that was recorded by hand was recorded when its answer was there.
+    """
+    one = said.turn.interaction
+    if one.api in AT_THE_END:
+        return (one.timestamp or None) if said.answer else None
+    if not said.answer:
+        return one.timestamp or None
+    began = one.attempts[-1].timestamp if one.attempts else one.timestamp
+    if one.duration_seconds is None or not began:
+        return None
+    return (datetime.fromisoformat(began) + timedelta(seconds=one.duration_seconds)).isoformat()
 
 
 def _results(step: dict[str, Payload]) -> list[Payload]:
@@ -168,9 +203,40 @@ def _known_results(step: dict[str, Payload]) -> list[Payload]:
     return results
 
 
+def _is_of(found: Mapping[str, Payload], result: ToolResult, text: str) -> bool:
+    """Whether it is this result that an observation has; of one that is for no call, by what it says."""
+    if result.call_id:
+        return found.get("source_call_id") == result.call_id
+    return "source_call_id" not in found and found.get("content") == text
+
+
+def _says_something(result: ToolResult) -> bool:
+    return result.success is not None or result.error is not None or result.result is not None
+
+
+def _refer_elsewhere(step: dict[str, Payload], left: Mapping[str, Payload]) -> None:
+    """Put back a result that is none but references to other documents."""
+    call_id = left.get("source_call_id")
+    found = [one for one in _known_results(step) if call_id and one.get("source_call_id") == call_id]
+    if found:
+        found[0].setdefault("subagent_trajectory_ref", []).extend(left["subagent_trajectory_ref"])
+    else:
+        _results(step).append(dict(left))
+
+
+def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
+    return {name: [*members[name]]} if name in members else {}
+
+
 def _extra_of(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
-    value = None if derived or isinstance(result.result, str) else result.result
-    return known(success=result.success, error=None if result.error == content else result.error, result=value)
+    value = None if derived or result.result == content else result.result
+    error = None if result.error == content else result.error
+    return known(
+        success=result.success,
+        error=error,
+        result=value,
+        duration_seconds=result.duration_seconds,
+    )
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
@@ -182,53 +248,54 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 def _about(turn: Turn) -> dict[str, Payload]:
     one, parameters = turn.interaction, turn.parameters
     response = one.response
-    reasoning = parameters.get("reasoning")
-    effort = parameters.get("reasoning_effort") or (reasoning.get("effort") if isinstance(reasoning, dict) else None)
-    return known(
-        model_name=(response.model if response else None) or one.model,
-        reasoning_effort=effort if isinstance(effort, str | float) else None,
-    )
+    return known(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
 
 
 def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
     """What ATIF has members for of a call, and all the rest of it."""
     one = turn.interaction
-    made = one.response is not None or one.api is not None
-    return known(metrics=metrics_of_call(one) or None, llm_call_count=1 if made else None) | {
-        "extra": _extra_of_call(turn) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
-    }
+    made = one.answered or one.api is not None
+    kept = kept_in(one.response.extra)
+    metrics = metrics_of_call(one)
+    if "metrics_extra" in kept:
+        metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
+    extra = _extra_of_call(turn) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
+    count = kept.get("llm_call_count", 1 if made else None)
+    return known(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
 
 
 def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
     """Give a call's tokens, its cost where the provider stated one, and what was recorded for training."""
     counts, tokens = counts_of(one), tokens_of(one)
-    usage = one.response.usage if one.response else None
+    usage = one.response.usage
     return known(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
-        cost_usd=usage and usage.cost,
+        cost_usd=usage.cost,
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
-        extra={"usage": stated} if usage and (stated := usage.to_document()) else None,
+        extra={"usage": stated} if (stated := usage.to_document()) else None,
     )
 
 
 def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     one = turn.interaction
     response = one.response
-    others = [choice.to_document() for choice in response.choices[1:]] if response else []
+    others = [choice.to_document() for choice in response.choices[1:]]
     return known(
         interaction_id=one.interaction_id,
+        requested_at=None if one.api in AT_THE_END else one.timestamp,
         step_number=one.step_number,
         provider=one.provider,
         api=one.api,
         model_asked_for=one.model,
-        response_id=response.id if response else None,
-        finish_reason=response.finish_reason if response else None,
+        response_id=response.id,
+        finish_reason=response.finish_reason,
         other_choices=others or None,
-        response_extra=(response.extra or None) if response else None,
+        choice_extra=_unsampled(response.choices[0]) if response.choices else None,
+        response_extra=_unkept(response.extra),
         parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
         duration_seconds=one.duration_seconds,
         time_to_first_token_seconds=one.time_to_first_token_seconds,
@@ -240,6 +307,15 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     )
 
 
+def _unkept(extra: Mapping[str, Payload]) -> dict[str, Payload] | None:
+    return {name: value for name, value in extra.items() if name != KEPT} or None
+
+
+def _unsampled(choice: Choice) -> dict[str, Payload] | None:
+    """What the first choice says besides, but for what was sampled, which stands in the metrics."""
+    return {name: value for name, value in choice.extra.items() if name not in _SAMPLED} or None
+
+
 def _told(step: AgentStep) -> dict[str, Payload]:
     """What an agent recorded of its own step, beyond what its call says."""
     return known(
@@ -248,5 +324,6 @@ def _told(step: AgentStep) -> dict[str, Payload]:
         state=step.state,
         reflection=step.reflection,
         error=step.error,
+        duration_seconds=step.duration_seconds,
         **step.extra,
     )

@@ -4,8 +4,8 @@ Where each call extends the one before, the last call's messages and its answer 
 and one row a leaf covers all. Where a history was rewritten, or went on twice from one place, there are several
 leaves. A turn that two leaves hold is new in the first of them only, so that nothing is trained twice.
 
-An answer that did not come whole is nothing to learn from: it is part of a row where the agent went on from it, and
-then it is context.
+An answer that did not come whole, was cut off, or says nothing is nothing to learn from (`endings.py`): it is part of a
+row where the agent went on from it, and then it is context.
 """
 
 from __future__ import annotations
@@ -16,27 +16,37 @@ from dataclasses import dataclass, replace
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.endings import CUT_OFF, fault_of
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, count
-from trace_recorder.views.turns import Turn, interactions_of, turns_of, utterances
+from trace_recorder.views.turns import Turn, turns_of
+from trace_recorder.views.utterances import Vocabulary
+
+NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One message of a branch. `turn` is the one in which the model said it; None for what others said.
 
-    `new` is whether it is to be learnt from: the model said it in this run, whole, and no earlier branch has it.
+    `new` is whether it is to be learnt from: the model said it in this run, it is a target, and no earlier branch has
+    it. `target` is whether it is an answer to learn from, in whichever branch.
     """
 
     message: Message
     turn: Turn | None = None
     new: bool = False
+    target: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The turns from the beginning of a conversation to a leaf; `new` are those that no earlier branch has."""
+    """The turns from the beginning of a conversation to a leaf.
+
+    `targets` are those to learn from, `new` those of them that no earlier branch has.
+    """
 
     turns: tuple[Turn, ...]
+    targets: frozenset[Turn]
     new: frozenset[Turn]
 
     @property
@@ -47,7 +57,7 @@ class Branch:
     def lines(self) -> list[Line]:
         """Give the conversation, message by message, with thoughts where they were sent back or were recorded."""
         messages = self.leaf.messages()
-        spans = [(begin, end) for begin, end, _ in utterances(messages)]
+        spans = [(one.begin, one.end) for one in Vocabulary().utterances(messages)]
         lines = [Line(message) for message in messages]
         following = zip(self.turns, self.turns[1:], strict=False)
         for turn, after in following:
@@ -55,53 +65,72 @@ class Branch:
             for number in range(begin, end):
                 if lines[number].message.role == "assistant":
                     lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
-        return [*lines, Line(self.leaf.answer(), self.leaf, self.leaf in self.new)]
+        return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]
 
     def _line(self, turn: Turn, message: Message, answer: Message) -> Line:
         """A message in which the agent sent back what the model had said, with the thoughts that it left out."""
         if message.reasoning is None and answer.reasoning is not None:
             message = replace(message, reasoning=answer.reasoning, given=None)
-        return Line(message, turn, turn in self.new)
+        return Line(message, turn, turn in self.new, turn in self.targets)
 
     def tools(self) -> list[Tool]:
         """The tools that were offered in it, by name; of those with one name the last declaration counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
-def branches_of(trajectory: Trajectory) -> list[Branch]:
+def branches_of(trajectory: Trajectory, *, include_incomplete: bool = False) -> list[Branch]:
     """Give the branches of a run, in the order in which their leaves came."""
-    return branches(turns_of(trajectory))
+    return branches(turns_of(trajectory), include_incomplete=include_incomplete)
 
 
-def branches(turns: Sequence[Turn]) -> list[Branch]:
-    """Give the branches that turns make."""
-    whole = [turn for turn in turns if turn.whole]
-    went_on = {before for turn in whole for before in _ancestors(turn)[1:]}
+def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
+    """Give the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
+
+    def is_target(turn: Turn, choice: int = 0) -> bool:
+        if include_incomplete:
+            return turn.answered and turn.interaction.source.is_whole()
+        return turn.whole and fault_of_turn(turn, choice) is None
+
+    last = [turn for turn in turns if is_target(turn)]
+    went_on = {before for turn in last for before in _ancestors(turn)[1:]}
     covered: set[Turn] = set()
     found: list[Branch] = []
-    for leaf in (turn for turn in whole if turn not in went_on):
+    for leaf in (turn for turn in last if turn not in went_on):
         path = tuple(reversed(_ancestors(leaf)))
-        new = frozenset(turn for turn in path if turn.whole) - covered
-        covered |= new
-        found.append(Branch(path, new))
+        taken = [after.choice for after in path[1:]] + [0]
+        targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
+        found.append(Branch(path, targets, targets - covered))
+        covered |= targets
     return found
 
 
+def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
+    """Say why what was said in a turn is nothing to learn from, in the words in which it is counted; None for nothing.
+
+    `choice` is the number of the answer that was taken.
+    """
+    response = turn.interaction.response
+    if not turn.whole:
+        return NOT_WHOLE
+    return fault_of(response if not choice or choice >= len(response.choices) else response.choices[choice])
+
+
 def _ancestors(turn: Turn) -> list[Turn]:
+    """The turns whose prompts and answers the model saw just as they were, from the last to the first."""
     path = [turn]
-    while path[-1].before is not None:
+    while path[-1].exact and path[-1].before is not None:
         path.append(path[-1].before)
     return path
 
 
-def count_left_out(trajectory: Trajectory, branches: Sequence[Branch], dropped: Counter[str]) -> None:
-    """Count what no row of training data holds: calls that gave nothing whole, and answers that were not taken."""
-    held = {turn.interaction.interaction_id for branch in branches for turn in branch.new}
-    calls = interactions_of(trajectory)
-    dropped["calls that failed, or whose answer or prompt is not whole"] += sum(
-        one.interaction_id not in held for one in calls
-    )
-    dropped[CHOICES] += sum(
-        max(0, len(one.response.choices) - 1) for one in calls if one.response and one.interaction_id in held
-    )
+def count_left_out(
+    trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], dropped: Counter[str]
+) -> None:
+    """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
+    held = frozenset[Turn]().union(*(branch.new for branch in branches))
+    for turn in turns:
+        if turn not in held:
+            dropped[fault_of_turn(turn) or CUT_OFF] += 1  # whole, but for the choice that was taken
+        else:
+            dropped[CHOICES] += max(0, len(turn.interaction.response.choices) - 1)
     count(trajectory, dropped, EMBEDDINGS)

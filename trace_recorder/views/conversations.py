@@ -1,9 +1,10 @@
 """Conversations: the turns of a run as lines that are read from top to bottom, for formats that are written so.
 
 A turn that extends the newest answer of a conversation goes on with it, and adds only what was not said before; a
-call that failed is part of it, and so is the next attempt. A prompt that rewrites what its agent had, or forks it,
-begins a new conversation that *continues* the agent's; what was said before is *copied* there. One that has nothing
-in common with what its agent said before stands *apart*.
+call that failed is part of it, and so is the next attempt. A prompt that changes what its agent had, or forks it,
+begins a new conversation that *continues* the agent's; what was said before is *copied* there. A run of calls that goes
+on from none of them stands *apart*, be it before, beside or behind the agent's longest one: a title over the same
+question, say.
 
 Each agent has conversations of its own: two of one name are two agents, where the run tells them apart. One that was
 marked anew for each of its calls has another id each time: where it goes on from its own newest answer, under the same
@@ -12,14 +13,17 @@ name and parent, it is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Literal
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import AgentStep, Trajectory
 from trace_recorder.views.functions import result_text
-from trace_recorder.views.turns import Turn, agent_of, turns_of, utterances
+from trace_recorder.views.turns import Turn, agent_of, turns_of
+from trace_recorder.views.utterances import Utterance, Vocabulary
 
 Kind = Literal["first", "continues", "apart"]
 
@@ -41,12 +45,12 @@ class Conversation:
     agent: str | None
     agent_id: str | None
     parent_agent_id: str | None
-    kind: Kind
     after: Turn | None
+    kind: Kind = "first"
     lines: list[Said] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     _newest: Turn | None = None
-    _waiting: list[bytes] = field(default_factory=list)
+    _waiting: list[Hashable] = field(default_factory=list)
 
     @property
     def of(self) -> str | None:
@@ -59,15 +63,20 @@ class Conversation:
         It does from the newest answer, or from the beginning where there is none yet; a turn whose prompt is not known
         is taken to.
         """
-        return self._newest is turn.before or not turn.size
+        return (self._newest is turn.before and (turn.exact or turn.before is None)) or not turn.size
 
     def is_resumed(self, turn: Turn) -> bool:
         """Whether a turn of an agent with another id, but of this one's name and parent, goes on from its answer."""
         one = turn.interaction
         same = (one.agent, one.parent_agent_id) == (self.agent, self.parent_agent_id)
-        return same and turn.before is not None and self._newest is turn.before
+        return same and turn.exact and self._newest is turn.before
 
-    def add(self, turn: Turn, heard: set[bytes]) -> None:
+    @property
+    def began(self) -> Turn:
+        """The turn with which the run of calls began that it belongs to."""
+        return next((turn for turn in self.turns if turn.answered), self.turns[0]).began
+
+    def add(self, turn: Turn, heard: set[Hashable], vocabulary: Vocabulary) -> None:
         """Take a turn that goes on here, or with which this begins.
 
         `heard` is what its agent has said and heard in all conversations, to which what is new is added.
@@ -75,25 +84,25 @@ class Conversation:
         if self._newest is not None and turn.choice:
             self._went_on_with(turn.choice)
         begins = not self.turns
-        messages = turn.messages() if begins else turn.interaction.input_messages[turn.kept :]
-        self._say(turn, messages, heard if begins else set())
+        messages = turn.messages() if begins else turn.shown
+        said = vocabulary.utterances(messages)
+        self._say(turn, messages, said, heard if begins else set())
         self.lines.append(Said(turn.answer(), turn, answer=True))
         self.turns.append(turn)
         if turn.answered:
             self._newest, self._waiting = turn, []
-        heard.update(said for _, _, said in utterances([*messages, turn.answer()]))
+        heard.update(one.key for one in [*said, *vocabulary.utterances([turn.answer()])])
 
-    def _say(self, turn: Turn, messages: Sequence[Message], heard: set[bytes]) -> None:
+    def _say(self, turn: Turn, messages: Sequence[Message], said: Sequence[Utterance], heard: set[Hashable]) -> None:
         """Write what is new: what calls that got no answer have brought already is passed over."""
-        spans = [*utterances(messages)]
-        said = [said for _, _, said in spans]
-        same = next((n for n, (a, b) in enumerate(zip(said, self._waiting, strict=False)) if a != b), None)
-        shown = min(len(said), len(self._waiting)) if same is None else same
-        begin = spans[shown - 1][1] if shown else 0
-        copied = {place for first, last, one in spans if one in heard for place in range(first, last)}
+        keys = [one.key for one in said]
+        same = next((n for n, (a, b) in enumerate(zip(keys, self._waiting, strict=False)) if a != b), None)
+        shown = min(len(keys), len(self._waiting)) if same is None else same
+        begin = said[shown - 1].end if shown else 0
+        copied = {place for one in said if one.key in heard for place in range(one.begin, one.end)}
         for place, message in enumerate(messages[begin:], start=begin):
             self.lines.append(Said(message, turn, copied=place in copied))
-        self._waiting = said
+        self._waiting = keys
 
     def _went_on_with(self, choice: int) -> None:
         """Put another of the newest turn's answers in place of its first: it is the one that was taken."""
@@ -116,7 +125,8 @@ def conversations_of(trajectory: Trajectory) -> list[Conversation]:
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     """Give the conversations that turns make."""
     found: list[Conversation] = []
-    known: dict[str | None, set[bytes]] = {}
+    known: dict[str | None, set[Hashable]] = {}
+    vocabulary = Vocabulary()
     before: Turn | None = None
     for turn in turns:
         one = turn.interaction
@@ -125,18 +135,23 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
         conversation = conversation or next((ended for ended in reversed(found) if ended.is_resumed(turn)), None)
         heard = known.setdefault(conversation.of if conversation else agent_of(one), set())
         if conversation is None:
-            kind = _kind(turn, heard) if own else "first"
-            conversation = Conversation(one.agent, one.agent_id, one.parent_agent_id, kind, before)
+            conversation = Conversation(one.agent, one.agent_id, one.parent_agent_id, before)
             found.append(conversation)
-        conversation.add(turn, heard)
+        conversation.add(turn, heard, vocabulary)
         before = turn
+    for agent in known:
+        _tell_apart([conversation for conversation in found if conversation.of == agent])
     return found
 
 
-def _kind(turn: Turn, heard: set[bytes]) -> Kind:
-    """Whether a conversation that a turn begins continues what its agent said and heard before."""
-    said = {said for _, _, said in utterances(turn.interaction.input_messages)}
-    return "continues" if turn.before or said & heard else "apart"
+def _tell_apart(own: Sequence[Conversation]) -> None:
+    """Say of an agent's conversations which is its first, and which continue that: its longest run of calls counts."""
+    turns = Counter(conversation.began for conversation in own for _ in conversation.turns)
+    offered = {conversation.began for conversation in own if conversation.tools()}
+    main = max(turns, key=lambda began: (turns[began], began in offered), default=None)
+    kinds: Iterator[Kind] = chain(("first",), repeat("continues"))
+    for conversation in own:
+        conversation.kind = next(kinds) if conversation.began is main else "apart"
 
 
 def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> dict[Turn, list[AgentStep]]:
@@ -168,13 +183,9 @@ def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentS
 
 def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:
     """Turns by the id of their response, where it is one turn's alone: servers on one's own machine repeat them."""
-    ids = [one.response.id for turn in turns if (one := turn.interaction).response and one.response.id]
+    ids = [one.response.id for turn in turns if (one := turn.interaction).response.id]
     alone = {identity for identity in ids if ids.count(identity) == 1}
-    return {
-        one.response.id: turn
-        for turn in turns
-        if (one := turn.interaction).response and one.response.id and one.response.id in alone
-    }
+    return {one.response.id: turn for turn in turns if (one := turn.interaction).response.id in alone}
 
 
 def _that_asked(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:

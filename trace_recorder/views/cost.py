@@ -36,10 +36,10 @@ class Cost:
 
 def cost_of(one: LLMInteraction, price: Price | None = None) -> Cost | None:
     """Give what a call cost; None where nobody knows. `price` stands in for the table of genai-prices."""
-    usage = one.response.usage if one.response else None
-    if usage is not None and usage.cost is not None:
+    usage = one.response.usage
+    if usage.cost is not None:
         return Cost(usage.cost, estimated=False)
-    counts, model = counts_of(one), (one.response.model if one.response else None) or one.model
+    counts, model = counts_of(one), one.response.model or one.model
     look_up = price or table()
     if counts is None or look_up is None or not model or not one.provider:
         return None
@@ -109,6 +109,14 @@ class Costs:
             self.estimated, self.estimated_calls = self.estimated + cost.amount, self.estimated_calls + 1
         else:
             self.stated, self.stated_calls = self.stated + cost.amount, self.stated_calls + 1
+
+    def merge(self, other: Costs) -> None:
+        """Take the sums of others."""
+        self.stated += other.stated
+        self.estimated += other.estimated
+        self.stated_calls += other.stated_calls
+        self.estimated_calls += other.estimated_calls
+        self.unknown_calls += other.unknown_calls
 
     def to_json(self) -> dict[str, Payload]:
         """Give the sums: a member that nobody knows is not there."""

@@ -16,6 +16,8 @@ from datetime import datetime
 from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import Reward, Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns
+from trace_recorder.views.contents import THOUGHTS
+from trace_recorder.views.endings import ending_of
 from trace_recorder.views.hierarchy_steps import Cut, Snapshot, snapshots
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
@@ -26,13 +28,18 @@ from trace_recorder.views.left_out import (
     REMARKS,
     SAMPLED,
     UNANSWERED,
+    Carries,
+    Statement,
     count,
+    count_changed,
+    count_contents,
 )
 from trace_recorder.views.tokens import Counts, counts_of
 
 SOURCE = "trace_recorder"
 _LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, ANNOTATIONS, GAPS)
-_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_context_window_exceeded"})
+_CARRIED: Statement = {"answers": Carries.of(THOUGHTS)}
+"""Parts that are no text, and members beside the text, are in `metadata`."""
 
 
 def to_hierarchy(
@@ -46,8 +53,11 @@ def to_hierarchy(
     """
     if cut not in {"turn", "message"}:
         raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
-    count(trajectory, Counter() if dropped is None else dropped, *_LEFT_OUT)
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    count(trajectory, counter, *_LEFT_OUT)
     turns = answered_turns(trajectory)
+    count_contents((one.turn for one in turns), counter, _CARRIED)
+    count_changed((one.turn for one in turns), counter, "edits")
     made = snapshots(turns, cut)
     steps = [_step(one, trajectory.rewards) for one in made]
     reward = _reward([one for one in trajectory.rewards if one.step_number is None])
@@ -202,7 +212,7 @@ def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
         return "NONE"
     if trajectory.max_steps and len(trajectory.agent_steps) >= trajectory.max_steps and not trajectory.success:
         return "MAX_STEPS"
-    return "TRUNCATION" if turns and turns[-1].response.finish_reason in _CUT_OFF else "ENV_DONE"
+    return "TRUNCATION" if turns and ending_of(turns[-1].response.finish_reason) == "length" else "ENV_DONE"
 
 
 def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:

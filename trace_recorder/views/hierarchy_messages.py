@@ -6,28 +6,34 @@ request shows that. What the form has no place for stands in a message's `metada
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload, Tool, ToolCall, ToolResult, known
-from trace_recorder.views.answers import AnsweredTurn, news_of, text_of_result
+from trace_recorder.views.answers import AnsweredTurn, text_of_result
 from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.tokens import counts_of
-from trace_recorder.views.turns import answer_of
+from trace_recorder.views.turns import Turn, answer_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """The form's four roles; whoever else speaks is a user, and `metadata.original_role` says who."""
+_INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
 """What the SDK gives to whatever it builds; which messages to train on is for its user to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A message of a conversation, and the turn in which it came; `said` is whether it came after the prompt."""
+    """A message of a conversation, and the turn in which it came; `said` is whether it came after the prompt.
+
+    Instructions for one request alone are its `own`; those that are given anew `renew` those before them.
+    """
 
     message: dict[str, Payload]
     turn: AnsweredTurn
     said: bool = False
+    own: bool = False
+    renews: bool = False
 
     @property
     def role(self) -> str:
@@ -41,16 +47,34 @@ def lines_of(one: AnsweredTurn, before: AnsweredTurn | None) -> list[Line]:
     calls = {call.call_id: call for call in (before.response.tool_calls if before else ())}
     results = {result.call_id: result for result in (before.results if before else ())}
     lines: list[Line] = []
-    for message in news_of(one.turn):
+    shown = {*map(id, one.turn.shown)}
+    for place, message in enumerate(_added(one.turn)):
         calls |= {call.call_id: call for call in message.tool_calls}
-        lines.append(Line(_message(message, calls, results), one))
+        renews = before is not None and message.role in _INSTRUCTIONS and id(message) not in shown
+        own = renews if before is not None else place < one.turn.instructions
+        is_own = own and one.turn.instructions > 0
+        lines.append(Line(_message(message, calls, results), one, own=is_own, renews=renews))
     if one.turn.answered:
         lines += [Line(message, one, said=True) for message in _said(one)]
-    tools = one.interaction.tools
-    if lines and tools and (before is None or tools != before.interaction.tools):
+    tools = one.turn.tools
+    if lines and tools and (before is None or tools != before.turn.tools):
         defined = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
         lines[0] = Line(defined, one, lines[0].said)
     return lines
+
+
+def last_results(one: AnsweredTurn) -> list[Line]:
+    """Give what tools returned to the last turn of a conversation, where the prompt that shows it begins another."""
+    calls = {call.call_id: call for call in one.response.tool_calls}
+    results = {result.call_id: result for result in one.results}
+    return [Line(_message(message, calls, results), one) for message in one.shown if message.call_id in calls]
+
+
+def _added(turn: Turn) -> Sequence[Message]:
+    """The messages of a prompt that belong behind those of the turn before."""
+    if turn.relation == "extends":
+        return turn.shown
+    return turn.news if turn.relation in {"refers", "edits"} else turn.interaction.input_messages
 
 
 def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:

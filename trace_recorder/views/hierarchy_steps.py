@@ -1,7 +1,8 @@
 """The Hierarchy's steps: the conversations of a run, cut into cumulative snapshots.
 
-A conversation is a chain of turns, each of which goes on from the one before. Where a history was rewritten, or went on
-twice from one place, there are several, and each step holds the messages that the model then saw. Two ways to cut:
+A conversation is a chain of turns, each of which goes on from the one before. Where answers are gone from a history, or
+it went on twice from one place, there are several, and each step holds the messages that the model then saw. Where only
+other messages were changed, each stands as it was first sent, and instructions as they were last. Two ways to cut:
 
     turn      before each message of a user that follows what an agent did: one step for each exchange
     message   after the first user message, after each tool message, and after each answer without tool calls, as
@@ -14,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from trace_recorder.views.answers import AnsweredTurn
-from trace_recorder.views.hierarchy_messages import Line, lines_of
+from trace_recorder.views.hierarchy_messages import Line, last_results, lines_of
 from trace_recorder.views.turns import Turn, agent_of
 
 Cut = Literal["turn", "message"]
+Exchange = tuple[int, int]
+"""The number of a chain, and of an exchange in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +48,36 @@ class _Chain:
 def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
     """Cut the conversations of a run into steps, in the order of time."""
     place = {one.turn: number for number, one in enumerate(turns)}
-    made = [one for chain in _chains(turns) for one in _snapshots(chain, cut)]
+    exchanges: dict[Turn, Exchange] = {}
+    made = [one for chain in _chains(turns) for one in _snapshots(chain, cut, exchanges)]
     made.sort(key=lambda one: place[one[1][-1].turn.turn])
-    numbers: dict[tuple[int, int], int] = {}
+    numbers: dict[Exchange, int] = {}
     return [Snapshot(lines, new, numbers.setdefault(key, len(numbers) + 1)) for lines, new, key in made]
 
 
-def _snapshots(chain: _Chain, cut: Cut) -> Iterator[tuple[Sequence[Line], Sequence[Line], tuple[int, int]]]:
-    """Give each step's lines, the new ones of them, and what tells its exchange from others."""
-    exchanges = _ends_of_exchanges(chain.lines)
+def _snapshots(
+    chain: _Chain, cut: Cut, exchanges: dict[Turn, Exchange]
+) -> Iterator[tuple[Sequence[Line], Sequence[Line], Exchange]]:
+    """Give each step's lines, the new ones of them, and its exchange; `exchanges` holds those of the turns so far."""
+    ends = _ends_of_exchanges(chain.lines)
+    names: dict[int, Exchange] = {}
     done = chain.begin
-    for end, lines in _by_message(chain.lines) if cut == "message" else ((end, chain.lines[:end]) for end in exchanges):
+    for end, lines in (_by_message if cut == "message" else _by_turn)(chain.lines):
         if end > done:
-            exchange = next(number for number, last in enumerate(exchanges) if end <= last)
-            yield lines, chain.lines[done:end], (chain.number, exchange)
+            number = next(number for number, last in enumerate(ends) if end <= last)
+            new = chain.lines[done:end]
+            exchange = names.setdefault(number, (not names and _resumed(chain, exchanges)) or (chain.number, number))
+            exchanges |= {line.turn.turn: exchange for line in new if line.said}
+            yield lines, new, exchange
             done = end
+
+
+def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
+    """The exchange that goes on where a history was rewritten, and no user has said anything new."""
+    first = chain.lines[0].turn.turn
+    if first.before is None or any(message.role == "user" for message in first.news):
+        return None
+    return exchanges.get(first.before)
 
 
 def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
@@ -66,9 +85,23 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
     acted = False
     for position, line in enumerate(lines):
         if line.role == "user" and acted:
-            ends.append(position)
+            renewed = takewhile(lambda at: lines[at].renews, reversed(range(position)))
+            ends.append(position - sum(1 for _ in renewed))
         acted = line.role in {"assistant", "tool"} or (acted and line.role != "user")
     return [*ends, len(lines)] if lines else []
+
+
+def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
+    """Cut where an exchange ends."""
+    running: list[Line] = []
+    ends = {*_ends_of_exchanges(lines)}
+    for end, line in enumerate(lines, start=1):
+        if line.renews:
+            running = _instructed_anew(running, line)
+        else:
+            running.append(line)
+        if end in ends:
+            yield end, list(running)
 
 
 def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
@@ -77,6 +110,9 @@ def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
     asked = in_block = False
     last = 0
     for end, line in enumerate(lines, start=1):
+        if line.renews:
+            running = _instructed_anew(running, line)
+            continue
         if line.role == "system" and asked:
             running = _renewed(running, line, first=not in_block)
             in_block = True
@@ -99,6 +135,13 @@ def _renewed(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
     return [*before, line, *(one for one in running if one.role != "system")]
 
 
+def _instructed_anew(running: Sequence[Line], line: Line) -> list[Line]:
+    """Put instructions in the place of those with which the prompt began, or that were for earlier requests alone."""
+    begin = next((at for at, one in enumerate(running) if one.role != "system"), len(running))
+    before = [one for one in running[:begin] if one.turn is line.turn or (line.own and not one.own)]
+    return [*before, line, *running[begin:]]
+
+
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
     """The conversations, from the beginning of each to where it ends; what two share belongs to the first."""
     by_turn = {one.turn: one for one in turns}
@@ -109,7 +152,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
         for before, one in zip([None, *chain], chain, strict=False):
             if one.turn not in told:
                 told[one.turn] = lines_of(one, before)
-        lines = [line for one in chain for line in told[one.turn]]
+        lines = [*(line for one in chain for line in told[one.turn]), *last_results(leaf)]
         if not begin and chain[0].turn.relation == "rewrites":
             begin = sum(not line.said for line in told[chain[0].turn])
         yield _Chain(number, lines, begin)
@@ -119,12 +162,17 @@ def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     """The turns with which conversations end; one without an answer only where its agent came no further."""
     last = {agent_of(one.interaction): one.turn for one in turns}.values()
     told = [one for one in turns if one.interaction.source.is_whole() and (one.turn.answered or one.turn in last)]
-    went_on = {one.turn.before for one in told}
+    went_on = {_origin(one.turn) for one in told}
     return (one for one in told if one.turn not in went_on)
 
 
 def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list[AnsweredTurn]:
     chain = [leaf]
-    while (before := chain[-1].turn.before) is not None:
+    while (before := _origin(chain[-1].turn)) is not None:
         chain.append(by_turn[before])
     return chain[::-1]
+
+
+def _origin(turn: Turn) -> Turn | None:
+    """The turn whose conversation a turn goes on with; where answers are gone, another one begins."""
+    return None if turn.relation == "rewrites" else turn.before

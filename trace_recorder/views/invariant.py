@@ -13,12 +13,26 @@ from typing import Any
 
 from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.contents import IMAGES
 from trace_recorder.views.invariant_events import Events
 from trace_recorder.views.invariant_push import check_name, explorer, send
-from trace_recorder.views.left_out import ARGUMENTS, ATTEMPTS, EMBEDDINGS, SAMPLED, count
+from trace_recorder.views.left_out import (
+    ARGUMENTS,
+    ATTEMPTS,
+    EMBEDDINGS,
+    SAMPLED,
+    Carries,
+    Statement,
+    count,
+    count_changed,
+    count_contents,
+)
 
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
 """Members of the document that are no metadata: two say how it is written, two become annotations."""
+_SHOWN = Carries.of(IMAGES)
+_CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
+"""Images at hand; thoughts, other parts, and members beside the text are in `metadata`."""
 ROOT = "<root>"
 """The address of what is said of a run as a whole."""
 
@@ -48,7 +62,10 @@ def dataset_lines(
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
         events = Events.of(trajectory)
-        count(trajectory, Counter() if dropped is None else dropped, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
+        counter: Counter[str] = Counter() if dropped is None else dropped
+        count(trajectory, counter, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
+        count_contents(events.turns, counter, _CARRIED)
+        count_changed(events.turns, counter, "edits", "rewrites")
         yield _json(
             {
                 "messages": events.messages,

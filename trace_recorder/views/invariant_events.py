@@ -7,14 +7,13 @@ format's readers differ; an id that comes again within a run is made unique.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.trajectory import LLMInteraction, Trajectory
-from trace_recorder.views.answers import AnsweredTurn, answered_turns, news_of
+from trace_recorder.views.answers import AnsweredTurn, answered_turns
 from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
-from trace_recorder.views.turns import Turn, agent_of, answer_of, utterances
+from trace_recorder.views.turns import Turn, agent_of, answer_of
 
 _ROLES = {"developer": "system"}
 
@@ -23,45 +22,27 @@ _ROLES = {"developer": "system"}
 class Events:
     """The messages of a run; `answers` is at which of them the model spoke in each step.
 
-    `told` counts what was told of each agent, by digest. `names` are the ids under which calls were told.
+    `names` are the ids under which calls were told.
     """
 
     messages: list[dict[str, Payload]] = field(default_factory=list)
     answers: dict[int, int] = field(default_factory=dict)
-    told: dict[str | None, Counter[bytes]] = field(default_factory=lambda: defaultdict(Counter))
     names: dict[tuple[str | None, str], str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Events:
         """Gather the events of a run."""
         events = cls()
-        followed: set[Turn] = set()
         for one in answered_turns(trajectory):
-            before = one.turn.before
-            events.hear(one.turn, next_one=before is not None and before not in followed)
-            if before is not None:
-                followed.add(before)
+            events.turns.append(one.turn)
+            for message in one.turn.news:
+                events._tell(message, one.interaction)
             if one.turn.answered:
                 events.answer(one)
         return events
-
-    def hear(self, turn: Turn, *, next_one: bool) -> None:
-        """Tell what a request says and no earlier one did.
-
-        Where it is the next one after another, that is all that it adds; else what was not told of this agent.
-        """
-        agent = agent_of(turn.interaction)
-        messages = news_of(turn) if next_one else turn.messages()
-        before: Counter[bytes] = Counter() if next_one else self.told[agent].copy()
-        for begin, end, digest in utterances(messages):
-            if before[digest]:
-                before[digest] -= 1
-                continue
-            self.told[agent][digest] += 1
-            for message in messages[begin:end]:
-                self._tell(message, turn.interaction)
 
     def answer(self, one: AnsweredTurn) -> None:
         """Tell what the model said, and what its tools returned, where no request shows that."""
@@ -69,7 +50,6 @@ class Events:
         if one.step is not None:
             self.answers.setdefault(one.step.step_number, len(self.messages))
         self._tell(message, one.interaction, **_about(one))
-        self.told[agent].update(digest for _, _, digest in utterances([message]))
         for result in one.results:
             self.results[self.names.get((agent, result.call_id), result.call_id)] = result
         shown = {shown.call_id for shown in one.shown}
@@ -116,7 +96,7 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         step_number=one.step.step_number if one.step else None,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=response.usage.to_document() if response.usage else None,
+        usage=response.usage.to_document() or None,
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
         other_answers=[choice.to_document() for choice in others] or None,

@@ -11,22 +11,44 @@ from collections import Counter
 
 from trace_recorder.conversation import Message, Payload, ToolCall, known
 from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.branches import Branch, Line, branches_of, count_left_out
+from trace_recorder.views.branches import Branch, Line, branches, count_left_out
+from trace_recorder.views.contents import IMAGES, IMAGES_BY_ADDRESS, NAMES
 from trace_recorder.views.functions import arguments_text, function_of, is_function
-from trace_recorder.views.left_out import ANNOTATIONS, GAPS, REMARKS, REWARDS, SAMPLED, count
-from trace_recorder.views.parts import Image, Other, Text, lines_of, others_of, parts_of, text_of
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    Carries,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.parts import Image, Other, Text, lines_of, parts_of, text_of
+from trace_recorder.views.turns import turns_of
+
+_CARRIED: Statement = {
+    "instructions": Carries.of(NAMES),
+    "questions": Carries.of(IMAGES, IMAGES_BY_ADDRESS, NAMES),
+}
 
 
-def to_openai_finetuning(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> list[dict[str, Payload]]:
-    """Give the rows of a run, ready to be written as JSONL; none where nothing came whole.
+def to_openai_finetuning(
+    trajectory: Trajectory, *, include_incomplete: bool = False, dropped: Counter[str] | None = None
+) -> list[dict[str, Payload]]:
+    """Give the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
 
-    What the format has no place for is counted in `dropped`.
+    Answers that were cut off, are incomplete or say nothing weigh 0, and no row ends with one, unless
+    `include_incomplete`. What the format has no place for is counted in `dropped`.
     """
     counter: Counter[str] = Counter() if dropped is None else dropped
-    branches = branches_of(trajectory)
-    count_left_out(trajectory, branches, counter)
+    turns = turns_of(trajectory)
+    found = branches(turns, include_incomplete=include_incomplete)
+    count_left_out(trajectory, turns, found, counter)
+    count_contents(turns, counter, _CARRIED)
     count(trajectory, counter, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
-    return [_row(branch, counter) for branch in branches]
+    return [_row(branch, counter) for branch in found]
 
 
 def _row(branch: Branch, dropped: Counter[str]) -> dict[str, Payload]:
@@ -34,29 +56,25 @@ def _row(branch: Branch, dropped: Counter[str]) -> dict[str, Payload]:
     dropped["tools without a schema"] += sum(not is_function(tool) for tool in tools)
     functions = [function_of(tool) for tool in tools if is_function(tool)]
     at_once = branch.leaf.parameters.get("parallel_tool_calls")
-    return {"messages": [_message(line, dropped) for line in branch.lines()]} | known(
+    return {"messages": [_message(line) for line in branch.lines()]} | known(
         tools=functions or None,
         parallel_tool_calls=at_once if functions and isinstance(at_once, bool) else None,
     )
 
 
-def _message(line: Line, dropped: Counter[str]) -> dict[str, Payload]:
+def _message(line: Line) -> dict[str, Payload]:
     message = line.message
     if message.role == "assistant":
-        return _assistant(line, dropped)
+        return _assistant(line)
     if message.role == "tool":
-        dropped["parts of tool results that are no text"] += sum(1 for _ in others_of(message))
         return {"role": "tool", "tool_call_id": message.call_id or "", "content": lines_of(message)}
     if message.role == "user":
-        return {"role": "user", "content": _user_content(message, dropped)} | known(name=message.name)
-    dropped["parts of instructions that are no text"] += sum(1 for _ in others_of(message))
+        return {"role": "user", "content": _user_content(message)} | known(name=message.name)
     return {"role": "system", "content": text_of(message)} | known(name=message.name)
 
 
-def _assistant(line: Line, dropped: Counter[str]) -> dict[str, Payload]:
+def _assistant(line: Line) -> dict[str, Payload]:
     message = line.message
-    dropped["thoughts"] += message.reasoning is not None
-    dropped["parts of answers that are no text"] += sum(1 for _ in others_of(message))
     text = text_of(message)
     calls = [_call(call) for call in message.tool_calls]
     content = None if calls and not text else text
@@ -68,10 +86,9 @@ def _call(call: ToolCall) -> dict[str, Payload]:
     return {"id": call.call_id, "type": "function", "function": function}
 
 
-def _user_content(message: Message, dropped: Counter[str]) -> str | list[Payload]:
+def _user_content(message: Message) -> str | list[Payload]:
     """A user's content: a text, or parts where there are images, which have to be addresses or data URIs."""
     parts = parts_of(message)
-    dropped["parts of questions that are neither text nor image"] += sum(isinstance(part, Other) for part in parts)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
     return [

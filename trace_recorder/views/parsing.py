@@ -29,12 +29,14 @@ Parser = Callable[[LLMResponse], ParsedCompletion]
 _CODE = re.compile(
     r"<code>\s*(?P<tagged>.*?)\s*(?:</code>|\Z)"
     r"|```(?:python|py)?[ \t]*\n(?P<fenced>.*?)\s*(?:```|<end_code>|\Z)"
-    r"|^[ \t]*Code:[ \t]*(?P<labelled>\S.*?)\s*(?=^[ \t]*Final Answer:|\Z)",
+    r"|```\w+[ \t]*\n.*?(?:```|\Z)"  # in another language, which nobody runs
+    r"|^[ \t]*Code:[ \t]*(?P<labelled>(?!```|<code>)\S.*?)\s*(?=^[ \t]*Final Answer:|\Z)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 _FINAL = re.compile(r"^[ \t]*Final Answer:\s*(?P<answer>.*)", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 _LABEL = re.compile(r"^\s*Thoughts?:\s*", re.IGNORECASE)
 _NEXT = re.compile(r"^[ \t]*(?:Action|Code)\s*:.*", re.DOTALL | re.MULTILINE)
+_OBSERVATION = re.compile(r"\s*Observations?:[ \t]*\n?", re.IGNORECASE)
 _OBSERVED = re.compile(r"^[ \t]*Observation:.*", re.DOTALL | re.MULTILINE)
 _ACTION = re.compile(
     r"^[ \t]*Action:\s*(?P<tool>[^\n\[{`]+?)\s*(?:\[(?P<inside>.*)\]\s*$"
@@ -61,14 +63,15 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
 def parse_code(response: LLMResponse) -> ParsedCompletion:
     """Read a code agent: `Thought: …`, then code in `<code>`, in a fence, or behind `Code:`; or `Final Answer: …`.
 
-    Code that is nothing but `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
+    The thought is what stands before the code. Several pieces of code are run as one. Code that is nothing but
+    `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
     """
     text = response.content or ""
-    found = _CODE.search(text)
-    if found is None:
+    found = [one for one in _CODE.finditer(text) if one.lastgroup is not None]
+    if not found:
         return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
-    code = next(group for group in found.groups() if group is not None)
-    thought = _joined(response.reasoning, _thought(text[: found.start()]))
+    code = "\n\n".join(filter(None, (one[one.lastgroup or 0] for one in found)))
+    thought = _joined(response.reasoning, _thought(text[: found[0].start()]))
     answer = _final_answer(code)
     return _parsed(thought, code or None, None) if answer is None else _parsed(thought, None, answer)
 
@@ -84,6 +87,11 @@ def parse_react(response: LLMResponse) -> ParsedCompletion:
     if code is None:
         return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
     return _parsed(_joined(response.reasoning, _thought(text[:begin])), code, None)
+
+
+def observation_of(text: str) -> str:
+    """What a text agent is told of its tools, without the label that its loop puts before it."""
+    return _OBSERVATION.sub("", text, count=1) if _OBSERVATION.match(text) else text
 
 
 def code_of(call: ToolCall) -> str:

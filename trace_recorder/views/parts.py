@@ -10,12 +10,15 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload
+from trace_recorder.providers.blocks import Blocks, is_mark
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
+_STANDARD = str.maketrans("-_", "+/", " \t\r\n")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
 """How base64 texts of images begin; Ollama does not say what its images are."""
 
@@ -29,7 +32,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A part that is an image: its bytes in base64, or where it is."""
+    """A part that is an image: its bytes in standard base64, or where it is."""
 
     media_type: str | None = None
     data: str | None = None
@@ -43,7 +46,7 @@ class Image:
     def content(self) -> bytes | None:
         """Its bytes; None where they are not here, or are no base64."""
         try:
-            return None if self.data is None else base64.b64decode(self.data)
+            return None if self.data is None else base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
             return None
 
@@ -58,18 +61,42 @@ class Other:
 Part = Text | Image | Other
 
 
+def standard_base64(data: str) -> str:
+    """Write base64 in the standard alphabet, padded and on one line; what is no base64 is given as it is.
+
+    google-genai sends the URL-safe alphabet, which decoders and data URIs do not take; others leave out the padding.
+    """
+    if len(data) % 4 == 0 and _BASE64.fullmatch(data):
+        return data
+    digits = data.translate(_STANDARD).rstrip("=")
+    padded = digits + "=" * (-len(digits) % 4)
+    return padded if len(digits) % 4 != 1 and _BASE64.fullmatch(padded) else data
+
+
 def parts_of(message: Message) -> list[Part]:
-    """Give the parts of a message's content, in order; the images that Ollama has beside the text come last."""
+    """Give the parts of a message's content, in order; the images that some have beside the text come last."""
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
-    parts = [_part(part) for part in listed]
+    parts = [part_of(part) for part in listed]
     images = message.extra.get("images") if isinstance(message.extra, dict) else None
-    return parts + [_of_base64(one) for one in (images if isinstance(images, list) else ()) if isinstance(one, str)]
+    listed = images if isinstance(images, list) else []
+    return parts + [_of_base64(one) if isinstance(one, str) else part_of(one) for one in listed]
 
 
 def text_of(message: Message) -> str:
-    """Give what a message says as one text."""
-    return "".join(part.text for part in parts_of(message) if isinstance(part, Text))
+    """Give what a message says as one text, with a blank line where a part that is no text stands between two."""
+    return text_of_parts(parts_of(message))
+
+
+def text_of_parts(parts: Iterable[Part]) -> str:
+    """Give the texts of parts as one, by the rule that all dialects share."""
+    said = Blocks()
+    for part in parts:
+        if isinstance(part, Text):
+            said.text(part.text)
+        elif not (isinstance(part, Other) and is_mark(part.raw)):
+            said.other()
+    return said.all_text() or ""
 
 
 def lines_of(message: Message) -> str:
@@ -77,12 +104,8 @@ def lines_of(message: Message) -> str:
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
-def others_of(message: Message) -> Iterator[Part]:
-    """Give the parts of a message that are no text."""
-    return (part for part in parts_of(message) if not isinstance(part, Text))
-
-
-def _part(part: Payload) -> Part:
+def part_of(part: Payload) -> Part:
+    """Read one part, in any dialect's words."""
     if isinstance(part, str):
         return Text(part)
     if not isinstance(part, dict):
@@ -118,19 +141,20 @@ def _of_source(source: Payload) -> Image | None:
     if kind is not None and not kind.startswith("image/"):
         return None
     if isinstance(data, str):
-        return Image(kind or _guessed(data), data)
+        return _of_base64(data, kind)
     return _of_address(url, kind) if url else None
 
 
 def _of_address(address: str, kind: str | None = None) -> Image:
     found = _DATA_URI.match(address)
     if found and "base64" in (found[2] or ""):
-        return Image(found[1] or kind, address[found.end() :])
+        return _of_base64(address[found.end() :], found[1] or kind)
     return Image(kind, url=address)
 
 
-def _of_base64(data: str) -> Part:
-    return Image(_guessed(data), data)
+def _of_base64(data: str, kind: str | None = None) -> Image:
+    standard = standard_base64(data)
+    return Image(kind or _guessed(standard), standard)
 
 
 def _guessed(data: str) -> str | None:

@@ -14,12 +14,17 @@ import inspect
 import math
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
+from trace_recorder.guard import attempt
 from trace_recorder.trajectory import Trajectory
+from trace_recorder.views.parsing import Parser, parse_tool_calls
 
 Function = Callable[..., Any]
 
@@ -29,12 +34,10 @@ def reward_function(name: str) -> Function:
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
         raise ValueError(f"{name!r} names no function: module:function, or file.py:function, is expected")
-    if place.endswith(".py"):
-        if not Path(place).is_file():
-            raise ValueError(f"{name!r} names no function: there is no file {place}")
-        held = runpy.run_path(place).get(attribute)
-    else:
-        held = _in_module(place, attribute)
+    if place.endswith(".py") and not Path(place).is_file():
+        raise ValueError(f"{name!r} names no function: there is no file {place}")
+    find = _in_file if place.endswith(".py") else _in_module
+    held = attempt(partial(_unless_it_exits, find, place, attribute), partial(_refuse_import, place))
     if not callable(held):
         raise ValueError(f"{name!r} names no function: {place} has none of that name")  # noqa: TRY004 - of the caller
     function: Function = getattr(held, "reward_func", held)  # a wrapper of ToolBrain's holds one
@@ -42,16 +45,81 @@ def reward_function(name: str) -> Function:
     return function
 
 
+def _in_file(file: str, attribute: str) -> object:
+    _look_in(Path(file).absolute().parent)
+    return runpy.run_path(file).get(attribute)
+
+
 def _in_module(module: str, attribute: str) -> object:
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: object = import_module(module)
-    except ModuleNotFoundError as error:
-        raise ValueError(f"there is no module {error.name}: is it in this directory, or installed?") from error
+    _look_in(Path.cwd())
+    found: object = import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def _look_in(directory: Path) -> None:
+    """Have modules found in a directory, as Python does for the directory of a program."""
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _refuse_import(place: str, error: Exception) -> object:
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    why = f"there is no module {missing}: is it in this directory, or installed?" if missing else None
+    raise ValueError(why or f"{place} cannot be imported: {told(error)}") from error
+
+
+def _unless_it_exits(function: Function, /, *given: object, **named: object) -> Any:
+    """Call what is the user's; one that would end the program is in error."""
+    try:
+        return function(*given, **named)
+    except SystemExit as ended:
+        raise RuntimeError(f"it calls for the end of the program, with {ended.code!r}") from ended
+
+
+def told(error: BaseException, function: Function | None = None) -> str:
+    """Tell an error of the user's: its class, what it says, and the file and the line in the user's own function.
+
+    Without a function, the line of the module that was being imported.
+    """
+    places = _places(error, None if function is None else _code_of(function))
+    place = next(iter(places), None)
+    return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+
+
+def _places(error: BaseException, code: CodeType | None) -> Iterator[str]:
+    """Where an error came up: in this code, or else in a module; at last, where the code begins."""
+    if isinstance(error, SyntaxError) and code is None:
+        yield f"{error.filename}, line {error.lineno}"
+    for one in (error, error.__cause__):
+        for frame, line in traceback.walk_tb(one.__traceback__ if one else None):
+            at = frame.f_code
+            if at is code or (code is None and at.co_name == "<module>"):
+                yield f"{at.co_filename}, line {line}, in {at.co_name}"
+    if code is not None:
+        yield f"{code.co_filename}, line {_first_line(code)}, in {code.co_name}"
+
+
+def _first_line(code: CodeType) -> int:
+    """The line of `def`, below the decorators."""
+    lines = [line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno]
+    return min(lines, default=code.co_firstlineno + 1) - 1
+
+
+def _code_of(function: Function) -> CodeType | None:
+    """The code of a function, under whatever it is wrapped in, or of what is called in its place."""
+    inner = inspect.unwrap(function)
+    while isinstance(inner, partial):
+        inner = inspect.unwrap(inner.func)
+    called = getattr(inner, "__func__", inner)
+    code = getattr(called, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004 - it is the method that is wanted
+    return code if isinstance(code, CodeType) else None
+
+
+def rewards_of(trajectory: Trajectory) -> dict[str, float]:
+    """The rewards of a run as a whole, by name: of each the last."""
+    return {one.name: one.value for one in trajectory.rewards if one.step_number is None}
 
 
 def is_batch(function: Function) -> bool:
@@ -59,26 +127,30 @@ def is_batch(function: Function) -> bool:
     return _parameters(function)[0].name in {"traces", "trajectories"}
 
 
-def score(trajectory: Trajectory, function: Function, **variables: object) -> float | None:
+def score(
+    trajectory: Trajectory, function: Function, parser: Parser = parse_tool_calls, /, **variables: object
+) -> float | None:
     """Give the reward of a run; None where the function gives none.
 
-    `variables` are passed by name, those only that the function takes. What it raises passes; ValueError where what
-    it gives is no finite number.
+    `parser` makes its turns, where it takes turns. `variables` are passed by name, those only that the function takes.
+    What it raises passes, SystemExit as a RuntimeError; ValueError where what it gives is no finite number.
     """
     parameters = _parameters(function)
-    run = trajectory if _takes_trajectory(parameters[0]) else _trace_of(trajectory)
-    return _reward(function(run, **_taken(parameters, variables)))
+    run = trajectory if _takes_trajectory(parameters[0]) else _trace_of(trajectory, parser)
+    return _reward(_unless_it_exits(function, run, **_taken(parameters, variables)))
 
 
-def score_batch(trajectories: Sequence[Trajectory], function: Function, **variables: object) -> list[float | None]:
+def score_batch(
+    trajectories: Sequence[Trajectory], function: Function, parser: Parser = parse_tool_calls, /, **variables: object
+) -> list[float | None]:
     """Give the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
 
     Raises ValueError where it gives another number of rewards than there are runs.
     """
     parameters = _parameters(function)
     takes_turns = parameters[0].name == "traces"
-    runs = [_trace_of(one) for one in trajectories] if takes_turns else list(trajectories)
-    values = list(function(runs, **_taken(parameters, variables)))
+    runs = [_trace_of(one, parser) for one in trajectories] if takes_turns else list(trajectories)
+    values = list(_unless_it_exits(function, runs, **_taken(parameters, variables)))
     if len(values) != len(runs):
         raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and there has to be one for each")
     return [_reward(value) for value in values]
@@ -115,5 +187,5 @@ def _taken(parameters: list[inspect.Parameter], variables: dict[str, object]) ->
     return {name: value for name, value in variables.items() if name in names}
 
 
-def _trace_of(trajectory: Trajectory) -> object:
-    return import_module("trace_recorder.views.toolbrain").to_turns(trajectory)
+def _trace_of(trajectory: Trajectory, parser: Parser) -> object:
+    return import_module("trace_recorder.views.toolbrain").to_turns(trajectory, parser)

@@ -1,4 +1,4 @@
-"""Figures over runs: tokens, cache, tools, failures, retries, time and cost, as a whole and model by model.
+"""Figures over runs: tokens, cache, tools, failures, retries, rewards, time and cost, as a whole and model by model.
 
 `Stats` takes one run after another and keeps only sums, so that there may be any number of them. What no provider
 stated is left out of the sums, and how many calls that concerns is said. Time is that of the clock: models and tools
@@ -7,6 +7,8 @@ that work at once are counted once.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,8 @@ from datetime import datetime
 from trace_recorder.conversation import Payload, known
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.cost import Costs, Price
-from trace_recorder.views.tokens import counts_of
+from trace_recorder.views.rewards import rewards_of
+from trace_recorder.views.tokens import counts_of, is_usage_left_out
 from trace_recorder.views.turns import agent_of
 
 Span = tuple[float, float]
@@ -44,12 +47,23 @@ class Calls:
         self.counted["incomplete"] += not one.complete and one.error is None
         self.counted["attempts"] += max(1, len(one.attempts))
         self.counted["retries"] += max(0, len(one.attempts) - 1)
+        self.counted["timed"] += one.duration_seconds is not None
         self.seconds += one.duration_seconds or 0.0
         if one.time_to_first_token_seconds is not None:
             self.counted["streamed"] += 1
             self.first_token_seconds += one.time_to_first_token_seconds
         self._count(one)
+        self.counted["streams_without_include_usage"] += is_usage_left_out(one)
         self.costs.add(one)
+
+    def merge(self, other: Calls) -> None:
+        """Take the sums of others."""
+        self.counted.update(other.counted)
+        self.tokens.update(other.tokens)
+        self.cacheable += other.cacheable
+        self.seconds += other.seconds
+        self.first_token_seconds += other.first_token_seconds
+        self.costs.merge(other.costs)
 
     def _count(self, one: LLMInteraction) -> None:
         counts = counts_of(one)
@@ -70,11 +84,51 @@ class Calls:
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
         return {
             **{name: self.counted[name] for name in ("calls", "failed", "incomplete", "attempts", "retries")},
-            "tokens": tokens | known(cache_hit_rate=rate, calls_without=self.counted["without_tokens"] or None),
-            "seconds": round(self.seconds, 6),
+            "tokens": tokens
+            | known(
+                cache_hit_rate=rate,
+                calls_without=self.counted["without_tokens"] or None,
+                streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
+            ),
+            **self._time(),
             **known(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
             "cost": self.costs.to_json(),
         }
+
+    def _time(self) -> dict[str, Payload]:
+        """The seconds of the calls of which they are known, their mean, and how many others there are."""
+        timed = self.counted["timed"]
+        return known(
+            seconds=round(self.seconds, 6) if timed else None,
+            mean_seconds=round(self.seconds / timed, 6) if timed else None,
+            calls_without_time=self.counted["calls"] - timed or None,
+        )
+
+
+@dataclass(slots=True)
+class Spread:
+    """Values of several runs: how many, their sum, and between what they are."""
+
+    runs: int = 0
+    total: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+
+    def merge(self, other: Spread) -> None:
+        """Take the values of others."""
+        self.runs += other.runs
+        self.total += other.total
+        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+
+    def to_json(self) -> dict[str, Payload]:
+        """Give the mean, and between what the values are."""
+        return {"runs": self.runs, "mean": round(self.total / self.runs, 6), "least": self.least, "most": self.most}
+
+
+def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
+    """Give the share of runs that succeeded among those of which that is known, and their number; nothing of none."""
+    judged = succeeded + not_succeeded
+    return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged} if judged else {}
 
 
 @dataclass(slots=True)
@@ -86,6 +140,7 @@ class Stats:
     every: Calls = field(init=False)
     models: dict[tuple[str, str], Calls] = field(default_factory=dict)
     tools: dict[str, Counter[str]] = field(default_factory=dict)
+    rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -100,11 +155,25 @@ class Stats:
         self.runs["steps"] += len(trajectory.agent_steps)
         for one in trajectory.llm_interactions:
             self.every.add(one)
-            served = one.provider or "unknown", one.model or (one.response.model if one.response else None) or "unknown"
-            self.models.setdefault(served, Calls(self.price)).add(one)
+            model = one.model or one.response.model
+            self.models.setdefault((_name(one.provider), _name(model)), Calls(self.price)).add(one)
         self._add_tools(trajectory)
+        for name, value in rewards_of(trajectory).items():
+            self.rewards.setdefault(name, Spread()).merge(Spread(1, value, value, value))
         for name, seconds in time_of(trajectory).items():
             self.time[name] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
+
+    def merge(self, other: Stats) -> None:
+        """Take the figures of other runs."""
+        self.runs.update(other.runs)
+        self.every.merge(other.every)
+        for served, calls in other.models.items():
+            self.models.setdefault(served, Calls(self.price)).merge(calls)
+        for name, counted in other.tools.items():
+            self._tool(name).update(counted)
+        for name, spread in other.rewards.items():
+            self.rewards.setdefault(name, Spread()).merge(spread)
+        self.time.update(other.time)
 
     def _add_tools(self, trajectory: Trajectory) -> None:
         for step in trajectory.agent_steps:
@@ -128,26 +197,32 @@ class Stats:
         tools = sorted(self.tools.items(), key=lambda pair: (-pair[1]["calls"], pair[0]))
         counted = ("calls", "failed", "unanswered", "outcome_unknown")
         return {
-            "runs": dict(self.runs),
+            "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
             "llm": self.every.to_json(),
             "models": [{"provider": of[0], "model": of[1], **calls.to_json()} for of, calls in by_calls],
             "tools": [{"name": name} | {key: tool[key] for key in counted} for name, tool in tools],
+            "rewards": [{"name": name, **self.rewards[name].to_json()} for name in sorted(self.rewards)],
             "seconds": {name: round(seconds, 6) for name, seconds in self.time.items()},
         }
+
+
+def _name(given: Payload) -> str:
+    """A name as text, whatever it is in the file."""
+    return given if given and isinstance(given, str) else json.dumps(given) if given else "unknown"
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where it has
-    no calls, and nothing where not even that is known.
+    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
+    says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
 
     Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
     off; what the agent did itself in that time is part of it, for nothing tells it apart.
     """
     calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
-    llm = _joined((begin, begin + (one.duration_seconds or 0.0)) for one, begin in calls)
+    llm = _joined((begin, begin + one.duration_seconds) for one, begin in calls if one.duration_seconds is not None)
     tool = _joined(_tool_spans(calls))
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     total = trajectory.execution_time
@@ -156,19 +231,22 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
         total = last - begin
     if total is None:
         return {}
-    if not calls:
+    if not llm:
         return {"total": total}
     of_llm = _length(llm)
     of_tools = _length(_joined([*llm, *tool])) - of_llm
-    return {"total": total, "llm": of_llm, "tool": of_tools, "idle": max(0.0, total - of_llm - of_tools)}
+    found = {"total": total, "llm": of_llm, "tool": of_tools}
+    if any(one.duration_seconds is None for one, _ in calls):
+        return found
+    return found | {"idle": max(0.0, total - of_llm - of_tools)}
 
 
 def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     spans = []
     for place, (one, begin) in enumerate(calls):
-        if one.response is None or not one.response.tool_calls:
+        if not one.response.tool_calls or one.duration_seconds is None:
             continue
-        agent, answered = agent_of(one), begin + (one.duration_seconds or 0.0)
+        agent, answered = agent_of(one), begin + one.duration_seconds
         following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
         spans += [(answered, following[0])] if following else []
     return spans

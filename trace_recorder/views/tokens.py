@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Choice, Payload, Usage
+from trace_recorder.providers.shape import as_dict
+from trace_recorder.providers.stream_usage import asks_for_no_usage
 from trace_recorder.trajectory import LLMInteraction
 
 _CACHE_APART = {"anthropic-messages"}
@@ -32,8 +34,8 @@ class Counts:
 
 def counts_of(one: LLMInteraction) -> Counts | None:
     """Count an interaction's tokens; None where the provider stated none."""
-    usage = one.response.usage if one.response else None
-    if usage is None:
+    usage = one.response.usage
+    if not usage.stated:
         return None
     return Counts(
         _sum(usage.input_tokens, *_left_out(one, usage)),
@@ -42,6 +44,13 @@ def counts_of(one: LLMInteraction) -> Counts | None:
         usage.cache_creation_input_tokens,
         usage.reasoning_tokens,
     )
+
+
+def is_usage_left_out(one: LLMInteraction) -> bool:
+    """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
+    if not (one.stream and one.complete and one.error is None) or one.response.usage.stated:
+        return False
+    return asks_for_no_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
 
 
 def _left_out(one: LLMInteraction, usage: Usage) -> tuple[int | None, ...]:
@@ -67,8 +76,6 @@ class Tokens:
 
 def tokens_of(one: LLMInteraction) -> Tokens:
     """Give the token ids and the log-probabilities of an interaction's first answer."""
-    if one.response is None:
-        return Tokens()
     choice = one.response.choices[0] if one.response.choices else Choice(0)
     said = {**one.response.extra, **choice.extra}
     scored = list(_scored(said))

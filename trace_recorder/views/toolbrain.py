@@ -16,6 +16,7 @@ from trace_recorder.conversation import Message, Payload
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.answers import AnsweredTurn, answered_turns, text_of_message
 from trace_recorder.views.chat_template import ChatTemplate, Renderer
+from trace_recorder.views.contents import NAMES, THOUGHTS
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ATTEMPTS,
@@ -26,13 +27,21 @@ from trace_recorder.views.left_out import (
     REWARDS,
     SAMPLED,
     UNANSWERED,
+    Carries,
+    Side,
+    Statement,
     count,
+    count_contents,
 )
-from trace_recorder.views.parsing import ParsedCompletion, Parser, parse_tool_calls
+from trace_recorder.views.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.views.rendering import PlainText, Rendering
 from trace_recorder.views.turns import answer_of
 
 _LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+_SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
+_IN_PLAIN_TEXT: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS, NAMES, places=("part", "images")))
+"""The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
+_IN_A_TEMPLATE: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS))
 
 
 class Turn(TypedDict):
@@ -65,11 +74,13 @@ def to_turns(
     own type has it. What has no place in a trace is counted in `dropped`. Raises RenderingError where the template does
     not take the messages.
     """
-    count(trajectory, Counter() if dropped is None else dropped, *_LEFT_OUT)
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    count(trajectory, counter, *_LEFT_OUT)
     renderer = _renderer(chat_template)
-    answered = (
-        one for one in answered_turns(trajectory) if agent in {None, one.interaction.agent, one.interaction.agent_id}
-    )
+    whole = answered_turns(trajectory)
+    carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
+    count_contents((one.turn for one in whole), counter, carried)
+    answered = [one for one in whole if agent in {None, one.interaction.agent, one.interaction.agent_id}]
     turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
     return [_texted(turn) for turn in turns] if action_output == "text" else turns
 
@@ -93,7 +104,7 @@ def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict
         "prompt_for_model": prompt,
         "model_completion": rendering.completion(prompt, answer),
         "parsed_completion": parsed,
-        "tool_output": "\n".join(map(text_of_message, after)) if after else None,
+        "tool_output": _output(one, after),
         "action_output": _returned(one),
         "formatted_conversation": rendering.conversation(answer, after),
     }
@@ -104,6 +115,14 @@ def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     if parsed["tool_code"] and not one.response.tool_calls and one.shown:
         return list(one.shown)
     return one.shown_by_tools()
+
+
+def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
+    """What came back, as text; a text agent's without the label before it, which is its loop's and no tool's."""
+    if not after:
+        return None
+    text = "\n".join(map(text_of_message, after))
+    return text if one.response.tool_calls else observation_of(text)
 
 
 def _returned(one: AnsweredTurn) -> Payload:

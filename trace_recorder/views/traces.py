@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 
 from trace_recorder.conversation import Message, Payload, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.views.contents import THOUGHTS
 from trace_recorder.views.conversations import Conversation, Said, conversations, steps_by_turn, with_results
+from trace_recorder.views.endings import Ending, ending_of
 from trace_recorder.views.functions import arguments_of, function_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
@@ -25,7 +27,10 @@ from trace_recorder.views.left_out import (
     REMARKS,
     REWARDS,
     SAMPLED,
+    Carries,
+    Statement,
     count,
+    count_contents,
 )
 from trace_recorder.views.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.tokens import counts_of
@@ -35,12 +40,16 @@ VERSION = 3
 HARNESS = "trace-recorder"
 _LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
 _LONGEST = 2000
-_STOPPED = {
-    **dict.fromkeys(("stop", "end_turn", "STOP", "completed", "stop_sequence"), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS", "max_output_tokens"), "length"),
-    **dict.fromkeys(("tool_calls", "tool_use", "function_call"), "toolUse"),
+_SHOWN = Carries.of(places=("part", "images"))
+_CARRIED: Statement = {
+    "instructions": _SHOWN,
+    "questions": _SHOWN,
+    "tool results": _SHOWN,
+    "answers": Carries.of(THOUGHTS, places=("part", "images")),
 }
-"""Pi's word for why a model stopped, by the provider's; the provider's own is beside it."""
+"""Parts that are neither text nor image at hand are told as text."""
+_STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
+"""Pi's word for why a model stopped, where that is not "stop"; the provider's own is beside it."""
 
 
 def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> list[list[dict[str, Payload]]]:
@@ -52,11 +61,12 @@ def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) ->
     told = steps_by_turn(trajectory, turns)
     counter: Counter[str] = Counter() if dropped is None else dropped
     count(trajectory, counter, *_LEFT_OUT)
+    count_contents(turns, counter, _CARRIED)
     found = conversations(turns)
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
-        own = [place for place in range(number) if found[place].of == conversation.of]
+        own = [place for place in range(number) if found[place].of == conversation.of and found[place].kind != "apart"]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
         writing = _Session(trajectory, conversation, told, counter)
         sessions.append(writing.lines(identities[number], parent))
@@ -166,13 +176,13 @@ class _Session:
 def _about(one: LLMInteraction) -> dict[str, Payload]:
     """What Pi's format says of an answer: who gave it, what it took, and why it ended."""
     response = one.response
-    reason = response.finish_reason if response else None
-    stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(reason or "", "stop")
-    if stopped == "stop" and response and response.tool_calls:
+    reason = response.finish_reason
+    stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(ending_of(reason), "stop")
+    if stopped == "stop" and response.tool_calls:
         stopped = "toolUse"
     return {
-        **known(api=one.api, provider=one.provider, model=(response.model if response else None) or one.model),
-        **known(usage=_usage(one), responseId=response.id if response else None),
+        **known(api=one.api, provider=one.provider, model=response.model or one.model),
+        **known(usage=_usage(one), responseId=response.id),
         "stopReason": stopped,
         **known(
             finishReason=reason, errorMessage=f"{one.error.type}: {one.error.message}" if one.error else one.ended_by
@@ -185,7 +195,7 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
     counts = counts_of(one)
     if counts is None:
         return None
-    usage = one.response.usage if one.response else None
+    cost = one.response.usage.cost
     cached = (counts.cache_read or 0) + (counts.cache_write or 0)
     total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
     return known(
@@ -195,7 +205,7 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
         cacheWrite=counts.cache_write,
         reasoning=counts.reasoning,
         totalTokens=total,
-        cost={"total": usage.cost} if usage and usage.cost is not None else None,
+        cost=None if cost is None else {"total": cost},
     )
 
 

@@ -12,7 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.conversation import Payload
 from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.left_out import ANNOTATIONS, ATTEMPTS, CHOICES, GAPS, REWARDS, SAMPLED, count
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ATTEMPTS,
+    CHOICES,
+    GAPS,
+    REWARDS,
+    SAMPLED,
+    Carries,
+    Side,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.turns import turns_of
 
 _ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps"),
@@ -28,6 +41,9 @@ _STEP = (
     *("step_number", "timestamp", "state", "llm_messages", "llm_response", "tool_calls", "tool_results"),
     *("reflection", "error"),
 )
+_SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
+_CARRIED: Statement = dict.fromkeys(_SIDES, Carries.of(places=("part", "beside a text")))
+"""Contents of requests stand as they were sent; of answers there are texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
@@ -38,6 +54,7 @@ def to_trae(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> d
     document = trajectory.to_document()
     kept = _only(document, _ROOT)
     kept["llm_interactions"] = [_interaction(one, counter) for one in document["llm_interactions"]]
+    count_contents(turns_of(trajectory), counter, _CARRIED)
     kept["agent_steps"] = [_step(step) for step in document["agent_steps"]]
     count(trajectory, counter, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
     return kept
@@ -51,12 +68,11 @@ def _interaction(one: Mapping[str, Payload], dropped: Counter[str]) -> dict[str,
     dropped["errors of calls"] += one.get("error") is not None
     kept = _only(one, _INTERACTION)
     kept["input_messages"] = [written for message in one.get("input_messages") or () for written in _messages(message)]
-    kept["response"] = _response(one["response"], dropped) if one["response"] else {}
+    kept["response"] = _response(one["response"]) if one["response"] else {}
     return kept
 
 
-def _response(response: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
-    dropped["thoughts"] += response.get("reasoning") is not None
+def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
     kept = _only(response, _RESPONSE) | {"content": _text(response.get("content"))}
     usage = response.get("usage")
     if usage:
@@ -90,7 +106,7 @@ def _text(content: Payload) -> Payload:
 def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
     kept = _only(step, _STEP)
     if step.get("llm_response"):
-        kept["llm_response"] = _response(step["llm_response"], Counter())
+        kept["llm_response"] = _response(step["llm_response"])
     kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
     kept["tool_calls"] = [_only(call, _CALL) for call in step.get("tool_calls") or ()] or None
     kept["tool_results"] = [_only(result, _RESULT) for result in step.get("tool_results") or ()] or None

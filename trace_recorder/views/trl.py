@@ -1,7 +1,8 @@
 """Rows for TRL and the Hugging Face trainers (https://huggingface.co/docs/trl/dataset_formats): one row a branch.
 
-Three forms. "messages" is the conversation. "prompt_completion" cuts it before the first answer that is new, so that
-of a turn that an earlier row has nothing is learnt again. "tokens" is what was sampled itself, where the server gave
+Three forms. "messages" is the conversation, up to the first answer that is none to learn from: it has no weights.
+"prompt_completion" cuts it before each answer to learn from that is new and behind something else, so that of a turn
+that an earlier row has nothing is learnt again. "tokens" is what was sampled itself, where the server gave
 the ids: text is never tokenised again, for it does not map back to the ids that were sampled.
 
 Rows go into a dataset with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer): without it,
@@ -12,36 +13,63 @@ have all of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from trace_recorder.conversation import Message, Payload, ToolCall, known
 from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.branches import Branch, Line, branches_of, count_left_out
+from trace_recorder.views.branches import Branch, Line, branches, count_left_out
+from trace_recorder.views.contents import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.views.functions import arguments_of, function_of, is_function
-from trace_recorder.views.left_out import ANNOTATIONS, ARGUMENTS, GAPS, REMARKS, SAMPLED, count
-from trace_recorder.views.parts import Image, Other, Text, lines_of, others_of, parts_of, text_of
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ARGUMENTS,
+    GAPS,
+    REMARKS,
+    SAMPLED,
+    Carries,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.parts import Image, Other, Text, lines_of, parts_of, text_of
 from trace_recorder.views.tokens import Tokens, tokens_of
-from trace_recorder.views.turns import Turn
+from trace_recorder.views.turns import Turn, turns_of
 
 Form = Literal["messages", "prompt_completion", "tokens"]
 Row = dict[str, Payload]
 
+BEHIND = "answers behind one that is none to learn from, which this form cannot mask"
+_SHOWN = Carries.of(IMAGES, IMAGES_BY_ADDRESS)
+CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "answers": Carries.of(THOUGHTS)}
+"""What messages carry; of the form "tokens", which has what the model saw itself, nothing is asked."""
 
-def to_trl(trajectory: Trajectory, form: Form = "messages", *, dropped: Counter[str] | None = None) -> list[Row]:
-    """Give the rows of a run in one of the forms; none where nothing came whole, or, for tokens, none was recorded.
+
+def to_trl(
+    trajectory: Trajectory,
+    form: Form = "messages",
+    *,
+    include_incomplete: bool = False,
+    dropped: Counter[str] | None = None,
+) -> list[Row]:
+    """Give the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
+
+    Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
 
     Beside TRL's own columns stand `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
     each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
     they were recorded. What the form has no place for is counted in `dropped`.
     """
     counter: Counter[str] = Counter() if dropped is None else dropped
-    branches = branches_of(trajectory)
-    count_left_out(trajectory, branches, counter)
+    turns = turns_of(trajectory)
+    found = branches(turns, include_incomplete=include_incomplete)
+    count_left_out(trajectory, turns, found, counter)
+    if form != "tokens":
+        count_contents(turns, counter, CARRIED)
     count(trajectory, counter, REMARKS, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
-    return [row | about for branch in branches for row in _FORMS[form](branch, counter)]
+    return [row | about for branch in found for row in _FORMS[form](branch, counter)]
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
@@ -71,7 +99,12 @@ def tools_of(branch: Branch, dropped: Counter[str]) -> list[Row] | None:
 
 
 def _messages(branch: Branch, dropped: Counter[str]) -> list[Row]:
-    lines = branch.lines()
+    whole = branch.lines()
+    end = next((place for place, line in enumerate(whole) if _is_faulty(line)), len(whole))
+    dropped[BEHIND] += sum(line.new for line in whole[end:])
+    lines = whole[: _end_of_answers(whole[:end])]
+    if not any(line.new for line in lines):
+        return []
     return [
         {
             "messages": messages_of(lines, dropped),
@@ -81,17 +114,47 @@ def _messages(branch: Branch, dropped: Counter[str]) -> list[Row]:
     ]
 
 
+def _is_faulty(line: Line) -> bool:
+    """Whether it is the model's, and none to learn from: every message of a model's that a row holds is learnt."""
+    message = line.message
+    if message.role != "assistant":
+        return False
+    return not line.target if line.turn else not (message.tool_calls or text_of(message).strip())
+
+
+def _end_of_answers(lines: Sequence[Line]) -> int:
+    """Where the last answer ends: what is said behind it asks for another."""
+    return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
+
+
 def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
+    """One row as long as answers are new and to be learnt from; behind any other, another row."""
     lines = branch.lines()
-    first = next(place for place, line in enumerate(lines) if line.new)  # a leaf is always new
-    messages = messages_of(lines, dropped)
-    if not first:
-        dropped["rows without a prompt, which TRL refuses"] += 1
-        return []
-    if messages[first - 1]["role"] == "system":
-        dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
-        return []
-    return [{"prompt": messages[:first], "completion": messages[first:], "tools": tools_of(branch, dropped)}]
+    messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
+    rows: list[Row] = []
+    for begin, end in _completions(lines):
+        if not begin:
+            dropped["rows without a prompt, which TRL refuses"] += 1
+        elif messages[begin - 1]["role"] == "system":
+            dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
+        else:
+            rows.append({"prompt": messages[:begin], "completion": messages[begin:end], "tools": tools})
+    return rows
+
+
+def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Where each stretch of answers to learn from begins and ends."""
+    begin: int | None = None
+    end = 0
+    for place, line in enumerate(lines):
+        if begin is not None and _is_faulty(line):
+            yield begin, end
+            begin = None
+        if line.new:
+            begin = place if begin is None else begin
+            end = place + 1
+    if begin is not None:
+        yield begin, end
 
 
 def _tokens(branch: Branch, dropped: Counter[str]) -> list[Row]:
@@ -135,17 +198,14 @@ _FORMS: dict[Form, Callable[[Branch, Counter[str]], list[Row]]] = {
 
 def _message(message: Message, names: dict[str, str], dropped: Counter[str]) -> Row:
     if message.role == "assistant":
-        dropped["parts of answers that are no text"] += sum(1 for _ in others_of(message))
         calls = [_call(call, dropped) for call in message.tool_calls]
         about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
         return {"role": "assistant", "content": text_of(message), **about}
     if message.role == "tool":
-        dropped["parts of tool results that are no text"] += sum(1 for _ in others_of(message))
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **known(name=name, tool_call_id=message.call_id)}
     role = "user" if message.role == "user" else "system"
     parts = parts_of(message)
-    dropped["parts of questions that are neither text nor image"] += sum(isinstance(part, Other) for part in parts)
     if not any(isinstance(part, Image) for part in parts):
         return {"role": role, "content": text_of(message)}
     shown = [part for part in parts if not isinstance(part, Other)]
@@ -166,8 +226,8 @@ def _turn(place: int, line: Line) -> Row:
     assert turn is not None  # noqa: S101 - only those lines are given here
     one, tokens = turn.interaction, tokens_of(turn.interaction)
     return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | known(
-        model=(one.response.model if one.response else None) or one.model,
-        finish_reason=one.response.finish_reason if one.response else None,
+        model=one.response.model or one.model,
+        finish_reason=one.response.finish_reason,
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,

@@ -1,97 +1,44 @@
 """Turns: the LLM interactions of a run, and which of them goes on from which.
 
-A call's prompt may begin with an earlier call's whole prompt and its answer: it *extends* that one. It may name the
-earlier one instead of repeating it (`previous_response_id`; an agent that records only its newest messages): it
-*refers* to it. A prompt that does neither *begins* a conversation, or *rewrites* one that its agent had, as
-compaction does. Messages are the same where they say the same: marks for a cache, thoughts that are not sent back,
-and what a server's own tools left behind make no difference.
+The rule. A request goes on from an earlier call where its messages begin with those of that call, followed by the
+recorded answer (`extends`), or where it names that call instead of repeating it (`refers`: `previous_response_id`, or
+an agent that records only its newest messages). Ids of tool calls that an agent gave itself, white space, thoughts
+that are not sent back, marks for a cache and what a server's own tools left behind make no difference
+(`utterances.py`).
 
-Nothing is kept of a prompt but one digest a message, so that a run of any length fits.
+A history that was changed on the way is not given up: each of its messages is looked for in what was said before. It
+`edits` where all that the model said before is still there, and other messages were shortened, replaced, added or
+removed; it `rewrites` where answers are gone, as after compaction. What has neither an answer of its agent's nor the
+same instructions `begins` a run of its own, which stands beside the agent's others. So does a prompt of unclear origin
+from which the agent did not go on, but from what came before it: that is known in hindsight.
+
+Kept are a digest for each distinct message, and of each prompt what was new in it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Literal
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, RequestReading, Tool, ToolResult
-from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction, Trajectory
-from trace_recorder.views.parts import Image, Text, parts_of
+from trace_recorder.conversation import Message, RequestReading
+from trace_recorder.trajectory import LLMInteraction, Trajectory
+from trace_recorder.views.heard import Answer, Heard, Place, Repeats
+from trace_recorder.views.parts import text_of
+from trace_recorder.views.step_calls import call_of_step
+from trace_recorder.views.turn import Relation, Turn, agent_of, answer_of
+from trace_recorder.views.utterances import START, Utterance, Vocabulary, Words, states
 
-Relation = Literal["begins", "extends", "refers", "rewrites"]
+__all__ = ["Relation", "Turn", "agent_of", "answer_of", "interactions_of", "turns_of"]
+
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
-_START = b"\0" * 16
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Turn:
-    """One interaction in its place.
-
-    `before` is the turn that it extends or refers to, and `choice` the number of that turn's answer, of which there
-    may be several. `kept` is how many of its own messages repeat that turn's prompt and answer, of `size` in all; `end`
-    is how many utterances its whole prompt and its answer are.
-    """
-
-    interaction: LLMInteraction
-    relation: Relation
-    before: Turn | None = None
-    choice: int = 0
-    kept: int = 0
-    size: int = 0
-    end: int = 0
-    tools: tuple[Tool, ...] = ()
-    parameters: dict[str, Payload] = field(default_factory=dict)
-
-    @property
-    def answered(self) -> bool:
-        """Whether the model said anything."""
-        response = self.interaction.response
-        return response is not None and not (self.interaction.error and _is_silent(response))
-
-    @property
-    def whole(self) -> bool:
-        """Whether the prompt is known, and the answer came to its end."""
-        one = self.interaction
-        return self.answered and one.complete and one.error is None and one.source.is_whole()
-
-    def answer(self, choice: int = 0) -> Message:
-        """What the model said, as a message."""
-        return answer_of(self.interaction.response, choice)
-
-    def messages(self) -> list[Message]:
-        """Everything that the model saw, be it sent with this request or with those that it refers to."""
-        chain: list[Turn] = [self]
-        while chain[-1].relation == "refers" and chain[-1].before is not None:
-            chain.append(chain[-1].before)
-        seen: list[Message] = []
-        for turn in reversed(chain):
-            seen += turn.interaction.input_messages
-            if turn is not self:
-                seen.append(turn.answer())
-        return seen
-
-
-def agent_of(one: LLMInteraction | AgentStep) -> str | None:
-    """By what the calls and steps of one agent are known: its own id in the run, or where there is none, its name."""
-    return one.agent_id or one.agent
-
-
-def answer_of(response: LLMResponse | None, choice: int = 0) -> Message:
-    """Make a message of an answer."""
-    if response is None:
-        return Message("assistant")
-    several: tuple[LLMResponse | Choice, ...] = (response, *response.choices[1:])
-    said = several[choice if choice < len(several) else 0]
-    return Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
 
 
 def turns_of(trajectory: Trajectory) -> list[Turn]:
     """Give the turns of a run in the order of time; of one that recorded no calls, those that its steps tell of."""
-    placing = _Placing()
-    return [placing.place(one) for one in interactions_of(trajectory)]
+    calls = interactions_of(trajectory)
+    turns = [*map(Placing().place, calls)]
+    beside = _beside(turns)
+    return [*map(Placing(beside).place, calls)] if beside else turns
 
 
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
@@ -99,221 +46,274 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     calls = [one for one in trajectory.llm_interactions if one.api != "embeddings"]
     if calls or trajectory.llm_interactions:
         return calls
-    return [_told(number, step) for number, step in enumerate(trajectory.agent_steps, start=1)]
+    return [call_of_step(number, step) for number, step in enumerate(trajectory.agent_steps, start=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What a step that stands alone tells of its call: nothing raw."""
-
-    messages: list[Message]
-    new_results: list[ToolResult] = field(default_factory=list)
-
-    def request(self) -> RequestReading:
-        return RequestReading(self.messages)
-
-    def offer(self) -> RequestReading:
-        return self.request()
-
-    def is_whole(self) -> bool:
-        return bool(self.messages)
-
-    def raw_request(self) -> Payload:
-        return None
-
-    def raw_response(self) -> Payload:
-        return None
-
-    def raw_stream(self) -> str | None:
-        return None
-
-
-def _told(number: int, step: AgentStep) -> LLMInteraction:
-    response = step.llm_response
-    if step.tool_calls and not (response and response.tool_calls):
-        response = LLMResponse(response.content if response else None, tool_calls=tuple(step.tool_calls))
-    return LLMInteraction(
-        interaction_id=f"step_{number}",
-        timestamp=step.timestamp,
-        provider=None,
-        model=response.model if response else None,
-        source=_Told(list(step.messages or ())),
-        step_number=step.step_number,
-        agent=step.agent,
-        agent_id=step.agent_id,
-        parent_agent_id=step.parent_agent_id,
-        response=response,
-        error=ErrorInfo("error", step.error) if step.error else None,
-    )
-
-
-def _is_silent(response: LLMResponse) -> bool:
-    return not (response.content or response.reasoning or response.tool_calls)
+def _beside(turns: Sequence[Turn]) -> frozenset[str]:
+    """The calls that are known in hindsight to be no continuation: the agent went on from what came before them."""
+    place = {turn: number for number, turn in enumerate(turns)}
+    followed = {turn.before: number for turn, number in place.items() if turn.exact and turn.before is not None}
+    latest: dict[Turn, Turn] = {}
+    beside = set()
+    for turn, number in place.items():
+        unclear = turn.relation in {"edits", "rewrites"} and (turn.before is None or turn.other_instructions)
+        before = turn.before or latest.get(turn.began)
+        if unclear and before is not None and followed.get(before, -1) > number:
+            beside.add(turn.interaction.interaction_id)
+        elif turn.answered:
+            latest[turn.began] = turn
+    return frozenset(beside)
 
 
 # ── which goes on from which ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(slots=True)
-class _Placing:
-    """Places interactions one after another.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a request goes on from. `repeats` says which of its utterances are recorded answers."""
 
-    `ends` finds a turn, and which of its answers, by what was said so far; `own_ends` those of an agent, which come
-    first: agents at once may be asked the same and say the same.
+    relation: Relation
+    before: Turn | None = None
+    choice: int = 0
+    exact: bool = False
+    kept: int = 0
+    repeats: Repeats = field(default_factory=dict)
+    began: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A request as it is looked at: its utterances, of which the first `own` are instructions for it alone.
+
+    `states` are those after each of the others; where it refers to a turn, `start` and `count` are what that one ends
+    with.
     """
 
-    ends: dict[bytes, tuple[Turn, int]] = field(default_factory=dict)
-    own_ends: dict[tuple[str | None, bytes], tuple[Turn, int]] = field(default_factory=dict)
-    end_of: dict[Turn, bytes] = field(default_factory=dict)
-    by_id: dict[str, Turn] = field(default_factory=dict)
-    last: dict[str | None, Turn] = field(default_factory=dict)
-    instructed: set[str | None] = field(default_factory=set)
+    one: LLMInteraction
+    reading: RequestReading
+    said: Sequence[Utterance]
+    own: int
+    start: bytes
+    count: int
+    states: Sequence[bytes]
+
+    @property
+    def instructed(self) -> bytes:
+        """What tells its own instructions from others."""
+        return b"".join(one.words.digest for one in self.said[: self.own])
+
+    @property
+    def instructions(self) -> str:
+        """The text of the instructions with which it begins."""
+        messages = self.reading.messages
+        end = next((at for at, message in enumerate(messages) if not _instructs(message)), len(messages))
+        return "\n".join(map(text_of, messages[:end]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """An answer: what was said up to it, its words, and how many utterances these are in all."""
+
+    state: bytes
+    words: Words | None
+    count: int
+
+
+class Placing:
+    """Places interactions one after another. `beside` are those of which it is known that they continue nothing.
+
+    `_ends` finds an answer by its agent and what was said so far; by None and that, an answer of any: agents at once
+    may be asked the same and say the same, and another that goes on from an agent's answer has its history.
+    """
+
+    def __init__(self, beside: Collection[str] = ()) -> None:
+        self.vocabulary = Vocabulary()
+        self._beside = beside
+        self._ends: dict[Hashable, Answer] = {}
+        self._places: dict[Turn, Place] = {}
+        self._by_id: dict[str, Turn] = {}
+        self._agents: dict[str | None, Heard] = {}
+        self._number = 0
 
     def place(self, one: LLMInteraction) -> Turn:
         """Say what an interaction goes on from, and remember it for those that come."""
         reading = one.source.request()
-        messages = reading.messages
-        found = _Found("refers", self._named(one, reading.parameters))
-        said = [*said_in(messages, self.end_of[found.before])] if found.before else [*said_in(messages)]
-        if found.before is None:
-            found = self._found(one, messages, said)
-            if found.relation == "refers" and found.before:
-                said = [*said_in(messages, self.end_of[found.before])]
-        start, count = _START, len(said)
-        if found.relation == "refers" and found.before:
-            start, count = self.end_of[found.before], count + found.before.end
-        ends = [_after(messages, said, start, answer) for answer in _answers(one)]
+        heard = self._agents.setdefault(agent_of(one), Heard(self._places))
+        referred = self._named(one, reading) or _handed(one, reading.messages, heard)
+        prompt = self._prompt(one, reading, referred)
+        found = (
+            self._referred(prompt, referred)
+            if referred
+            else self._extended(prompt, heard) or self._changed(prompt, heard)
+        )
+        known = self._known(prompt, found, heard)
+        spoken = [self._spoken(prompt, message) for message in _answers(one)]
+        shown = _shown(prompt, found)
         turn = Turn(
             one,
             found.relation,
             found.before,
             found.choice,
+            found.exact,
             kept=found.kept,
-            size=len(messages),
-            end=count + (ends[0][1] if ends else 0),
+            size=len(reading.messages),
+            instructions=reading.instructions,
+            end=prompt.own + (spoken[0].count if spoken else prompt.count + len(prompt.states)),
+            shown=shown,
+            news=_news(prompt, found, shown, known),
             tools=tuple(reading.tools),
             parameters=reading.parameters,
+            other_instructions=found.before is not None
+            and not found.exact
+            and not heard.is_instructed_so(found.before, prompt.instructions),
+            began_with=found.began,
         )
-        self._remember(turn, messages, [state for state, _ in ends])
+        self._remember(turn, prompt, found, known, spoken)
         return turn
 
-    def _found(self, one: LLMInteraction, messages: list[Message], said: list[tuple[int, bytes]]) -> _Found:
-        agent = agent_of(one)
-        for end, state in reversed(said):
-            before = self.own_ends.get((agent, state)) or self.ends.get(state)
-            if before is not None:
-                return _Found("extends", *before, kept=end)
-        last = self.last.get(agent)
-        if last is None:
-            return _Found("begins")
-        return _Found("refers", last) if self._is_news(one, messages, last) else _Found("rewrites")
+    def _prompt(self, one: LLMInteraction, reading: RequestReading, referred: Turn | None) -> _Prompt:
+        before = self._places[referred] if referred else None
+        said = self.vocabulary.utterances(reading.messages, before.words[0] if before else None)
+        own = sum(utterance.begin < reading.instructions for utterance in said)
+        start, count = (before.state, before.count) if before else (START, 0)
+        return _Prompt(one, reading, said, own, start, count, [*states(said[own:], start)])
 
-    def _named(self, one: LLMInteraction, parameters: Mapping[str, Payload]) -> Turn | None:
+    def _named(self, one: LLMInteraction, reading: RequestReading) -> Turn | None:
         """The turn that a request names as the one that it goes on from."""
         if one.api is None:
             return None
-        names = [name for key, name in parameters.items() if key in _PREVIOUS and isinstance(name, str)]
-        return next((self.by_id[name] for name in names if name in self.by_id), None)
+        names = [name for key, name in reading.parameters.items() if key in _PREVIOUS and isinstance(name, str)]
+        return next((self._by_id[name] for name in names if name in self._by_id), None)
 
-    def _is_news(self, one: LLMInteraction, messages: Sequence[Message], last: Turn) -> bool:
-        """Whether an agent that records by hand gave only what is new.
+    def _referred(self, prompt: _Prompt, before: Turn) -> _Found:
+        exact = prompt.one.api is None or self._places[before].instructed == prompt.instructed
+        return _Found("refers", before, exact=exact, kept=prompt.reading.instructions, began=before.began)
 
-        That is so where it begins with the answer to a tool call of the last turn; or, where that made none, has
-        neither instructions, though there were some at the beginning, nor anything that the model said.
-        """
-        if one.api is not None or not messages or any(message.role == "assistant" for message in messages):
-            return False
-        asked = {call.call_id for call in last.answer().tool_calls}
-        if asked:
-            return messages[0].role == "tool" and messages[0].call_id in asked
-        return agent_of(one) in self.instructed and not _has_instructions(messages)
+    def _extended(self, prompt: _Prompt, heard: Heard) -> _Found | None:
+        """The turn whose whole prompt and answer stand at the beginning, if no later answer follows them."""
+        agent, instructed = agent_of(prompt.one), prompt.instructed
+        for at in reversed(range(len(prompt.states))):
+            key = instructed, prompt.states[at]
+            answer = self._ends.get((agent, *key)) or self._ends.get(key)
+            if answer is not None:
+                turn, choice = answer
+                place = prompt.own + at
+                if heard.has_answer(prompt.said, place + 1):
+                    return None
+                repeats = {place: answer}
+                return _Found("extends", turn, choice, True, prompt.said[place].end, repeats, turn.began)
+        return None
 
-    def _remember(self, turn: Turn, messages: Sequence[Message], ends: list[bytes]) -> None:
-        one = turn.interaction
-        agent = agent_of(one)
-        if _has_instructions(messages):
-            self.instructed.add(agent)
+    def _changed(self, prompt: _Prompt, heard: Heard) -> _Found:
+        """The turn whose answer is the last one in a prompt that was changed on the way."""
+        if heard.last is None:
+            return _Found("begins")
+        repeats, unbroken = heard.repeated(prompt.said)
+        if prompt.one.interaction_id in self._beside:
+            return _Found("begins", repeats=repeats)
+        if not repeats:
+            began = heard.same_run(prompt.said, prompt.instructions)
+            return _Found("rewrites", began=began) if began else _Found("begins")
+        last = max(repeats)
+        turn, choice = repeats[last]
+        relation: Relation = "edits" if unbroken >= self._places[turn].depth else "rewrites"
+        return _Found(relation, turn, choice, False, prompt.said[last].end, repeats, turn.began)
+
+    def _known(self, prompt: _Prompt, found: _Found, heard: Heard) -> list[bool]:
+        """Of each utterance whether it was told before."""
+        if found.before is None or found.relation in {"edits", "rewrites"}:
+            return heard.has_heard(prompt.said, found.repeats)
+        known = heard.has_heard_after(found.before, prompt.said, found.kept)
+        own = [True] * prompt.own if found.exact else heard.has_heard(prompt.said[: prompt.own], {})
+        return own + known[prompt.own :]
+
+    def _spoken(self, prompt: _Prompt, answer: Message) -> _Spoken:
+        """An answer as it is sent back; where it was begun for the model, with its beginning."""
+        messages, said = prompt.reading.messages, prompt.said[prompt.own :]
+        is_begun = bool(said) and said[-1].words.role == "assistant" and said[-1].end == len(messages)
+        begin, before = (said[-1].begin, said[:-1]) if is_begun else (len(messages), said)
+        words = self.vocabulary.words([*messages[begin:], answer])
+        state = prompt.states[len(before) - 1] if before else prompt.start
+        if words is None:
+            return _Spoken(state, None, prompt.count + len(before))
+        [after] = states([Utterance(begin, begin + 1, words)], state)
+        return _Spoken(after, words, prompt.count + len(before) + 1)
+
+    def _remember(
+        self, turn: Turn, prompt: _Prompt, found: _Found, known: Sequence[bool], spoken: Sequence[_Spoken]
+    ) -> None:
+        one, agent = turn.interaction, agent_of(turn.interaction)
+        heard = self._agents[agent]
+        heard.is_instructed = heard.is_instructed or any(map(_instructs, prompt.reading.messages))
+        heard.hear(turn, prompt.said, known, found.repeats)
         if not turn.answered:
             return
-        self.last[agent] = turn
-        self.end_of[turn] = ends[0]
-        for number, end in reversed([*enumerate(ends)]):
-            self.ends[end] = self.own_ends[agent, end] = turn, number
-        if one.response is not None and one.response.id:
-            self.by_id[one.response.id] = turn
+        self._number += 1
+        first = spoken[0]
+        seen = self._places[turn.before].depth if turn.before and turn.relation != "rewrites" else len(found.repeats)
+        words = tuple(answer.words for answer in spoken)
+        depth = seen + (first.words is not None)
+        self._places[turn] = Place(self._number, first.state, first.count, words, prompt.instructed, depth)
+        news = [one for one, is_known in zip(prompt.said, known, strict=True) if not (turn.exact and is_known)]
+        heard.answered(turn, news, None if turn.exact else prompt.instructions)
+        for choice, answer in reversed([*enumerate(spoken)]):
+            key = prompt.instructed, answer.state
+            self._ends[key] = self._ends[agent, *key] = turn, choice
+        if one.response.id:
+            self._by_id[one.response.id] = turn
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What an interaction goes on from."""
+def _handed(one: LLMInteraction, messages: Sequence[Message], heard: Heard) -> Turn | None:
+    """The turn that an agent goes on from which records by hand, and gave only what is new.
 
-    relation: Relation
-    before: Turn | None = None
-    choice: int = 0
-    kept: int = 0
+    That is so where it begins with the answer to a tool call; or, where the last turn made none, has neither
+    instructions, though there were some at the beginning, nor anything that the model said.
+    """
+    if one.api is not None or not messages or any(message.role == "assistant" for message in messages):
+        return None
+    if messages[0].role == "tool":
+        return heard.asked.get(messages[0].call_id or "")
+    last = heard.last
+    if last is None or last.answer().tool_calls or not heard.is_instructed or any(map(_instructs, messages)):
+        return None
+    return last
 
 
-def _after(
-    messages: Sequence[Message], said: list[tuple[int, bytes]], start: bytes, answer: Message
-) -> tuple[bytes, int]:
-    """The digest of all that was said when an answer was there, and how many utterances it added."""
-    if messages and messages[-1].role == "assistant":  # an answer that was begun for the model
-        after = [*said_in([*messages, answer], start)]
-        return after[-1][1] if after else start, len(after) - len(said)
-    [*added] = said_in([answer], said[-1][1] if said else start)
-    return (added[-1][1] if added else said[-1][1] if said else start), len(added)
+def _shown(prompt: _Prompt, found: _Found) -> tuple[Message, ...]:
+    """What follows the answer that a prompt goes on from; results have the ids of that answer's own calls."""
+    messages = prompt.reading.messages[found.kept :]
+    place = max(found.repeats, default=None)
+    if found.before is None or place is None:
+        return tuple(messages)
+    sent, recorded = prompt.said[place].words.calls, found.before.answer(found.choice).tool_calls
+    names = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
+    return tuple(_renamed(message, names) for message in messages)
+
+
+def _renamed(message: Message, names: dict[str, str]) -> Message:
+    name = names.get(message.call_id or "") if message.role == "tool" else None
+    return message if name in {None, message.call_id} else replace(message, call_id=name, given=None)
+
+
+def _news(prompt: _Prompt, found: _Found, shown: Sequence[Message], known: Sequence[bool]) -> tuple[Message, ...]:
+    """What was not told before: results of the calls that it goes on from, what is new in front of them, the rest."""
+    spans = [(one.begin, one.end) for one, is_known in zip(prompt.said, known, strict=True) if not is_known]
+    fresh = {at for begin, end in spans for at in range(begin, end)}
+    if found.relation == "begins":
+        silent = {at for one in prompt.said for at in range(one.begin, one.end)}.symmetric_difference
+        fresh |= silent(range(len(prompt.reading.messages)))
+    after = [(at, message) for at, message in enumerate(shown, start=found.kept) if at in fresh]
+    results = next((number for number, (_, message) in enumerate(after) if message.role != "tool"), len(after))
+    before = [message for at, message in enumerate(prompt.reading.messages[: found.kept]) if at in fresh]
+    told = [message for _, message in after]
+    return (*told[:results], *before, *told[results:])
 
 
 def _answers(one: LLMInteraction) -> list[Message]:
-    if one.response is None:
+    if not one.answered:
         return []
     return [answer_of(one.response, number) for number in range(max(1, len(one.response.choices)))]
 
 
-def _has_instructions(messages: Iterable[Message]) -> bool:
-    return any(message.role in {"system", "developer"} for message in messages)
-
-
-def said_in(messages: Sequence[Message], start: bytes = _START) -> Iterator[tuple[int, bytes]]:
-    """Give, after each utterance, at which message it ends, and a digest of all that was said so far.
-
-    What an assistant says in several messages one after the other is one utterance, and silence is none.
-    """
-    state = start
-    for _, end, said in utterances(messages):
-        state = blake2b(state + said, digest_size=16).digest()
-        yield end, state
-
-
-def utterances(messages: Sequence[Message]) -> Iterator[tuple[int, int, bytes]]:
-    """Give each utterance: the messages from where to where, and a digest of what they say."""
-    begin = 0
-    while begin < len(messages):
-        end = begin + 1
-        if messages[begin].role == "assistant":
-            while end < len(messages) and messages[end].role == "assistant":
-                end += 1
-        said = _said(messages[begin:end])
-        if said is not None:
-            yield begin, end, said
-        begin = end
-
-
-def _said(messages: Sequence[Message]) -> bytes | None:
-    """A digest of what messages say, in the form in which those of all dialects can be held against each other."""
-    role = "system" if messages[0].role == "developer" else messages[0].role
-    parts = [part for message in messages for part in parts_of(message)]
-    text = "".join(part.text for part in parts if isinstance(part, Text))
-    calls = [[call.call_id, call.name, call.arguments] for message in messages for call in message.tool_calls]
-    if role == "assistant" and not (text or calls):
-        return None
-    about: list[Payload] = [role, messages[0].call_id if role == "tool" else None, calls, len(text)]
-    others = [part for part in parts if not isinstance(part, Text)] if role != "assistant" else []
-    digest = blake2b(json.dumps(about).encode(), digest_size=16)
-    for said in (text, *map(_shown, others)):
-        digest.update(said.encode("utf-8", "surrogatepass"))
-    return digest.digest()
-
-
-def _shown(part: Payload) -> str:
-    return part.address if isinstance(part, Image) else json.dumps(part.raw, sort_keys=True)
+def _instructs(message: Message) -> bool:
+    return message.role in {"system", "developer"}

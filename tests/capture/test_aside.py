@@ -1,0 +1,61 @@
+"""A long stream's end beside an event loop: its text is on file at once, what is made of it is written aside."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.recording import CHAT, asked, records_of, streamed
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.validation import validate
+
+WORDS = [f"word{number} " for number in range(2000)]
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """A transport that streams."""
+
+    def __init__(self, *words: str) -> None:
+        self._body = streamed(*words).body
+
+    async def handle_async_request(self, _: httpx.Request) -> httpx.Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            for at in range(0, len(self._body), 4096):
+                yield self._body[at : at + 4096]
+
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=pieces())
+
+
+@pytest.mark.parametrize(("words", "aside"), [(WORDS, True), (["a", "b"], False)])
+def test_what_is_long_is_put_together_by_another_thread(tmp_path: Path, words: list[str], *, aside: bool) -> None:
+    """The caller has its last chunk before, a short stream's response stands on file then; finalize waits for both."""
+    path = tmp_path / "run.json"
+    goes_on, threads = threading.Event(), set()
+
+    def redact(text: str) -> str:
+        if text == "".join(words):
+            threads.add(threading.current_thread() is threading.main_thread())
+            if aside:
+                goes_on.wait(30)
+        return text
+
+    async def ask(recorder: TrajectoryRecorder) -> tuple[int, list[str]]:
+        async with httpx.AsyncClient(transport=Wire(*words)) as client:
+            response = await recorder.wrap(client).post(CHAT, json=asked("x", stream=True))
+            return len(response.content), [one.kind for one in records_of(path)]
+
+    with TrajectoryRecorder(path, redact=redact) as recorder:
+        length, kinds = asyncio.run(ask(recorder))
+        cut = load(path).llm_interactions[0]
+        goes_on.set()
+
+    assert (length, kinds.count("llm_response"), threads) == (len(streamed(*words).body), int(not aside), {not aside})
+    assert (cut.raw_stream or "").encode() == streamed(*words).body
+    [one] = load(path).llm_interactions
+    assert (one.complete, one.response and one.response.content) == (True, "".join(words))
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []

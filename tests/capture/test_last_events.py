@@ -1,0 +1,163 @@
+"""Whether a stream came to its end: each dialect says so with a last event, however the HTTP ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.recording import Answer, Payload, Wire, journal_of, records_of
+from tests.wire.corpus import load as corpus
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder.providers import join_stream
+from trace_recorder.views import openai_finetuning
+from trace_recorder.views.turns import turns_of
+
+MISSING = "the stream ended without its last event"
+GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
+TEXT = {"parts": [{"text": "hi"}], "role": "model"}
+STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
+    # (the address, the events before the last one, the last one)
+    "openai-chat": (
+        "https://api.openai.com/v1/chat/completions",
+        [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi"}}]}],
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ),
+    "openai-completions": (
+        "https://api.openai.com/v1/completions",
+        [{"choices": [{"index": 0, "text": "hi", "finish_reason": None}]}],
+        "[DONE]",
+    ),
+    "openai-responses": (
+        "https://api.openai.com/v1/responses",
+        [
+            {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}},
+            {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "hi"},
+        ],
+        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}},
+    ),
+    "anthropic-messages": (
+        "https://api.anthropic.com/v1/messages",
+        [
+            {"type": "message_start", "message": {"role": "assistant", "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "hi"}},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        ],
+        {"type": "message_stop"},
+    ),
+    "google-generate": (
+        f"{GOOGLE}/models/gemini:streamGenerateContent?alt=sse",
+        [{"candidates": [{"content": TEXT, "index": 0}]}],
+        {"candidates": [{"content": TEXT, "finishReason": "STOP", "index": 0}]},
+    ),
+    "google-interactions": (
+        f"{GOOGLE}/interactions",
+        [
+            {"event_type": "interaction.created", "interaction": {"id": "i", "status": "in_progress"}},
+            {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "hi"}},
+        ],
+        {"event_type": "interaction.completed", "interaction": {"id": "i", "status": "completed"}},
+    ),
+    "ollama-chat": (
+        "http://localhost:11434/api/chat",
+        [{"message": {"role": "assistant", "content": "hi"}, "done": False}],
+        {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
+    ),
+    "ollama-generate": (
+        "http://localhost:11434/api/generate",
+        [{"response": "hi", "done": False}],
+        {"response": "", "done": True, "done_reason": "stop"},
+    ),
+}
+
+
+def streamed(api: str, events: list[Payload]) -> Answer:
+    """A stream of these events, whose HTTP ends cleanly."""
+    texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    if api.startswith("ollama"):
+        return Answer("".join(f"{text}\n" for text in texts).encode(), media="application/x-ndjson", size=7)
+    return Answer("".join(f"data: {text}\n\n" for text in texts).encode(), media="text/event-stream", size=7)
+
+
+def recorded(path: Path, url: str, answer: Answer) -> LLMInteraction:
+    """The interaction of one streamed call, which the document tells as the journal does."""
+    recorder = TrajectoryRecorder(path, strict=True)
+    with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
+        recorder.wrap(client).post(url, json={"model": "m", "messages": [], "stream": True})
+    [one] = load(path).llm_interactions
+    [written] = json.loads(path.read_bytes())["llm_interactions"]
+    assert (written["complete"], written["ended_by"]) == (one.complete, one.ended_by)
+    return one
+
+
+@pytest.mark.parametrize("api", STREAMS)
+def test_a_stream_without_its_last_event_is_incomplete(tmp_path: Path, api: str) -> None:
+    """A stream whose HTTP ends cleanly is complete only where the dialect's own end was among its events."""
+    url, events, last = STREAMS[api]
+    cut = recorded(tmp_path / "cut.json", url, streamed(api, events))
+    whole = recorded(tmp_path / "whole.json", url, streamed(api, [*events, last]))
+
+    assert (cut.api, cut.complete, cut.ended_by) == (api, False, MISSING)
+    assert (whole.complete, whole.ended_by) == (True, None)
+
+
+def test_a_stream_that_carries_an_error_is_incomplete(tmp_path: Path) -> None:
+    """An error in the place of the last event ends an answer that is not whole."""
+    url, events, _ = STREAMS["openai-chat"]
+    one = recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, {"error": {"message": "overloaded"}}]))
+
+    assert (one.complete, one.ended_by) == (False, "the stream carried an error")
+
+
+def test_an_empty_stream_is_incomplete(tmp_path: Path) -> None:
+    """Where a stream was to come and nothing came, its last event is missing too."""
+    one = recorded(tmp_path / "run.json", STREAMS["openai-chat"][0], Answer(b"", media="text/event-stream"))
+
+    assert (one.complete, one.ended_by) == (False, MISSING)
+
+
+def test_of_a_dialect_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None:
+    """Writer's completions are texts and nothing else: nothing is said to be missing."""
+    answer = streamed("openai-completions", [{"value": "h"}, {"value": "i"}])
+    one = recorded(tmp_path / "run.json", STREAMS["openai-completions"][0], answer)
+
+    assert (one.complete, one.ended_by) == (True, None)
+
+
+def test_an_answer_without_its_end_is_no_training_target(tmp_path: Path) -> None:
+    """A stream that lacks its last event makes no turn whole, and no row for training."""
+    url, events, _ = STREAMS["openai-chat"]
+    recorded(tmp_path / "run.json", url, streamed("openai-chat", events))
+    run = load(tmp_path / "run.json")
+
+    assert [turn.whole for turn in turns_of(run)] == [False]
+    assert [*openai_finetuning.to_openai_finetuning(run)] == []
+
+
+@pytest.mark.parametrize(("kept", "complete"), [(1, False), (2, True)])
+def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, complete: bool) -> None:
+    """An ending that does not say whether the last event came is held against the stream's own text."""
+    url, events, last = STREAMS["openai-chat"]
+    recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, last][:kept]))
+    records = [(one.kind, {**one.data}) for one in records_of(tmp_path / "run.json")]
+    for kind, data in records:
+        if kind == "llm_response":
+            assert data.pop("last_event") is complete
+            data["complete"] = True
+            data.pop("ended_by", None)
+    (tmp_path / "old.jsonl").write_bytes(journal_of(*records))
+    [one] = load(tmp_path / "old.jsonl").llm_interactions
+
+    assert (one.complete, one.ended_by) == (complete, None if complete else MISSING)
+
+
+@pytest.mark.skipif(not corpus(), reason="the corpus is absent: set TRACE_RECORDER_WIRE")
+def test_every_recorded_stream_came_to_its_end() -> None:
+    """Of real streams that came whole, none is taken for one that was cut off."""
+    streams = [one for one in corpus() if one.stream and one.status < 400]
+    joined = [(one, join_stream(one.dialect, one.response_text.encode())) for one in streams]
+
+    assert len(joined) > 400
+    assert [one.source for one, stream in joined if stream is None or stream.ended is False] == []

@@ -1,0 +1,210 @@
+"""JSON that strict readers refuse, half of a surrogate pair above all: it is read, and the files stay JSON for all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+import httpx
+import pytest
+
+from tests.recording import Answer, Payload, Wire
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+
+HALF = "abc\ud83dxyz"
+READ = "abc\ufffdxyz"
+ARGUMENTS = {"text": HALF}
+GOOGLE = "https://generativelanguage.googleapis.com/v1beta"
+URLS = {
+    "openai-chat": "https://api.openai.com/v1/chat/completions",
+    "openai-completions": "https://api.openai.com/v1/completions",
+    "openai-responses": "https://api.openai.com/v1/responses",
+    "anthropic-messages": "https://api.anthropic.com/v1/messages",
+    "google-generate": f"{GOOGLE}/models/gemini:generateContent",
+    "google-interactions": f"{GOOGLE}/interactions",
+    "ollama-chat": "http://localhost:11434/api/chat",
+    "ollama-generate": "http://localhost:11434/api/generate",
+}
+CALLED = {"id": "c", "type": "function", "function": {"name": HALF, "arguments": json.dumps(ARGUMENTS)}}
+PARTS = [
+    {"thought": True, "text": HALF},
+    {"text": HALF},
+    {"functionCall": {"id": "c", "name": HALF, "args": ARGUMENTS}},
+]
+SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": HALF}]}
+MESSAGE = {"role": "assistant", "content": HALF, "reasoning_content": HALF, "tool_calls": [CALLED]}
+OLLAMA = {"role": "assistant", "content": HALF, "thinking": HALF}
+OLLAMA |= {"tool_calls": [{"id": "c", "function": {"name": HALF, "arguments": ARGUMENTS}}]}
+BODIES: dict[str, Payload] = {
+    "openai-chat": {"choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}]},
+    "openai-completions": {"choices": [{"index": 0, "text": HALF, "finish_reason": "stop"}]},
+    "openai-responses": {
+        "status": "completed",
+        "output": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": HALF}]},
+            SAID,
+            {"type": "function_call", "call_id": "c", "name": HALF, "arguments": json.dumps(ARGUMENTS)},
+        ],
+    },
+    "anthropic-messages": {
+        "type": "message",
+        "content": [
+            {"type": "thinking", "thinking": HALF, "signature": HALF},
+            {"type": "text", "text": HALF},
+            {"type": "tool_use", "id": "c", "name": HALF, "input": ARGUMENTS},
+        ],
+        "stop_reason": "end_turn",
+    },
+    "google-generate": {"candidates": [{"content": {"parts": PARTS, "role": "model"}, "finishReason": "STOP"}]},
+    "google-interactions": {
+        "status": "completed",
+        "steps": [
+            {"type": "thought", "summary": [{"type": "text", "text": HALF}]},
+            {"type": "model_output", "content": [{"type": "text", "text": HALF}]},
+            {"type": "function_call", "id": "c", "name": HALF, "arguments": ARGUMENTS},
+        ],
+    },
+    "ollama-chat": {"message": OLLAMA, "done": True},
+    "ollama-generate": {"response": HALF, "thinking": HALF, "done": True},
+}
+STREAMS: dict[str, list[Payload]] = {
+    "openai-chat": [
+        {"choices": [{"index": 0, "delta": MESSAGE}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ],
+    "openai-completions": [BODIES["openai-completions"]],
+    "openai-responses": [{"type": "response.completed", "response": BODIES["openai-responses"]}],
+    "anthropic-messages": [
+        {"type": "message_start", "message": BODIES["anthropic-messages"]},
+        {"type": "message_stop"},
+    ],
+    "google-generate": [BODIES["google-generate"]],
+    "google-interactions": [
+        {"event_type": "interaction.completed", "interaction": BODIES["google-interactions"]},
+    ],
+    "ollama-chat": [BODIES["ollama-chat"]],
+    "ollama-generate": [BODIES["ollama-generate"]],
+}
+
+
+def never(name: str) -> NoReturn:
+    """Refuse what is no JSON for others."""
+    raise AssertionError(f"{name} is not JSON")
+
+
+def recorded(path: Path, url: str, answer: Answer, body: Payload = None) -> tuple[LLMInteraction, Payload]:
+    """One call as it is loaded, and as the document has it, which any reader reads."""
+    recorder = TrajectoryRecorder(path, strict=True)
+    sent = json.dumps(body or {"model": "m", "stream": answer.media != "application/json"})
+    with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
+        recorder.wrap(client).post(url, content=sent.encode())
+    document = json.loads(path.read_bytes(), parse_constant=never)
+    json.dumps(document, ensure_ascii=False).encode()
+    trajectory = load(path)
+    assert document == {**trajectory.to_document(), "history": document["history"]}
+    return trajectory.llm_interactions[0], document["llm_interactions"][0]
+
+
+def plain(body: Payload, status: int = 200) -> Answer:
+    """A JSON answer, its surrogates escaped."""
+    return Answer(json.dumps(body).encode(), status)
+
+
+def streamed(api: str, events: list[Payload]) -> Answer:
+    """A stream of these events."""
+    if api.startswith("ollama"):
+        return Answer("".join(f"{json.dumps(one)}\n" for one in events).encode(), media="application/x-ndjson")
+    return Answer("".join(f"data: {json.dumps(one)}\n\n" for one in events).encode(), media="text/event-stream")
+
+
+@pytest.mark.parametrize("api", BODIES)
+@pytest.mark.parametrize("way", ["plain", "streamed"])
+def test_half_of_a_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
+    """Content, reasoning, names and arguments of an answer that holds half of a surrogate pair are read."""
+    answer = plain(BODIES[api]) if way == "plain" else streamed(api, STREAMS[api])
+    url = URLS[api].replace(":generate", ":streamGenerate") if way == "streamed" else URLS[api]
+    one, shown = recorded(tmp_path / "run.json", url, answer)
+
+    assert (one.api, one.complete, shown["response"]["content"]) == (api, True, READ)
+    assert one.response is not None
+    calls = [(call.call_id, call.name, call.arguments) for call in one.response.tool_calls]
+    if api == "openai-completions":
+        assert (one.response.reasoning, calls) == (None, [])
+    elif api == "ollama-generate":
+        assert (one.response.reasoning, calls) == (READ, [])
+    else:
+        assert (one.response.reasoning, calls) == (READ, [("c", READ, {"text": READ})])
+
+
+def test_the_raw_body_is_what_came(tmp_path: Path) -> None:
+    """A body that strict readers refuse is given raw as its text."""
+    answer = plain(BODIES["openai-chat"])
+    one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
+
+    assert one.raw_response == answer.body.decode()
+
+
+def test_a_request_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
+    """An agent that sends such an answer back: messages, model and the asking for a stream are read."""
+    body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": HALF}, MESSAGE]}
+    one, shown = recorded(tmp_path / "run.json", URLS["openai-chat"], plain(BODIES["openai-chat"]), body)
+
+    said = [(message.content, [call.arguments for call in message.tool_calls]) for message in one.input_messages]
+    assert (one.model, said) == ("m", [(READ, []), (READ, [{"text": READ}])])
+    assert (shown["model"], len(shown["input_messages"])) == ("m", 2)
+
+
+def test_an_error_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
+    """What an error answer says is read too."""
+    answer = plain({"error": {"type": "overloaded", "message": HALF}}, 529)
+    one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
+
+    assert one.error is not None
+    assert (one.error.type, one.error.message) == ("overloaded", READ)
+
+
+def deep() -> Payload:
+    """A value of 400 lists in one another."""
+    value: Payload = "inside"
+    for _ in range(400):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("odd", ["NaN", "-Infinity", "1e999", json.dumps(deep())], ids=["nan", "inf", "1e999", "deep"])
+@pytest.mark.parametrize("way", ["plain", "streamed", "cut off"])
+def test_what_json_has_no_word_for_costs_nothing_beside_it(tmp_path: Path, odd: str, way: str) -> None:
+    """A log-probability that is no number, or a value nested too deep, leaves the rest of an answer readable."""
+    delta = "message" if way == "plain" else "delta"
+    choice = {"index": 0, delta: {"content": "hi"}, "finish_reason": "stop", "logprobs": {"odd": "ODD"}}
+    text = json.dumps({"choices": [choice]}).replace('"ODD"', odd)
+    answer = Answer(text.encode())
+    if way != "plain":
+        answer = Answer(f"data: {text}\n\n".encode(), media="text/event-stream")
+    if way == "cut off":
+        text_before_its_end = tmp_path / "whole.json"
+        recorded(text_before_its_end, URLS["openai-chat"], answer)
+        lines = text_before_its_end.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
+        kept = b"".join(lines[:-2])
+        assert b"llm_stream" in kept
+        (tmp_path / "cut.jsonl").write_bytes(kept)
+        run = load(tmp_path / "cut.jsonl")
+        shown = json.loads(json.dumps(run.to_document()), parse_constant=never)["llm_interactions"][0]
+    else:
+        _, shown = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
+
+    assert (shown["response"]["content"], shown["response"]["finish_reason"]) == ("hi", "stop")
+
+
+@pytest.mark.parametrize("way", ["plain", "streamed"])
+def test_arguments_that_are_no_strict_json_stay_text(tmp_path: Path, way: str) -> None:
+    """A model that writes NaN into its arguments gets them on file as it wrote them."""
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": NaN}'}}
+    members = {"delta" if way == "streamed" else "message": {"tool_calls": [called]}, "finish_reason": "tool_calls"}
+    body = {"choices": [{"index": 0, **members}]}
+    _, shown = recorded(
+        tmp_path / "run.json", URLS["openai-chat"], streamed("chat", [body]) if way == "streamed" else plain(body)
+    )
+
+    assert [call["arguments"] for call in shown["response"]["tool_calls"]] == ['{"x": NaN}']

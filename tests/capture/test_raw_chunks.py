@@ -1,0 +1,242 @@
+"""A stream can be given again exactly as it came: each chunk that a server sent, and when the caller had it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import ollama
+import openai
+import pytest
+from google import genai
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.capture.server import Answer, chat_chunk, serving, stream
+from tests.data.written import Writing, asked, said
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder.capture import exchange
+
+Payload = Any
+
+
+def event(body: Payload, name: str = "") -> bytes:
+    named = f"event: {name}\n" if name else ""
+    return f"{named}data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+
+
+OPENAI = [chat_chunk(text) for text in ("Grü", "ße", "", "x" * 3000)] + [chat_chunk(None, "stop"), b"data: [DONE]\n\n"]
+MESSAGE = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": None}
+ANTHROPIC = [
+    event(
+        {"type": "message_start", "message": {**MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}}},
+        "message_start",
+    ),
+    event(
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        "content_block_start",
+    ),
+    *(
+        event(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+            "content_block_delta",
+        )
+        for text in ("Hel", "lo")
+    ),
+    event({"type": "content_block_stop", "index": 0}, "content_block_stop"),
+    event(
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}, "message_delta"
+    ),
+    event({"type": "message_stop"}, "message_stop"),
+]
+GOOGLE = [
+    event({"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}]}).replace(
+        b"\n", b"\r\n"
+    )
+    for text in ("Hel", "lo")
+]
+OLLAMA = [
+    json.dumps({"model": "l", "message": {"role": "assistant", "content": text}, "done": text == ""}).encode() + b"\n"
+    for text in ("Hel", "lo", "")
+]
+
+
+def read_openai(url: str, recorder: TrajectoryRecorder) -> None:
+    with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
+        list(client.chat.completions.create(model="m", messages=[], stream=True))
+
+
+def read_openai_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def work() -> None:
+        async with recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
+            async for _ in await client.chat.completions.create(model="m", messages=[], stream=True):
+                pass
+
+    asyncio.run(work())
+
+
+def read_anthropic(url: str, recorder: TrajectoryRecorder) -> None:
+    with recorder.wrap(anthropic.Anthropic(api_key="k", base_url=url, max_retries=0)) as client:
+        list(client.messages.create(model="c", max_tokens=9, messages=[], stream=True))
+
+
+def read_anthropic_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def work() -> None:
+        async with recorder.wrap(anthropic.AsyncAnthropic(api_key="k", base_url=url, max_retries=0)) as client:
+            async for _ in await client.messages.create(model="c", max_tokens=9, messages=[], stream=True):
+                pass
+
+    asyncio.run(work())
+
+
+def read_google(url: str, recorder: TrajectoryRecorder) -> None:
+    client = recorder.wrap(genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url)))
+    list(client.models.generate_content_stream(model="g", contents="hello"))
+    client.close()
+
+
+def read_google_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def work() -> None:
+        client = recorder.wrap(genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url)))
+        async for _ in await client.aio.models.generate_content_stream(model="g", contents="hello"):
+            pass
+        await client.aio.aclose()
+
+    asyncio.run(work())
+
+
+def read_ollama(url: str, recorder: TrajectoryRecorder) -> None:
+    client = recorder.wrap(ollama.Client(host=url))
+    list(client.chat("l", [], stream=True))
+    client._client.close()
+
+
+def read_ollama_async(url: str, recorder: TrajectoryRecorder) -> None:
+    async def work() -> None:
+        client = recorder.wrap(ollama.AsyncClient(host=url))
+        async for _ in await client.chat("l", [], stream=True):
+            pass
+        await client._client.aclose()
+
+    asyncio.run(work())
+
+
+Caller = Callable[[str, TrajectoryRecorder], None]
+CALLERS: dict[str, tuple[Caller, list[bytes]]] = {
+    "openai": (read_openai, OPENAI),
+    "openai, async": (read_openai_async, OPENAI),
+    "anthropic": (read_anthropic, ANTHROPIC),
+    "anthropic, async": (read_anthropic_async, ANTHROPIC),
+    "google": (read_google, GOOGLE),
+    "google, async": (read_google_async, GOOGLE),
+    "ollama": (read_ollama, OLLAMA),
+    "ollama, async": (read_ollama_async, OLLAMA),
+}
+
+
+def recorded(path: Path, caller: Caller, *answers: Answer) -> LLMInteraction:
+    """The interaction of one call."""
+    with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        caller(server.url, recorder)
+    [one] = load(path).llm_interactions
+    return one
+
+
+def as_came(one: LLMInteraction) -> list[bytes]:
+    """The chunks, of which the times must be in order, from the request to the end."""
+    assert one.raw_chunks is not None
+    times = [at for at, _ in one.raw_chunks]
+    assert times == sorted(times)
+    assert (
+        round(one.time_to_first_token_seconds or 0, 3) == times[0] <= times[-1] <= (one.duration_seconds or 0) + 0.001
+    )
+    assert b"".join(data for _, data in one.raw_chunks).decode("utf-8", "replace") == one.raw_stream
+    return [data for _, data in one.raw_chunks]
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_a_stream_is_on_file_chunk_by_chunk(name: str, tmp_path: Path) -> None:
+    """With each SDK, sync and async, the chunks are those that the server sent, at times that do not go back."""
+    caller, sent = CALLERS[name]
+    media = "application/x-ndjson" if sent is OLLAMA else "text/event-stream"
+
+    one = recorded(tmp_path / "run.json", caller, Answer(sent, 200, {"content-type": media}))
+
+    assert as_came(one) == sent
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(1, 900), max_size=12), st.sampled_from([1, 300, 64 * 1024]))
+def test_wherever_a_server_cuts_its_chunks(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], flushed: int
+) -> None:
+    """In the middle of events, of letters and of parts of the stream on file: they come back as they were sent."""
+    text = b"".join(OPENAI)
+    cuts = sorted({sum(lengths[: at + 1]) for at in range(len(lengths))})
+    sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange, "FLUSH_BYTES", flushed)
+        one = recorded(tmp_path_factory.mktemp("runs") / "run.json", read_openai, stream(*sent))
+
+    assert as_came(one) == sent
+
+
+@pytest.mark.parametrize(("encoding", "flush"), [("gzip", zlib.Z_SYNC_FLUSH), ("gzip", zlib.Z_NO_FLUSH)])
+def test_chunks_are_those_of_the_text(encoding: str, flush: int, tmp_path: Path) -> None:
+    """Of an encoded stream they are what each chunk gave when it was decoded; what gave nothing is none."""
+    packer = zlib.compressobj(wbits=31)
+    packed = [packer.compress(one) + packer.flush(flush) for one in OPENAI]
+    packed[-1] += packer.flush()
+    unpacker = zlib.decompressobj(wbits=31)
+    given_out = [part for one in packed if (part := unpacker.decompress(one))]
+
+    one = recorded(tmp_path / "run.json", read_openai, stream(*filter(None, packed), **{"content-encoding": encoding}))
+
+    assert gzip.decompress(b"".join(packed)) == b"".join(OPENAI)
+    assert as_came(one) == given_out
+
+
+def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:
+    """A secret is masked in the chunk that had it, and all others are as they were sent."""
+    secret = chat_chunk("my key is sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
+    sent = [OPENAI[0], secret[:150], secret[150:], *OPENAI[1:]]
+
+    one = recorded(tmp_path / "run.json", read_openai, stream(*sent))
+
+    came = as_came(one)
+    assert (came[:1], came[3:]) == (sent[:1], sent[3:])
+    assert b"".join(came[1:3]) == chat_chunk("my key is [REDACTED:openai-key]")
+
+
+def test_what_had_come_of_a_stream_that_broke_off(tmp_path: Path) -> None:
+    """It is on file in its chunks."""
+
+    def leave(url: str, recorder: TrajectoryRecorder) -> None:
+        with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
+            with client.chat.completions.create(model="m", messages=[], stream=True) as made:
+                next(iter(made))
+
+    one = recorded(tmp_path / "run.json", leave, stream(*OPENAI))
+
+    assert (as_came(one), one.complete) == (OPENAI[: len(as_came(one))], False)
+
+
+def test_older_journals_do_not_say(tmp_path: Path) -> None:
+    """Their streams are read as before, and have no chunks; nor has a plain answer, or a document without a journal."""
+    writing = Writing(tmp_path / "run.jsonl")
+    writing.request(1, asked({"role": "user", "content": "q"}))
+    writing.stream(1, b"".join(OPENAI).decode())
+    writing.request(2, asked({"role": "user", "content": "q"}))
+    writing.response(2, body=said("fine"))
+    writing.journal.close()
+
+    streamed, plain = load(tmp_path / "run.jsonl").llm_interactions
+    assert (streamed.raw_stream, streamed.raw_chunks) == (b"".join(OPENAI).decode(), None)
+    assert (plain.raw_stream, plain.raw_chunks) == (None, None)

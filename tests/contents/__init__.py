@@ -1,0 +1,1 @@
+"""Exports held against what was exchanged: a script of both sides, and what each format shows of it."""

@@ -1,0 +1,260 @@
+"""Holding what an export shows against the script, aspect by aspect; and which differences there are, and why.
+
+What a format should show is told from the script alone. `NOT_CARRIED` says which aspects a format has no place for;
+`KNOWN` where an export says something else than was exchanged, with the reason. Any other difference is a finding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.contents import shown
+from tests.contents.script import SCRIPTS, Answer, Asked, Result, Script, Talk, Tokens
+from tests.contents.shown import Conversation, Message, Shown
+
+Json = Any
+ASPECTS = ("messages", "calls", "results", "thinking", "images", "tokens", "failures")
+EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "atif": (("atif",), ""),
+    "hierarchy": (("hierarchy",), ""),
+    "hierarchy-message": (("hierarchy", "--form", "message"), ""),
+    "invariant": (("invariant",), ".jsonl"),
+    "openai": (("openai",), ".jsonl"),
+    "toolbrain": (("toolbrain",), ""),
+    "trl": (("trl",), ".jsonl"),
+    "trl-prompt_completion": (("trl", "--form", "prompt_completion"), ".jsonl"),
+    "traces": (("traces",), ""),
+    "trae": (("trae",), ""),
+}
+"""Each export: what `-f` is given, and how the file of a run ends where `-o` is a file."""
+READERS: dict[str, Shown] = {
+    "atif": shown.atif,
+    "hierarchy": shown.hierarchy,
+    "hierarchy-message": shown.hierarchy,
+    "invariant": shown.invariant,
+    "openai": shown.chat_rows,
+    "toolbrain": shown.toolbrain,
+    "trl": shown.chat_rows,
+    "trl-prompt_completion": shown.chat_rows,
+    "traces": shown.traces,
+    "trae": shown.trae,
+    "document": shown.trae,
+}
+BY_EXCHANGE = frozenset({"trae", "document", "toolbrain"})
+
+_TRAINING = "a row of training has no place for it"
+_LEFT_OUT = "a call that failed is left out, and counted"
+NOT_CARRIED: dict[tuple[str, str], str] = {
+    ("hierarchy", "failures"): _LEFT_OUT,
+    ("hierarchy-message", "failures"): _LEFT_OUT,
+    ("invariant", "failures"): "failed calls are a number in the metadata of a dataset's line",
+    ("openai", "thinking"): "fine-tuning rows have no place for thoughts; counted",
+    ("openai", "tokens"): _TRAINING,
+    ("openai", "failures"): _LEFT_OUT,
+    ("toolbrain", "images"): "prompts are texts",
+    ("toolbrain", "tokens"): "a turn has no place for it",
+    ("toolbrain", "failures"): "a call without an answer is no turn",
+    ("trl", "tokens"): _TRAINING,
+    ("trl", "failures"): _LEFT_OUT,
+    ("trl-prompt_completion", "tokens"): _TRAINING,
+    ("trl-prompt_completion", "failures"): _LEFT_OUT,
+    ("trae", "thinking"): "Trae Agent's messages have no place for thoughts; counted",
+}
+"""By export and aspect: why it is not there."""
+
+_USAGE = "usage there is a prompt's, a completion's and their sum; what was cached is not told apart"
+KNOWN: dict[tuple[str, str, str, str], str] = {
+    ("hierarchy", "tokens", "tools", "*"): _USAGE,
+    ("hierarchy-message", "tokens", "tools", "*"): _USAGE,
+}
+"""By export, aspect, script and dialect ("*" for any): why it is something else."""
+
+OPEN: dict[tuple[str, str, str, str], str] = {
+    ("trae", "images", "image", "ollama"): "Ollama's images stand beside the content, and are left out",
+}
+"""Likewise, what is a fault of the view's own and has not been mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of comparing one aspect; `why` it is not carried or known to differ, `what` differs."""
+
+    aspect: str
+    equal: bool | None
+    why: str = ""
+    what: str = ""
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether it differs, and nothing says why."""
+        return self.equal is False and not self.why
+
+
+def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
+    """Hold what an export has of a run against its script; `shows` reads what is in another form than the export's."""
+    script, dialect, _ = run.split(".")
+    found = (shows or READERS[export])(payloads, base, dialect)
+    if export == "toolbrain":
+        turns = list(_turns(SCRIPTS[script]))
+        views = {aspect: [_pair(aspect, *both) for both in zip(turns, found, strict=False)] for aspect in ASPECTS}
+        counts = len(turns), len(found)
+    else:
+        wanted = list(expected(SCRIPTS[script], dialect, by_exchange=export in BY_EXCHANGE))
+        if export not in BY_EXCHANGE:
+            found, wanted = sorted(found, key=_first), sorted(wanted, key=_first)
+        pairs = list(zip(wanted, found, strict=False))
+        views = {aspect: [(_view(aspect, one), _view(aspect, other)) for one, other in pairs] for aspect in ASPECTS}
+        counts = len(wanted), len(found)
+    return [_outcome(aspect, (export, script, dialect), counts, views[aspect]) for aspect in ASPECTS]
+
+
+def _outcome(aspect: str, of: tuple[str, str, str], counts: tuple[int, int], pairs: list[tuple[Json, Json]]) -> Outcome:
+    export, script, dialect = of
+    if why := NOT_CARRIED.get((export, aspect)):
+        return Outcome(aspect, None, why)
+    reason = _reason(export, aspect, script, dialect)
+    for number, (one, other) in enumerate(pairs):
+        if one != other:
+            return Outcome(aspect, False, reason, f"{number}: {one!r}, not {other!r}")
+    if counts[0] != counts[1]:
+        return Outcome(aspect, False, reason, f"{counts[0]} conversations, not {counts[1]}")
+    return Outcome(aspect, True)
+
+
+def _reason(export: str, aspect: str, script: str, dialect: str) -> str:
+    known = KNOWN | OPEN
+    return next((why for key in _keys(export, aspect, script, dialect) if (why := known.get(key))), "")
+
+
+def _keys(export: str, aspect: str, script: str, dialect: str) -> Iterator[tuple[str, str, str, str]]:
+    for of in (script, "*"):
+        yield from ((export, aspect, of, dialect), (export, aspect, of, "*"))
+
+
+def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Conversation]:
+    """What is to be shown: each agent's conversation, or what each exchange saw and said."""
+    for talk, number in script.order():
+        if by_exchange:
+            talk_then = _until(talk, number, answers_counted=1)
+        elif number == len(talk.rounds) - 1:
+            talk_then = _until(talk, number, answers_counted=len(talk.rounds))
+        else:
+            continue
+        if dialect == "ollama":  # which does not say what was cached
+            for message in talk_then.messages:
+                message.tokens = message.tokens and replace(message.tokens, cached=0)
+        yield talk_then
+
+
+def _until(talk: Talk, last: int, answers_counted: int) -> Conversation:
+    """The conversation up to a round, of whose answers the newest are counted."""
+    made = Conversation([Message("system", talk.system)])
+    asked = answered = 0
+    for number, one in enumerate(talk.rounds[: last + 1]):
+        for new in one.new:
+            made.messages.append(_shown(new, answered))
+            answered += isinstance(new, Result)
+        counts = number > last - answers_counted
+        if one.answer.fails:
+            made.failures += counts
+            continue
+        calls = [(call.name, dict(call.arguments)) for call in one.answer.calls]
+        answered, asked = asked, asked + len(calls)
+        tokens = _counted(one.answer) if counts else None
+        made.messages.append(Message("assistant", one.answer.text, one.answer.thought, calls, tokens=tokens))
+    return made
+
+
+def _shown(new: Asked | Result, place: int) -> Message:
+    if isinstance(new, Result):
+        return Message("tool", new.text, of=place)
+    return Message("user", new.text, images=[new.image] if new.image else [])
+
+
+def _counted(answer: Answer) -> Tokens:
+    return Tokens(answer.tokens.prompt, answer.tokens.output, answer.tokens.cached)
+
+
+def _first(talk: Conversation) -> str:
+    return "\n".join(message.text for message in talk.messages[:2])
+
+
+def _view(aspect: str, talk: Conversation) -> Json:
+    """One aspect of a conversation."""
+    answers = [message for message in talk.messages if message.role == "assistant"]
+    views: dict[str, Callable[[], Json]] = {
+        "messages": lambda: [(message.role, message.text) for message in talk.messages],
+        "calls": lambda: [message.calls for message in answers],
+        "results": lambda: [(message.of, message.text) for message in talk.messages if message.role == "tool"],
+        "thinking": lambda: [message.thought for message in answers],
+        "images": lambda: [message.images for message in talk.messages],
+        "tokens": lambda: [message.tokens for message in answers if message.tokens is not None],
+        "failures": lambda: talk.failures,
+    }
+    return views[aspect]()
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a turn of ToolBrain is to hold: the prompt's texts, the answer, and what its tools gave."""
+
+    prompt: list[str]
+    answer: Answer
+    results: list[str]
+
+
+def _turns(script: Script) -> Iterator[_Turn]:
+    for talk, number in script.order():
+        answer = talk.rounds[number].answer
+        if not answer.fails:
+            before = [message.text for message in _until(talk, number, answers_counted=1).messages[:-1]]
+            after = talk.rounds[number + 1].new if number + 1 < len(talk.rounds) else ()
+            yield _Turn(before, answer, [new.text for new in after if isinstance(new, Result)])
+
+
+def _pair(aspect: str, turn: _Turn, found: Conversation) -> tuple[Json, Json]:
+    """One aspect of a turn, as it is to be and as it is. A thought is what was said before tools were called, too."""
+    prompt, said, *results = found.messages
+    answer = turn.answer
+    thoughts = [answer.thought, answer.text if answer.calls else ""]
+    views: dict[str, Callable[[], tuple[Json, Json]]] = {
+        "messages": lambda: (
+            [turn.prompt, "" if answer.calls else answer.text],
+            [_in_order(turn.prompt, prompt.text), said.text],
+        ),
+        "calls": lambda: ([(call.name, dict(call.arguments)) for call in answer.calls], said.calls),
+        "results": lambda: (turn.results, [message.text for message in results]),
+        "thinking": lambda: (thoughts, _in_order(thoughts, said.thought)),
+    }
+    return views[aspect]() if aspect in views else (None, None)
+
+
+def _in_order(texts: list[str], whole: str) -> list[str]:
+    """Those of these texts that stand in a text, each behind the one before."""
+    found, at = [], 0
+    for text in texts:
+        place = whole.find(text, at)
+        if place >= 0:
+            found.append(text)
+            at = place + len(text)
+    return found
+
+
+def payloads_of(run: str, export: str, directory: Path) -> tuple[list[Json], Path]:
+    """What an export has of a run, as JSON: its documents, its rows, or its sessions, each a list of lines."""
+    place = directory / export
+    files = sorted(path for path in place.iterdir() if path.is_file() and path.name.startswith(f"{run}."))
+    if EXPORTS[export][1]:
+        return [row for path in files for row in lines(path)], place
+    if export == "traces":
+        return [lines(path) for path in files], place
+    return [json.loads(path.read_text(encoding="utf-8")) for path in files], place
+
+
+def lines(path: Path) -> list[Json]:
+    """The lines of a file, as JSON."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

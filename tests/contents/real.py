@@ -1,0 +1,179 @@
+"""What was said in real exchanges, read from their bytes: the answers, and what users and tools said before them.
+
+It knows of each dialect where a text and a call stand, and no more; what it does not know (audio, built-in tools,
+refusals, several choices) is not compared. Nothing of the package reads here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = Any
+
+
+@dataclass(slots=True)
+class Said:
+    """An answer: its text, and its calls with their arguments."""
+
+    text: str = ""
+    calls: list[list[Json]] = field(default_factory=list)
+
+    def key(self) -> str:
+        """By which it is found again."""
+        calls = [[name, _object(arguments)] for name, arguments in self.calls]
+        return json.dumps([self.text, calls], sort_keys=True, ensure_ascii=False)
+
+
+def _object(arguments: Json) -> Json:
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return {"input": arguments}
+
+
+def events(text: str) -> Iterator[Json]:
+    """The JSON of a stream: of SSE, or a line each."""
+    for line in text.splitlines():
+        data = line.removeprefix("data:").strip()
+        if data.startswith("{"):
+            yield json.loads(data)
+
+
+def chat(bodies: list[Json], *, streamed: bool) -> Said:
+    """OpenAI's chat; an answer of several choices is none of ours."""
+    said = Said()
+    calls: dict[int, list[Json]] = {}
+    for body in bodies:
+        for choice in body.get("choices") or ():
+            if choice.get("index"):
+                raise KeyError("several choices")
+            message = choice["delta" if streamed else "message"] or {}
+            if message.get("refusal") or message.get("function_call") or message.get("audio"):
+                raise KeyError("refused, or of another form")
+            if not isinstance(message.get("content") or "", str):
+                raise KeyError("parts")
+            said.text += message.get("content") or ""
+            for number, call in enumerate(message.get("tool_calls") or ()):
+                known = calls.setdefault(call.get("index", number) if streamed else number, ["", ""])
+                known[0] += call["function"].get("name") or ""
+                known[1] += call["function"].get("arguments") or ""
+    said.calls = list(calls.values())
+    return said
+
+
+def responses(bodies: list[Json], *, streamed: bool) -> Said:
+    """OpenAI's responses: those of a stream end with the whole."""
+    completed = (one["response"] for one in bodies if one.get("type") == "response.completed")
+    whole = next(completed) if streamed else bodies[0]
+    said = Said()
+    for item in whole["output"]:
+        if item["type"] == "message":
+            said.text += "".join(part["text"] for part in item["content"])
+        elif item["type"] == "function_call":
+            said.calls.append([item["name"], item["arguments"]])
+        elif item["type"] != "reasoning":
+            raise KeyError(item["type"])
+    return said
+
+
+def anthropic(bodies: list[Json], *, streamed: bool) -> Said:
+    """Anthropic's messages."""
+    said = Said()
+    blocks = bodies[0]["content"] if not streamed else _blocks(bodies)
+    for block in blocks:
+        if block["type"] == "text":
+            said.text += block["text"]
+        elif block["type"] == "tool_use":
+            said.calls.append([block["name"], block["input"]])
+        elif block["type"] not in {"thinking", "redacted_thinking"}:
+            raise KeyError(block["type"])
+    return said
+
+
+def _blocks(bodies: list[Json]) -> list[Json]:
+    blocks: dict[int, Json] = {}
+    for one in bodies:
+        if one["type"] == "content_block_start":
+            blocks[one["index"]] = {**one["content_block"]}
+        elif one["type"] == "content_block_delta":
+            block, delta = blocks[one["index"]], one["delta"]
+            if delta["type"] == "text_delta":
+                block["text"] += delta["text"]
+            elif delta["type"] == "input_json_delta":
+                block["input"] = (block["input"] or "") + delta["partial_json"]
+    return list(blocks.values())
+
+
+def google(bodies: list[Json], *, streamed: bool) -> Said:
+    """Gemini."""
+    said = Said()
+    for body in bodies:
+        for candidate in body.get("candidates") or ():
+            if candidate.get("index"):
+                raise KeyError("several candidates")
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                if "functionCall" in part:
+                    said.calls.append([part["functionCall"]["name"], part["functionCall"].get("args") or {}])
+                elif "text" not in part:
+                    raise KeyError("another part")
+                elif not part.get("thought"):
+                    said.text += part["text"]
+    return said
+
+
+def ollama(bodies: list[Json], *, streamed: bool) -> Said:
+    """Ollama's chat."""
+    said = Said()
+    for body in bodies:
+        said.text += body["message"].get("content") or ""
+        calls = [one["function"] for one in body["message"].get("tool_calls") or ()]
+        said.calls += [[one["name"], one["arguments"]] for one in calls]
+    return said
+
+
+ANSWERS: dict[str, Callable[..., Said]] = {
+    "openai-chat": chat,
+    "openai-responses": responses,
+    "anthropic-messages": anthropic,
+    "google-generate": google,
+    "ollama-chat": ollama,
+}
+
+
+def answer_of(dialect: str, text: str, *, streamed: bool) -> Said | None:
+    """What was answered; None where it is of a form that is not compared."""
+    try:
+        found = ANSWERS[dialect](list(events(text)) if streamed else [json.loads(text)], streamed=streamed)
+    except (KeyError, ValueError, TypeError, StopIteration, AttributeError):
+        return None
+    return found if found.text or found.calls else None
+
+
+_CUT = re.compile(
+    r'"(?:finish_reason|stop_reason|finishReason|done_reason|status)"\s*:\s*"(?:length|max_tokens|MAX_TOKENS|incomplete)"'
+)
+
+
+def was_cut(text: str) -> bool:
+    """Whether an answer ended because it was to be no longer."""
+    return _CUT.search(text) is not None
+
+
+def asked_of(request: Json) -> Iterator[str]:
+    """The texts that users said, where they stand as texts."""
+    for message in request.get("messages") or request.get("contents") or ():
+        if message.get("role", "user") == "user":
+            content = message.get("content", message.get("parts"))
+            yield from (
+                [content]
+                if isinstance(content, str)
+                else (part["text"] for part in content or () if set(part) <= {"type", "text"} and part.get("text"))
+            )
+    if isinstance(request.get("input"), str):
+        yield request["input"]

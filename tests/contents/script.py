@@ -1,0 +1,182 @@
+"""What a provider and an agent say to each other: scripts, known word by word, in no provider's form.
+
+`wire.py` puts them into the dialects, `shown.py` reads what exports show, `comparing.py` holds that against these. It
+needs nothing but the standard library, so that it runs where third-party readers do.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+BYTES = PIXEL + bytes(range(240, 256)) * 3
+"""An image whose base64 has `+` and `/`, which are `-` and `_` where an SDK takes the alphabet for URLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """In one way of counting: all of the prompt, all of the output, what of each was cached, and thought."""
+
+    prompt: int
+    output: int
+    cached: int = 0
+    thought: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool that the model asks for."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user says, and shows."""
+
+    text: str
+    image: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool gave, of the calls of the answer before it in their order."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model says: it may think, say something, and ask for tools; or the call fails."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    thought: str = ""
+    tokens: Tokens = Tokens(10, 5)
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What is new in a request, and what is answered."""
+
+    new: tuple[Asked | Result, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """One agent's conversation."""
+
+    system: str
+    rounds: tuple[Round, ...]
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Conversations; where there are several, the others take place after the first round of the first."""
+
+    name: str
+    talks: tuple[Talk, ...]
+
+    def order(self) -> Iterator[tuple[Talk, int]]:
+        """The rounds of all conversations, in the order in which they take place."""
+        main, *others = self.talks
+        yield main, 0
+        for talk in others:
+            yield from ((talk, number) for number in range(len(talk.rounds)))
+        yield from ((main, number) for number in range(1, len(main.rounds)))
+
+
+SYSTEM = "You answer in one sentence."
+ULM, ROME, BONN = (Call("weather", {"city": city, "days": 1}) for city in ("Ulm", "Rome", 'Bönn "am" Rhein'))
+TOOLS = Script(
+    "tools",
+    (
+        Talk(
+            SYSTEM,
+            (
+                Round(
+                    (Asked("Is it warmer in Ulm or in Rome?"),),
+                    Answer("I look.", (ULM, ROME), tokens=Tokens(50, 9, 20)),
+                ),
+                Round(
+                    (Result("7 °C"), Result("Error: no such city")), Answer("Ulm has 7 °C.", tokens=Tokens(90, 8, 50))
+                ),
+                Round((Asked("And in Bonn?\n\nBe quick."),), Answer("", (BONN,), tokens=Tokens(110, 7, 90))),
+                Round((Result("9"),), Answer("9 °C.", tokens=Tokens(130, 3))),
+            ),
+        ),
+    ),
+)
+THINKING = Script(
+    "thinking",
+    (
+        Talk(
+            SYSTEM,
+            (
+                Round(
+                    (Asked("Where is it hot?"),),
+                    Answer("I ask.", (ROME,), thought="Rome, I think.", tokens=Tokens(30, 20, thought=12)),
+                ),
+                Round((Result("31"),), Answer("Rome.", thought="31 is hot.", tokens=Tokens(60, 9, thought=4))),
+            ),
+        ),
+    ),
+)
+IMAGE = Script(
+    "image",
+    (
+        Talk(
+            SYSTEM,
+            (
+                Round((Asked("What is this?", BYTES),), Answer("A pixel.", tokens=Tokens(300, 4))),
+                Round((Asked("Its colour?"),), Answer("Red.", tokens=Tokens(320, 2))),
+            ),
+        ),
+    ),
+)
+FAILURE = Script(
+    "failure",
+    (
+        Talk(
+            SYSTEM,
+            (
+                Round((Asked("Count to three."),), Answer("One.", tokens=Tokens(12, 2))),
+                Round((Asked("Go on."),), Answer(fails=True)),
+                Round((Asked("Please."),), Answer("Two, three.", tokens=Tokens(20, 4))),
+            ),
+        ),
+    ),
+)
+RESEARCH = Call("research", {"topic": "Ulm"})
+SEARCH = Call("search", {"q": "Ulm"})
+SUB_AGENTS = Script(
+    "sub_agents",
+    (
+        Talk(
+            "You plan.",
+            (
+                Round((Asked("Plan a trip to Ulm."),), Answer("First I research.", (RESEARCH,), tokens=Tokens(20, 6))),
+                Round((Result("It has a minster."),), Answer("See the minster.", tokens=Tokens(40, 5))),
+            ),
+            agent="planner",
+        ),
+        Talk(
+            "You research.",
+            (
+                Round((Asked("Research Ulm."),), Answer("", (SEARCH,), tokens=Tokens(15, 4))),
+                Round((Result("a minster"),), Answer("It has a minster.", tokens=Tokens(25, 6))),
+            ),
+            agent="researcher",
+        ),
+    ),
+)
+SCRIPTS = {one.name: one for one in (TOOLS, THINKING, IMAGE, FAILURE, SUB_AGENTS)}

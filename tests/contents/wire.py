@@ -1,0 +1,409 @@
+"""Scripts in the providers' dialects: what a request says, and what is answered, whole or as a stream.
+
+A dialect is written from its provider's documentation, and from nothing of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.contents.script import Answer, Asked, Call, Result, Talk
+
+Body = dict[str, Any]
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+NAMES = ("weather", "research", "search")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where a call goes, and how its request and its answer are written."""
+
+    url: Callable[[bool], str]
+    request: Callable[[Talk, int], Body]
+    answer: Callable[[Talk, str, Answer], Body]
+    stream: Callable[[Talk, str, Answer], list[bytes]]
+    media: str = "text/event-stream"
+
+
+def before(talk: Talk, number: int) -> Iterator[tuple[Asked | Answer | tuple[Result, ...], str]]:
+    """What a request of this round shows: what was asked, given and answered, with the id of the answer's round."""
+    for at, one in enumerate(talk.rounds[: number + 1]):
+        results = tuple(new for new in one.new if isinstance(new, Result))
+        if results:
+            yield results, f"r{at - 1}"
+        yield from ((new, "") for new in one.new if isinstance(new, Asked))
+        if at < number and not one.answer.fails:
+            yield one.answer, f"r{at}"
+
+
+def ids(talk: Talk, key: str, answer: Answer) -> list[str]:
+    """The ids of an answer's calls."""
+    return [f"call_{talk.agent}{key}_{number}" for number in range(len(answer.calls))]
+
+
+def calls_before(talk: Talk, key: str) -> list[tuple[str, Call]]:
+    """The calls of the round of this id, with their ids."""
+    answer = talk.rounds[int(key[1:])].answer
+    return list(zip(ids(talk, key, answer), answer.calls, strict=True))
+
+
+def text64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def event(body: Body, name: str = "") -> bytes:
+    return (f"event: {name}\n" if name else "").encode() + f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+
+
+def halves(text: str) -> list[str]:
+    """A text in two pieces, as a stream has it."""
+    return [part for part in (text[: len(text) // 2], text[len(text) // 2 :]) if part]
+
+
+# ── OpenAI chat ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chat_call(identity: str, call: Call) -> Body:
+    function = {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def chat_request(talk: Talk, number: int) -> Body:
+    messages: list[Body] = [{"role": "system", "content": talk.system}]
+    for one, key in before(talk, number):
+        if isinstance(one, Asked):
+            url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text64(one.image or b'')}"}}
+            content: Any = [{"type": "text", "text": one.text}, url] if one.image else one.text
+            messages.append({"role": "user", "content": content})
+        elif isinstance(one, Answer):
+            messages.append(chat_message(talk, key, one))
+        else:
+            for (identity, _), result in zip(calls_before(talk, key), one, strict=True):
+                messages.append({"role": "tool", "tool_call_id": identity, "content": result.text})
+    function = [{"name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
+    return {"model": "m", "messages": messages, "tools": [{"type": "function", "function": one} for one in function]}
+
+
+def chat_message(talk: Talk, key: str, answer: Answer) -> Body:
+    calls = [chat_call(*one) for one in zip(ids(talk, key, answer), answer.calls, strict=True)]
+    thought = {"reasoning_content": answer.thought} if answer.thought else {}
+    return {"role": "assistant", "content": answer.text or None, **thought, **({"tool_calls": calls} if calls else {})}
+
+
+def chat_usage(answer: Answer) -> Body:
+    tokens = answer.tokens
+    return {
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.prompt + tokens.output,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached},
+        "completion_tokens_details": {"reasoning_tokens": tokens.thought},
+    }
+
+
+def chat_answer(talk: Talk, key: str, answer: Answer) -> Body:
+    choice = {"index": 0, "message": chat_message(talk, key, answer), "finish_reason": _finish(answer)}
+    usage = {"usage": chat_usage(answer)}
+    return {
+        "id": f"chatcmpl-{talk.agent}{key}",
+        "object": "chat.completion",
+        "model": "m-1",
+        "choices": [choice],
+        **usage,
+    }
+
+
+def _finish(answer: Answer) -> str:
+    return "tool_calls" if answer.calls else "stop"
+
+
+def chat_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
+    head = {"id": f"chatcmpl-{talk.agent}{key}", "object": "chat.completion.chunk", "model": "m-1"}
+    deltas: list[Body] = [{"role": "assistant"}]
+    deltas += [{"reasoning_content": part} for part in halves(answer.thought)]
+    deltas += [{"content": part} for part in halves(answer.text)]
+    for number, (identity, call) in enumerate(zip(ids(talk, key, answer), answer.calls, strict=True)):
+        whole = chat_call(identity, call)
+        arguments = halves(whole["function"]["arguments"])
+        deltas.append({"tool_calls": [{"index": number, **whole, "function": {"name": call.name, "arguments": ""}}]})
+        deltas += [{"tool_calls": [{"index": number, "function": {"arguments": part}}]} for part in arguments]
+    chunks = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(answer)}]})
+    chunks.append({**head, "choices": [], "usage": chat_usage(answer)})
+    return [*map(event, chunks), b"data: [DONE]\n\n"]
+
+
+# ── OpenAI responses ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def responses_request(talk: Talk, number: int) -> Body:
+    items: list[Body] = []
+    for one, key in before(talk, number):
+        if isinstance(one, Asked):
+            url = {"type": "input_image", "image_url": f"data:image/png;base64,{text64(one.image or b'')}"}
+            content = [{"type": "input_text", "text": one.text}, *([url] if one.image else [])]
+            items.append({"role": "user", "content": content})
+        elif isinstance(one, Answer):
+            items += responses_output(talk, key, one)
+        else:
+            for (identity, _), result in zip(calls_before(talk, key), one, strict=True):
+                items.append({"type": "function_call_output", "call_id": identity, "output": result.text})
+    tools = [{"type": "function", "name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
+    return {"model": "m", "instructions": talk.system, "input": items, "tools": tools}
+
+
+def responses_output(talk: Talk, key: str, answer: Answer) -> list[Body]:
+    place = f"{talk.agent}{key}"
+    found: list[Body] = []
+    if answer.thought:
+        summary = [{"type": "summary_text", "text": answer.thought}]
+        found.append({"type": "reasoning", "id": f"rs_{place}", "summary": summary})
+    if answer.text:
+        said = {"type": "output_text", "text": answer.text, "annotations": []}
+        message = {"type": "message", "id": f"msg_{place}", "role": "assistant", "status": "completed"}
+        found.append({**message, "content": [said]})
+    for identity, call in zip(ids(talk, key, answer), answer.calls, strict=True):
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        called = {"type": "function_call", "id": f"fc_{identity}", "call_id": identity, "status": "completed"}
+        found.append({**called, "name": call.name, "arguments": arguments})
+    return found
+
+
+def responses_answer(talk: Talk, key: str, answer: Answer) -> Body:
+    tokens = answer.tokens
+    usage = {
+        "input_tokens": tokens.prompt,
+        "input_tokens_details": {"cached_tokens": tokens.cached},
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"reasoning_tokens": tokens.thought},
+        "total_tokens": tokens.prompt + tokens.output,
+    }
+    head = {"id": f"resp_{talk.agent}{key}", "object": "response", "status": "completed", "model": "m-1", "error": None}
+    return {**head, "output": responses_output(talk, key, answer), "usage": usage}
+
+
+def responses_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
+    whole = responses_answer(talk, key, answer)
+    events: list[Body] = [{"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}]
+    for number, item in enumerate(whole["output"]):
+        events.append({"type": "response.output_item.added", "output_index": number, "item": _unsaid(item)})
+        events += _deltas(item, number)
+        events.append({"type": "response.output_item.done", "output_index": number, "item": item})
+    events.append({"type": "response.completed", "response": whole})
+    return [event({**one, "sequence_number": at}, one["type"]) for at, one in enumerate(events)]
+
+
+def _unsaid(item: Body) -> Body:
+    begun = {"message": {"content": []}, "reasoning": {"summary": []}, "function_call": {"arguments": ""}}
+    return {**item, **begun[item["type"]]}
+
+
+def _deltas(item: Body, number: int) -> list[Body]:
+    place = {"item_id": item["id"], "output_index": number}
+    if item["type"] == "message":
+        kind, text, more = "output_text", item["content"][0]["text"], {"content_index": 0}
+    elif item["type"] == "reasoning":
+        kind, text, more = "reasoning_summary_text", item["summary"][0]["text"], {"summary_index": 0}
+    else:
+        kind, text, more = "function_call_arguments", item["arguments"], {}
+    return [{"type": f"response.{kind}.delta", **place, **more, "delta": part} for part in halves(text)]
+
+
+# ── Anthropic ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def anthropic_request(talk: Talk, number: int) -> Body:
+    messages: list[Body] = []
+    for one, key in before(talk, number):
+        if isinstance(one, Asked):
+            source = {"type": "base64", "media_type": "image/png", "data": text64(one.image or b"")}
+            image = [{"type": "image", "source": source}] if one.image else []
+            messages.append({"role": "user", "content": [{"type": "text", "text": one.text}, *image]})
+        elif isinstance(one, Answer):
+            messages.append({"role": "assistant", "content": anthropic_blocks(talk, key, one)})
+        else:
+            pairs = zip(calls_before(talk, key), one, strict=True)
+            given = [{"type": "tool_result", "tool_use_id": of, "content": result.text} for (of, _), result in pairs]
+            messages.append({"role": "user", "content": given})
+    tools = [{"name": name, "description": name, "input_schema": SCHEMA} for name in NAMES]
+    return {"model": "m", "max_tokens": 100, "system": talk.system, "messages": messages, "tools": tools}
+
+
+def anthropic_blocks(talk: Talk, key: str, answer: Answer) -> list[Body]:
+    blocks: list[Body] = []
+    if answer.thought:
+        blocks.append({"type": "thinking", "thinking": answer.thought, "signature": "c2lnbmVk"})
+    if answer.text:
+        blocks.append({"type": "text", "text": answer.text})
+    for identity, call in zip(ids(talk, key, answer), answer.calls, strict=True):
+        blocks.append({"type": "tool_use", "id": identity, "name": call.name, "input": dict(call.arguments)})
+    return blocks
+
+
+def anthropic_answer(talk: Talk, key: str, answer: Answer) -> Body:
+    tokens = answer.tokens
+    usage = {"input_tokens": tokens.prompt - tokens.cached, "output_tokens": tokens.output}
+    usage |= {"cache_read_input_tokens": tokens.cached, "cache_creation_input_tokens": 0}
+    head = {"id": f"msg_{talk.agent}{key}", "type": "message", "role": "assistant", "model": "m-1"}
+    stop = {"stop_reason": "tool_use" if answer.calls else "end_turn", "stop_sequence": None}
+    return {**head, "content": anthropic_blocks(talk, key, answer), **stop, "usage": usage}
+
+
+def anthropic_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
+    whole = anthropic_answer(talk, key, answer)
+    start = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
+    events: list[Body] = [{"type": "message_start", "message": start}]
+    for number, block in enumerate(whole["content"]):
+        begun, deltas = _anthropic_deltas(block)
+        events.append({"type": "content_block_start", "index": number, "content_block": begun})
+        events += [{"type": "content_block_delta", "index": number, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": number})
+    end = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": end, "usage": {"output_tokens": answer.tokens.output}})
+    events.append({"type": "message_stop"})
+    return [event(one, one["type"]) for one in events]
+
+
+def _anthropic_deltas(block: Body) -> tuple[Body, list[Body]]:
+    if block["type"] == "text":
+        return {**block, "text": ""}, [{"type": "text_delta", "text": part} for part in halves(block["text"])]
+    if block["type"] == "thinking":
+        thought = [{"type": "thinking_delta", "thinking": part} for part in halves(block["thinking"])]
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        return {**block, "thinking": "", "signature": ""}, [*thought, signed]
+    parts = halves(json.dumps(block["input"], ensure_ascii=False))
+    return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
+
+
+# ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def google_request(talk: Talk, number: int) -> Body:
+    contents: list[Body] = []
+    for one, key in before(talk, number):
+        if isinstance(one, Asked):
+            data = base64.urlsafe_b64encode(one.image or b"").decode()  # as google-genai sends it
+            image = [{"inlineData": {"mimeType": "image/png", "data": data}}] if one.image else []
+            contents.append({"role": "user", "parts": [{"text": one.text}, *image]})
+        elif isinstance(one, Answer):
+            contents.append({"role": "model", "parts": google_parts(one)})
+        else:
+            pairs = zip(calls_before(talk, key), one, strict=True)
+            given = [{"name": call.name, "response": {"result": result.text}} for (_, call), result in pairs]
+            contents.append({"role": "user", "parts": [{"functionResponse": response} for response in given]})
+    declared = [{"name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
+    system = {"role": "user", "parts": [{"text": talk.system}]}
+    return {"contents": contents, "systemInstruction": system, "tools": [{"functionDeclarations": declared}]}
+
+
+def google_parts(answer: Answer) -> list[Body]:
+    parts: list[Body] = [{"text": answer.thought, "thought": True}] if answer.thought else []
+    parts += [{"text": answer.text}] if answer.text else []
+    return parts + [{"functionCall": {"name": call.name, "args": dict(call.arguments)}} for call in answer.calls]
+
+
+def google_answer(talk: Talk, key: str, answer: Answer) -> Body:
+    return _google(talk, key, answer, google_parts(answer), last=True)
+
+
+def _google(talk: Talk, key: str, answer: Answer, parts: list[Body], *, last: bool) -> Body:
+    tokens = answer.tokens
+    usage = {"promptTokenCount": tokens.prompt, "totalTokenCount": tokens.prompt + tokens.output}
+    usage |= {"candidatesTokenCount": tokens.output - tokens.thought, "thoughtsTokenCount": tokens.thought}
+    usage |= {"cachedContentTokenCount": tokens.cached} if tokens.cached else {}
+    candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **({"finishReason": "STOP"} if last else {})}
+    whole = {"candidates": [candidate], "modelVersion": "m-1", "responseId": f"r{talk.agent}{key}"}
+    return {**whole, **({"usageMetadata": usage} if last else {})}
+
+
+def google_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
+    pieces = [
+        {**part, "text": half} if "text" in part else part
+        for part in google_parts(answer)
+        for half in (halves(part["text"]) if "text" in part else [""])
+    ]
+    return [
+        event(_google(talk, key, answer, [piece], last=number == len(pieces)))
+        for number, piece in enumerate(pieces, start=1)
+    ]
+
+
+# ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ollama_request(talk: Talk, number: int) -> Body:
+    messages: list[Body] = [{"role": "system", "content": talk.system}]
+    for one, key in before(talk, number):
+        if isinstance(one, Asked):
+            image = {"images": [text64(one.image)]} if one.image else {}
+            messages.append({"role": "user", "content": one.text, **image})
+        elif isinstance(one, Answer):
+            messages.append(ollama_message(one))
+        else:
+            for (_, call), result in zip(calls_before(talk, key), one, strict=True):
+                messages.append({"role": "tool", "content": result.text, "tool_name": call.name})
+    function = [{"name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
+    return {"model": "m", "messages": messages, "tools": [{"type": "function", "function": one} for one in function]}
+
+
+def ollama_message(answer: Answer) -> Body:
+    calls = [{"function": {"name": call.name, "arguments": dict(call.arguments)}} for call in answer.calls]
+    thought = {"thinking": answer.thought} if answer.thought else {}
+    return {"role": "assistant", "content": answer.text, **thought, **({"tool_calls": calls} if calls else {})}
+
+
+def ollama_answer(talk: Talk, key: str, answer: Answer) -> Body:
+    end = {"done": True, "done_reason": "stop"}
+    end |= {"prompt_eval_count": answer.tokens.prompt, "eval_count": answer.tokens.output}
+    return {"model": "m", "created_at": "2025-01-01T00:00:00Z", "message": ollama_message(answer), **end}
+
+
+def ollama_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
+    whole = ollama_answer(talk, key, answer)
+    message = whole["message"]
+    said: list[Body] = [{"content": "", "thinking": part} for part in halves(answer.thought)]
+    said += [{"content": part} for part in halves(answer.text)]
+    said += [{"content": "", "tool_calls": [call]} for call in message.get("tool_calls", ())]
+    head = {"model": "m", "created_at": whole["created_at"]}
+    lines = [{**head, "message": {"role": "assistant", **one}, "done": False} for one in said]
+    lines.append({**whole, "message": {"role": "assistant", "content": ""}})
+    return [json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines]
+
+
+def _google_url(streams: bool) -> str:
+    method = "streamGenerateContent?alt=sse" if streams else "generateContent"
+    return f"https://generativelanguage.googleapis.com/v1beta/models/m:{method}"
+
+
+DIALECTS = {
+    "openai-chat": Dialect(
+        lambda _: "https://api.openai.com/v1/chat/completions", chat_request, chat_answer, chat_stream
+    ),
+    "openai-responses": Dialect(
+        lambda _: "https://api.openai.com/v1/responses", responses_request, responses_answer, responses_stream
+    ),
+    "anthropic": Dialect(
+        lambda _: "https://api.anthropic.com/v1/messages", anthropic_request, anthropic_answer, anthropic_stream
+    ),
+    "google": Dialect(_google_url, google_request, google_answer, google_stream),
+    "ollama": Dialect(
+        lambda _: "http://localhost:11434/api/chat",
+        ollama_request,
+        ollama_answer,
+        ollama_stream,
+        "application/x-ndjson",
+    ),
+}
+
+
+def request_of(dialect: str, talk: Talk, number: int, *, streams: bool) -> Body:
+    """The body of a request; that of Gemini says in its address whether it streams."""
+    body = DIALECTS[dialect].request(talk, number)
+    if dialect == "google":
+        return body
+    options = {"stream_options": {"include_usage": True}} if streams and dialect == "openai-chat" else {}
+    return {**body, "stream": streams, **options}

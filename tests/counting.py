@@ -1,0 +1,104 @@
+"""Counts of what code does and keeps, for tests of its cost: no clock, no size of a process, and so no noise.
+
+Counted are calls of our functions, what they were given, and what is reachable from an object; each is the same on any
+machine, however busy it is.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+from tests.recording import ROOT
+
+OURS = str(ROOT / "trace_recorder")
+_NOT_ENTERED = (ModuleType, type, FrameType, CodeType, logging.Logger)
+"""What everything hangs on: from there all of the process is reachable."""
+
+
+def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> None:
+    """Do something, and look at each call of a function of the package, at its beginning."""
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+            look(frame)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+
+
+def calls(act: Callable[[], object]) -> int:
+    """How many calls of the package's functions something takes."""
+    counted = 0
+
+    def count(_: FrameType) -> None:
+        nonlocal counted
+        counted += 1
+
+    watch(act, count)
+    return counted
+
+
+def lines(act: Callable[[], object]) -> int:
+    """How many lines of the package's code something runs."""
+    counted = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal counted
+        counted += event == "line"
+        return trace if frame.f_code.co_filename.startswith(OURS) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return counted
+
+
+def arguments_of(act: Callable[[], object], function: Any, measure: Callable[[Mapping[str, Any]], int]) -> list[int]:
+    """What `measure` says of the arguments of each call of one function."""
+    found: list[int] = []
+    watch(act, lambda frame: found.append(measure(frame.f_locals)) if frame.f_code is function.__code__ else None)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is reachable: objects, and the bytes and characters of the texts among them."""
+
+    objects: int
+    characters: int
+
+
+def kept_by(root: object) -> Kept:
+    """Count what an object holds, directly and by what it holds; modules and classes are not entered."""
+    seen = {id(root)}
+    waiting: list[object] = [root]
+    characters = 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str | bytes | bytearray | memoryview):
+            characters += len(one)
+        inside = [one.__closure__, one.__defaults__] if isinstance(one, FunctionType) else gc.get_referents(one)
+        for other in inside:
+            if id(other) not in seen and not isinstance(other, _NOT_ENTERED):
+                seen.add(id(other))
+                waiting.append(other)
+    return Kept(len(seen), characters)
+
+
+def alive(kind: type) -> int:
+    """How many instances of a class there are."""
+    gc.collect()
+    return sum(isinstance(one, kind) for one in gc.get_objects())

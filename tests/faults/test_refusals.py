@@ -1,0 +1,169 @@
+"""What a system refuses that others offer, or only when a file is closed: the run goes on with what there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.refusing import environment
+from tests.recording import ROOT
+from trace_recorder import load
+from trace_recorder.validation import validate
+
+Payload = Any
+
+AGENT = """
+    import json, logging, os, sys
+    from trace_recorder import TrajectoryRecorder
+    from tests.recording import asked, call, said
+
+    class Told(logging.Handler):
+        def emit(self, record):
+            told.append(record.getMessage())
+
+    told, path, refused = [], sys.argv[1], sys.argv[2]
+    logging.getLogger("trace_recorder").addHandler(Told())
+
+    class AgentsError(Exception):
+        pass
+"""
+"""Before each of the programs."""
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which calls are refused."""
+    return environment(tmp_path_factory.mktemp("refusing"))
+
+
+def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payload:
+    """Run an agent to whose system calls are refused when it says so; what it prints, as JSON."""
+    program = textwrap.dedent(AGENT) + textwrap.dedent(code)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(path), refused],
+        env={**refusing, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return json.loads(ended.stdout)
+
+
+def errors(path: Path) -> list[str]:
+    """What is wrong with the files of a run."""
+    return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+
+
+CLOSING = """
+    raised = ""
+    try:
+        with TrajectoryRecorder(path) as recorder:
+            call(recorder, asked("x"), said("y"))
+            os.environ["REFUSED"] = refused
+            raise AgentsError("its own")
+    except BaseException as error:
+        raised = repr(error)
+    second = TrajectoryRecorder(path + ".2.json")
+    second.start()
+    second.finalize(success=True)
+    print(json.dumps([raised, len(told)]))
+"""
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "EDQUOT"])
+@pytest.mark.parametrize("file", [".jsonl", ".json", ".tmp", ""])
+def test_a_failing_close_takes_the_place_of_nothing(
+    refusing: dict[str, str], tmp_path: Path, error: str, file: str
+) -> None:
+    """Where the system cannot write what it took, the agent's own exception passes, and a gap says what happened."""
+    path = tmp_path / "run.json"
+
+    raised, told = agent(refusing, path, f"close:{error}:{file}", CLOSING)
+
+    trajectory = load(path)
+    assert (raised, told > 0) == ("AgentsError('its own')", file != ".tmp")
+    assert (trajectory.status, len(trajectory.llm_interactions), errors(path)) == ("failed", 1, [])
+    expected = {".jsonl": {"close the journal"}, ".json": {"write the document"}, ".tmp": set()}
+    assert {gap.what for gap in trajectory.gaps} == expected.get(file, {"close the journal", "write the document"})
+
+
+WHOLE = """
+    os.environ["REFUSED"] = refused
+    for name in (path, path, path + ".other.json"):
+        recorder = TrajectoryRecorder(name, durability="disk", strict=True)
+        recorder.start()
+        call(recorder, asked("x"), said("y"))
+        call(recorder, asked("x", "z"), said("y"))
+        recorder.finalize(success=True)
+    print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        *((f"flock:{error}:", "this file system has no locks") for error in ("ENOSYS", "EOPNOTSUPP", "ENOLCK")),
+        ("fsync:EINVAL:", "this file system cannot be told to write to the disk at once"),
+        ("renameat2:EPERM:", ""),
+    ],
+)
+def test_what_a_file_system_does_not_offer(refusing: dict[str, str], tmp_path: Path, refused: str, said: str) -> None:
+    """Runs are recorded without it, an earlier one is moved aside all the same, and the user is told once."""
+    path = tmp_path / "run.json"
+
+    told = agent(refusing, path, refused, WHOLE)
+
+    about = [message.partition(" (")[0] for message in told if "was there already" not in message]
+    assert about == ([said] if said else [])
+    names = ("run.json", "run.1.json", "run.json.other.json")
+    assert sorted(one.name for one in tmp_path.glob("*.json")) == sorted(names)
+    assert [(load(tmp_path / name).status, errors(tmp_path / name)) for name in names] == [("completed", [])] * 3
+
+
+def test_without_locks_a_run_that_goes_on_is_not_moved(refusing: dict[str, str], tmp_path: Path) -> None:
+    """Where nobody can tell by a lock, what has no end on file stays where it is, and the new run takes a number."""
+    code = """
+        os.environ["REFUSED"] = refused
+        first, second = TrajectoryRecorder(path), TrajectoryRecorder(path)
+        first.start(), second.start()
+        first.finalize(True), second.finalize(True)
+        print(json.dumps([os.path.basename(one.trajectory_path) for one in (first, second)]))
+    """
+
+    assert agent(refusing, tmp_path / "run.json", "flock:ENOLCK:", code) == ["run.json", "run.1.json"]
+
+
+CLOSED = """
+    recorder = TrajectoryRecorder(path)
+    recorder.start()
+    call(recorder, asked("before"), said("y"))
+    os.closerange(3, 256)
+    others = [os.open(f"{path}.{number}.agent", os.O_RDWR | os.O_CREAT) for number in range(20)]
+    call(recorder, asked("after"), said("y"))
+    recorder.annotate("k", 1)
+    recorder.finalize(success=True)
+    print(json.dumps([told, [os.fstat(one).st_size for one in others]]))
+"""
+
+
+def test_descriptors_that_the_agent_closes(tmp_path: Path) -> None:
+    """After `os.closerange`, no record goes into a file that has the number now, and none of these is closed."""
+    path = tmp_path / "run.json"
+
+    told, sizes = agent(dict(os.environ), path, "", CLOSED)
+
+    assert (len(told), sizes) == (1, [0] * 20)
+    trajectory = load(path)
+    asked = [one.input_messages[-1].content for one in trajectory.llm_interactions]
+    assert (asked, trajectory.status, trajectory.annotations, errors(path)) == (
+        *(["before", "after"], "completed", {"k": 1}, []),
+    )

@@ -1,0 +1,71 @@
+"""What a reader has of the scripted runs is counted aspect by aspect, and told in a table of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contents.comparing import ASPECTS
+from tests.contents.recording import export_all, record
+from tests.readers.__main__ import content_lines
+from tests.readers.contents import Contents
+
+EQUAL = {"equal": 1, "different": 0, "why": ""}
+
+
+@pytest.fixture
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One scripted run and its exports, in the directory that a check is given."""
+    (tmp_path / "contents" / "runs").mkdir(parents=True)
+    run = record("image.anthropic.whole", tmp_path / "contents" / "runs")
+    export_all([run], tmp_path / "contents")
+    monkeypatch.setattr(sys, "argv", ["check", str(tmp_path)])
+
+
+@pytest.mark.usefixtures("_place")
+def test_what_a_reader_has_is_counted_by_aspect() -> None:
+    """Equal, or not carried by the format or the reader, with why."""
+    contents = Contents("R", "openai", "pytest")
+    contents.hold(lambda rows, _: rows, without={"images": "R shows none"})
+
+    not_carried = {name: contents.result()["aspects"].pop(name) for name in ("thinking", "tokens", "failures")}
+    assert {name: contents.result()["aspects"][name] for name in ("messages", "calls", "results")} == dict.fromkeys(
+        ("messages", "calls", "results"), EQUAL
+    )
+    assert contents.result()["aspects"]["images"] == {"equal": 0, "different": 0, "why": "R shows none"}
+    assert all(one["equal"] == one["different"] == 0 and one["why"] for one in not_carried.values())
+    assert (contents.accepted, contents.refused) == (3, 0)
+
+
+@pytest.mark.usefixtures("_place")
+def test_what_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A difference without a reason is printed, and so is what the reader raised."""
+    losing, raising = Contents("L", "openai", "pytest"), Contents("E", "openai", "pytest")
+
+    losing.hold(lambda rows, _: [{"messages": rows[0]["messages"][1:]}])
+    raising.hold(lambda rows, _: rows[7])
+
+    said = capsys.readouterr().out
+    assert (losing.refused, raising.refused, raising.accepted) == (2, 1, 0)
+    assert [said.count(f"DIFFERENT in L: image.anthropic.whole: {aspect}: ") for aspect in ("messages", "images")] == [
+        1,
+        1,
+    ]
+    assert "REFUSED by E: image.anthropic.whole: " in said
+
+
+@pytest.mark.usefixtures("_place")
+def test_the_table_has_a_line_for_each_aspect() -> None:
+    """How many were compared, were equal, differ, and why; readers without contents have no line."""
+    contents = Contents("R", "openai", "pytest")
+    contents.hold(lambda rows, _: rows)
+
+    head, _, *told = content_lines([{"reader": "another"}, contents.result()])
+
+    assert head == "| reader | aspect | compared | equal | different | why |"
+    assert [line.split(" | ")[:5] for line in told[:3]] == [
+        ["| R", aspect, "1", "1", "0"] for aspect in ("messages", "calls", "results")
+    ]
+    assert len(told) == len(ASPECTS)

@@ -1,0 +1,77 @@
+"""What every export shows is what was exchanged: held against the script of a provider's side, in every dialect."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.contents.comparing import ASPECTS, EXPORTS, KNOWN, NOT_CARRIED, READERS, Outcome, compare, payloads_of
+from tests.contents.recording import export_all, names, record_all
+
+RUNS = list(names())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where every script is recorded in every dialect, and exported in every format."""
+    directory = tmp_path_factory.mktemp("contents")
+    export_all(record_all(directory), directory / "exports")
+    return directory
+
+
+def outcomes(name: str, run: str, place: Path) -> list[Outcome]:
+    """What comes of comparing an export of a run; the document is the recorder's own."""
+    if name == "document":
+        return compare(run, name, [json.loads((place / f"{run}.json").read_bytes())], place)
+    payloads, base = payloads_of(run, name, place / "exports")
+    return compare(run, name, payloads, base)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_export_shows_what_was_exchanged(name: str, place: Path) -> None:
+    """Messages, calls, results, thoughts, images, tokens, failures: they are equal, but for what is known to differ."""
+    found = {run: [one for one in outcomes(name, run, place) if one.is_finding] for run in RUNS}
+
+    assert {run: differing for run, differing in found.items() if differing} == {}
+
+
+def test_what_is_known_to_differ_does(place: Path) -> None:
+    """A difference that is gone has no reason any more."""
+
+    def differs(export: str, aspect: str, script: str, dialect: str) -> bool:
+        chosen = [run for run in RUNS if fnmatch(run, f"{script}.{dialect}.*")]
+        found = [one for run in chosen for one in outcomes(export, run, place)]
+        return any(one.aspect == aspect and one.equal is False for one in found)
+
+    assert [key for key in KNOWN if not differs(*key)] == []
+
+
+def test_every_aspect_of_every_export_is_compared_or_has_a_reason(place: Path) -> None:
+    """None is left out in silence, and none is compared with nothing."""
+    counted = Counter(
+        (name, one.aspect, one.equal is None) for name in READERS for one in outcomes(name, RUNS[0], place)
+    )
+
+    assert counted == Counter(
+        {(name, aspect, (name, aspect) in NOT_CARRIED): 1 for name in READERS for aspect in ASPECTS}
+    )
+    assert EXPORTS.keys() | {"document"} == READERS.keys()
+
+
+def test_what_is_told_otherwise_is_found(place: Path) -> None:
+    """A word, a call's argument, the order of results, tokens, an image's bytes: each is a finding of its own."""
+    run = "tools.anthropic.whole"
+    [document], base = payloads_of(run, "atif", place / "exports")
+    steps = document["steps"]
+    steps[1]["message"] += "!"
+    steps[2]["tool_calls"][0]["arguments"]["days"] = 1.5
+    steps[2]["observation"]["results"].reverse()
+    steps[3]["metrics"]["prompt_tokens"] = 40
+
+    found = [one.aspect for one in compare(run, "atif", [document], base) if one.is_finding]
+
+    assert found == ["messages", "calls", "results", "tokens"]

@@ -1,0 +1,98 @@
+"""Every export of real exchanges holds every answer and every question of theirs, as their own bytes have them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from tests.contents import real, shown
+from tests.contents.comparing import EXPORTS, READERS
+from tests.contents.shown import Conversation, Shown
+from tests.views.corpus_runs import corpus_runs
+from tests.wire.corpus import DIRECTORY, Exchange, load
+from trace_recorder import load as load_run
+from trace_recorder.cli.formats import FORMATS, Source, pieces_of
+
+pytestmark = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+TRAINING = frozenset({"openai", "trl", "trl-prompt_completion"})
+"""Which leave out what was cut off: it is nothing to be trained on."""
+BY_STEP = dict.fromkeys(("hierarchy", "hierarchy-message"), shown.hierarchy_steps)
+"""Whose runs are of one conversation only where nothing is rewritten, which these are not."""
+
+
+def recordings() -> list[list[Exchange]]:
+    """The exchanges of each run."""
+    return [list(found) for _, found in groupby(load(), key=lambda one: one.source.partition("#")[0])]
+
+
+def compared(exchanges: list[Exchange]) -> list[tuple[Exchange, real.Said]]:
+    """Those that were answered in a form that is compared."""
+    answered = [one for one in exchanges if one.status == 200 and one.dialect in real.ANSWERS]
+    found = [(one, real.answer_of(one.dialect, one.response_text, streamed=one.stream)) for one in answered]
+    return [(one, answer) for one, answer in found if answer is not None]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Exchange]]:
+    """Each recording of the corpus as a run."""
+    made = corpus_runs(tmp_path_factory.mktemp("corpus"))
+    return dict(zip(made, recordings(), strict=True))
+
+
+def conversations(run: Path, export: str) -> list[Conversation]:
+    """What an export shows of a run."""
+    name, *more = EXPORTS[export][0]
+    view = FORMATS[name].view(more[1] if more else None)
+    source = Source(run.stem, 0, run.parent / export)
+    payloads = [payload for _, payload in pieces_of(name, view, load_run(run), source, Counter())]
+    reader: Shown = BY_STEP.get(export, READERS[export])
+    return reader(payloads, source.directory, "")
+
+
+def keys(found: list[Conversation], export: str) -> set[str]:
+    """The answers that are shown; what a turn of ToolBrain says before it calls a tool is its thought."""
+    answers = [message for one in found for message in one.messages if message.role == "assistant"]
+    shown_as = [(one.text, one.calls) for one in answers]
+    if export == "toolbrain":
+        shown_as += [(one.thought, one.calls) for one in answers if one.calls]
+        shown_as += [("", [("final_answer", {"answer": one.text})]) for one in answers]  # a tool that is no tool there
+    return {real.Said(text, [[*call] for call in calls]).key() for text, calls in shown_as}
+
+
+def missing(run: Path, exchanges: list[Exchange], export: str) -> list[str]:
+    """What was said and is not shown."""
+    found = conversations(run, export)
+    answers = keys(found, export)
+    asked = "\n\n".join(one.text for talk in found for one in talk.messages if one.role in {"user", "prompt"})
+    lost = []
+    for exchange, answer in compared(exchanges):
+        if export in TRAINING and real.was_cut(exchange.response_text):
+            continue
+        lost += [answer.key()] * (answer.key() not in answers)
+        lost += [text for text in real.asked_of(exchange.request) if text not in asked]
+    return lost
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_an_export_holds_what_real_models_said(export: str, runs: dict[Path, list[Exchange]]) -> None:
+    """The text of each answer with its calls and their arguments, and the texts of the users."""
+    lost = {run.stem: found for run, exchanges in runs.items() if (found := missing(run, exchanges, export))}
+
+    assert lost == {}
+
+
+def test_most_answers_are_of_a_form_that_is_compared() -> None:
+    """What is passed over is what the comparison does not know, and little."""
+    chats = [one for one in load() if one.status == 200 and one.dialect in real.ANSWERS]
+
+    assert len(compared(chats)) > 0.95 * len(chats)
+
+
+def test_an_answer_that_is_not_shown_is_found(runs: dict[Path, list[Exchange]]) -> None:
+    """Of another run nothing of an answer is there."""
+    (first, _), (_, others), *_ = runs.items()
+
+    assert missing(first, others, "openai")

@@ -1,0 +1,93 @@
+"""What `trace-recorder run` says at its end: how much was recorded, and where; or that nothing was, and the likely why.
+
+An agent that goes unrecorded looks like one that is recorded until somebody looks for the file. So it is said aloud.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trace_recorder.cli.listing import outline
+from trace_recorder.cli.reading import UnreadableError
+from trace_recorder.cli.terminal import counted
+from trace_recorder.metrics import metrics_of
+from trace_recorder.outside.parent import Ended
+
+_NAMED = 10
+"""How many files are named."""
+_PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
+_IGNORING = "ISE"
+"""Options under which Python does not load what PYTHONPATH names at its start."""
+_WITH_ARGUMENT = "cmWX"
+_FIGURES = (("llm_calls", "failed_llm_calls", "LLM call"), ("tool_calls", "failed_tool_calls", "tool call"))
+
+
+def lines(ended: Ended, command: Sequence[str]) -> Iterator[str]:
+    """Tell what a command has left."""
+    if not ended.documents:
+        yield f"nothing was recorded: {_reason(ended, command)}"
+        return
+    files = [_near(path) for path in ended.documents]
+    if len(files) == 1:
+        yield f"recorded {_amount(ended.documents)}: {files[0]}"
+        return
+    yield f"recorded {_amount(ended.documents)}:"
+    yield from (f"  {file}" for file in files[:_NAMED])
+    if len(files) > _NAMED:
+        yield f"  and {len(files) - _NAMED} more"
+
+
+def _amount(documents: Sequence[Path]) -> str:
+    """Count runs, calls and tools, and how many of them failed."""
+    figures: Counter[str] = Counter()
+    unreadable = 0
+    for path in documents:
+        try:
+            run = outline(path)
+        except UnreadableError:
+            unreadable += 1
+            continue
+        metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+        figures.update({name: count for name, count in metrics.items() if isinstance(count, int)})
+    parts = [counted(len(documents), "run")]
+    for name, failed, noun in _FIGURES:
+        if figures[name] or name == "llm_calls":
+            parts.append(counted(figures[name], noun) + (f" ({figures[failed]} failed)" if figures[failed] else ""))
+    return ", ".join([*parts, *([f"{unreadable} that cannot be read"] if unreadable else [])])
+
+
+def _near(path: Path) -> str:
+    """A path as one would type it here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _reason(ended: Ended, command: Sequence[str]) -> str:
+    if ended.disabled:
+        return "TRACE_RECORDER_DISABLED is set"
+    if ended.met_library:
+        return "no LLM call went through httpx or httpx2, to an address that is known as a model's"
+    option = _ignoring(command)
+    if option:
+        return f"Python was started with -{option}, under which it does not load what records it"
+    return (
+        "no Python process in it used httpx or httpx2. It may use another HTTP library (requests, aiohttp), start "
+        "Python with -I, -S or -E or in an environment of its own, call no model, or be no Python program"
+    )
+
+
+def _ignoring(command: Sequence[str]) -> str | None:
+    """The option by which a Python of the command line ignores us."""
+    at = next((at for at, word in enumerate(command) if _PYTHON.fullmatch(os.path.basename(word))), len(command))  # noqa: PTH119 - any word
+    for word in command[at + 1 :]:
+        if not re.fullmatch("-[A-Za-z]+", word):
+            return None
+        for letter in word[1:]:
+            if letter in _IGNORING:
+                return letter
+            if letter in _WITH_ARGUMENT:
+                return None
+    return None
