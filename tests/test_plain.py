@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import datetime
-import decimal
 import enum
 import inspect
 import json
@@ -130,14 +128,11 @@ def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
         (float("nan"), "float", "nan"),
         (float("-inf"), "float", "-inf"),
         (b"\xff", "bytes", "b'\\xff'"),
-        ({1}, "set", "{1}"),
         ("a\ud800", "str", "'a\\ud800'"),
         (2**64, "int", "18446744073709551616"),
         (-(2**63) - 1, "int", "-9223372036854775809"),
         (Opaque(), "tests.test_plain.Opaque", "<opaque>"),
         (Opaque, "type", "<class 'tests.test_plain.Opaque'>"),
-        (decimal.Decimal("1.10"), "decimal.Decimal", "Decimal('1.10')"),
-        (datetime.date(2025, 6, 12), "datetime.date", "datetime.date(2025, 6, 12)"),
         (1j, "complex", "1j"),
         (range(3), "range", "range(0, 3)"),
     ],

@@ -1,4 +1,4 @@
-"""Tools that ran before the first call to a model, or outside every step that the agent marked, are steps themselves."""
+"""Tools that ran before the first call to a model, or outside every step that the agent marked, are steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -59,13 +60,10 @@ def shown(recorder: TrajectoryRecorder) -> list[Payload]:
 
 def use(recorder: TrajectoryRecorder, name: str, *, fails: bool = False, call_id: str | None = None) -> None:
     """A tool that runs, with its outcome."""
-    try:
-        with recorder.tool_call(name, {"q": name}, call_id) as running:
-            running.result = f"{name}'s result"
-            if fails:
-                raise OSError("no index")
-    except OSError:
-        pass
+    with suppress(OSError), recorder.tool_call(name, {"q": name}, call_id) as running:
+        running.result = f"{name}'s result"
+        if fails:
+            raise OSError("no index")
 
 
 def test_what_is_retrieved_before_the_first_call_is_a_step(recorder: TrajectoryRecorder) -> None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import cast, get_args
 
 from trace_recorder import atif_members as members
 from trace_recorder.atif_reading import Reading, Source, error_of
+from trace_recorder.atif_tools import tool_steps
 from trace_recorder.conversation import Payload, ToolResult, known
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.metrics import metrics_of
@@ -47,6 +49,10 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     readings = [*_readings(document)]
     interactions = _in_time(readings)
     steps = [*_steps(interactions)]
+    if tools := [*tool_steps(document)]:
+        ordered = sorted([*tools, *steps], key=lambda step: _instant(step.timestamp))
+        numbers = count(1)
+        steps = [replace(step, step_number=next(numbers)) if step.derived else step for step in ordered]
     stated = extra.get("status")
     status = cast(Status, stated) if stated in get_args(Status) and stated != "running" else "unknown"
     begin, end = (None, None) if stated else _span(document["steps"])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder import atif_members as members
+from trace_recorder.atif_tools import is_of_tools
 from trace_recorder.conversation import (
     NO_RESPONSE,
     Choice,
@@ -94,7 +95,7 @@ class Reading:
 
     def kept(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
         """What it says beyond the values; of a step behind the last call, which no call shows, all."""
-        steps = self.document["steps"]
+        steps = [step for step in self.document["steps"] if not is_of_tools(step)]
         last = max((place for place, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
         subs = self.document.get("subagent_trajectories") or ()
@@ -105,7 +106,7 @@ class Reading:
         """Give the calls that its steps tell of."""
         tools = [by_hand.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
-        for step, follows in _followed(self.document["steps"]):
+        for step, follows in _followed([step for step in self.document["steps"] if not is_of_tools(step)]):
             if called and step.get("is_copied_context"):  # the history was rewritten, and is told anew from here
                 self.messages = []
             called = _is_call(step)

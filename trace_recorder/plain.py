@@ -1,10 +1,10 @@
 """Any Python value as plain JSON: `plain(value)` copies it, `to_json(value)` writes it on one line.
 
 Invariant: neither ever raises for a value, whatever its own code does, and what they give can be read by every JSON
-reader. What JSON can say comes back equal (tuples as lists). What it has no word for, a NaN, bytes, a set, a lone
-surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of a class unknown
-here, becomes {"__type__": …, "repr": …}. Objects are not walked by their attributes: a client inside an argument
-would be. Ctrl-C passes.
+reader. What JSON can say comes back equal (tuples as lists); what has a plain form, a path, a date, a set, an Enum, an
+array, is that (`forms.py`). What JSON has no word for, a NaN, bytes, a lone surrogate, an integer beyond 64 bits, a
+cycle, a value nested too deep or too large, an object of a class unknown here, becomes {"__type__": …, "repr": …}.
+Objects are not walked by their attributes: a client inside an argument would be. Ctrl-C passes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import partial
 from typing import TypeGuard
 
 from trace_recorder.conversation import Payload
+from trace_recorder.forms import form_of
 from trace_recorder.guard import attempt, has_room
 from trace_recorder.json_text import writer
 
@@ -82,8 +83,13 @@ def named_error(error: BaseException) -> dict[str, Payload]:
 
 
 def stated(value: object, *kinds: type) -> Payload:
-    """Copy a value that is to be None or of one of these classes; what is of another is described."""
+    """Copy a value that is to be None or of one of these classes; what is of another is described.
+
+    A number that is to be a text is its digits.
+    """
     copied = plain(value)
+    if type(copied) in {int, float} and str in kinds:
+        return str(copied)
     fits = copied is None or type(copied) in kinds or (type(copied) is dict and is_mark(copied))
     return copied if fits else marked(value)
 
@@ -132,12 +138,19 @@ class _Copier:
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
             return self._list(value, depth + 1, inside, opens)
+        if isinstance(value, set | frozenset):
+            return _sorted(self._list([*value], depth + 1, inside, opens))
+        return self._other(value, depth, above, opens)
+
+    def _other(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+        if (form := form_of(value)) is not value:
+            return self.copy(form, depth, above, opens=opens)
         fields = _fields(value, opens)
-        return marked(value) if fields is None else self._mapping(fields, depth + 1, inside, opens)
+        return marked(value) if fields is None else self._mapping(fields, depth + 1, (*above, id(value)), opens)
 
     def _list(
         self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], opens: bool
-    ) -> Payload:
+    ) -> list[Payload]:
         copied: list[Payload] = []
         for element in value:
             copied.append(self.copy(element, depth, above, opens=opens))
@@ -155,6 +168,13 @@ class _Copier:
             if self._left <= 0:
                 break
         return copied
+
+
+def _sorted(copied: list[Payload]) -> list[Payload]:
+    """The elements of a set in an order that is always the same: their own, or else that of their JSON."""
+    kinds = {type(element) for element in copied}
+    own = kinds <= {int, float} or kinds == {str}
+    return sorted(copied, key=None if own else _dump)
 
 
 def is_mark(value: object) -> TypeGuard[dict[str, str]]:
@@ -188,8 +208,11 @@ def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> st
 
 
 def name_of(key: object) -> str:
-    """Give the text by which any key is known: itself, or its repr."""
-    return _safe(str.__str__(key) if isinstance(key, str) else _repr(key))
+    """Give the text by which any key is known: itself, its plain form, or its repr."""
+    if isinstance(key, str) and not isinstance(key, enum.Enum):
+        return _safe(str.__str__(key))
+    form = attempt(lambda: form_of(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
+    return _safe(str.__str__(form) if isinstance(form, str) else _repr(form))
 
 
 def fields_of(value: object) -> dict[str, object] | None:

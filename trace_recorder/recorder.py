@@ -21,18 +21,18 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
 from trace_recorder import process, steps, telling, tools
+from trace_recorder.arguments import Numbers
 from trace_recorder.capture import clients
 from trace_recorder.conversation import Payload, known
+from trace_recorder.endings import Ending, ending_of, ending_of_process
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.fold import Fold
 from trace_recorder.guard import Guard
 from trace_recorder.load import load
-from trace_recorder.plain import named_error, stated
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.registry import Registry
-from trace_recorder.reserving import DIRECTORY, Files
+from trace_recorder.reserving import DIRECTORY, Files, is_sentence
 from trace_recorder.run import Run
-from trace_recorder.trajectory import Status
 
 logger = logging.getLogger("trace_recorder")
 
@@ -57,8 +57,9 @@ class TrajectoryRecorder:
     nothing is recorded.
 
     Every method may be called from any thread, and from async code; on return, what was recorded survives the
-    process. As a context manager, sync or async, it starts the run and ends it: "completed", or "failed" with the
-    exception, which passes on.
+    process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
+    "interrupted" by Ctrl-C, by a cancelled task and where a generator is closed; else "failed" with the exception. What
+    ends it passes on.
     """
 
     def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
@@ -78,8 +79,13 @@ class TrajectoryRecorder:
     ) -> None:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
+        if task is None and is_sentence(trajectory_path):
+            message = (
+                f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
+            )
+            warnings.warn(message, stacklevel=2)
         self._files = Files(trajectory_path, directory, sync=durability == "disk")
-        self._about = telling.about_run(task, provider, model, max_steps)
+        self._about = telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps)
         self._metadata = telling.metadata_of(metadata)
         self._history = history
         self._redact = redact
@@ -109,7 +115,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(**telling.about_run(task, provider, model, max_steps))
+        given = known(**telling.about_run("start()", task, provider, model, max_steps))
         with self._lock:
             if self._run is not None and not self._run.closed:
                 warnings.warn(
@@ -117,7 +123,7 @@ class TrajectoryRecorder:
                     "Call finalize() first.",
                     stacklevel=2,
                 )
-                self._close("interrupted")
+                self._close(Ending("interrupted"))
             self._about = self._about | given
             self._open()
         current.set(self)
@@ -128,11 +134,14 @@ class TrajectoryRecorder:
     def finalize(self, success: bool | None = None, final_result: object = None) -> None:
         """End the run: whether the task succeeded, and its result. Everything is on file on return.
 
-        Raises AlreadyFinalizedError where the run has ended.
+        `success` is True, False, or a number that stands for one, of any class; None is unknown. Raises
+        AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
         """
+        numbers = Numbers("finalize()")
         with self._lock:
             self._run_for("finalize()")
-            self._close("completed", success, final_result)
+            self._close(Ending("completed", numbers.verdict("success", success)), final_result)
+        numbers.raise_if_refused()
 
     finalize_recording = finalize
 
@@ -146,10 +155,7 @@ class TrajectoryRecorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._leave_context()
         with self._lock:
-            if error is None:
-                self._close("completed")
-            else:
-                self._close("failed", success=False, error=named_error(error))
+            self._close(ending_of(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -182,21 +188,14 @@ class TrajectoryRecorder:
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
 
-    def _close(
-        self,
-        status: Status,
-        success: bool | None = None,
-        final_result: object = None,
-        error: dict[str, str] | None = None,
-    ) -> None:
+    def _close(self, ending: Ending, final_result: object = None) -> None:
         self._ended = True
         running.discard(self)
         if current.get() is self:
             current.set(None)
         if self._run is not None:
             process.closed(self._run.trajectory_id)
-            about = {"status": status, "success": stated(success, bool)}
-            self._run.finish(about, {"final_result": final_result, **known(error=error)})
+            self._run.finish(ending, final_result)
             self._forgotten.detach()  # it holds the run for as long as the recorder lives, which may begin others
 
     def _run_for(self, what: str) -> Run | None:
@@ -241,8 +240,11 @@ class TrajectoryRecorder:
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
         may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
-        number, it is told of that step: what is given here stands in the place of what was gathered there.
+        number, it is told of that step: what is given here stands in the place of what was gathered there. Raises
+        TypeError where the number is none, once the rest is on file.
         """
+        numbers = Numbers("record_agent_step()")
+        number = numbers.whole("step_number", step_number)
         told = {
             "llm_response": llm_response,
             "tool_calls": tool_calls,
@@ -252,11 +254,11 @@ class TrajectoryRecorder:
         }
 
         def tell(run: Run) -> None:
-            number = stated(step_number, int)
             self._number_step(number)
             telling.step(run, number, state, llm_messages, told)
 
         self._tell("record_agent_step()", "record an agent step", tell)
+        numbers.raise_if_refused()
 
     def reward(
         self,
@@ -266,9 +268,17 @@ class TrajectoryRecorder:
         step: int | None = None,
         explanation: str | None = None,
     ) -> None:
-        """Record a reward of the run, or of one of its steps."""
-        given = {"name": name, "value": value, "weight": weight, "step": step, "explanation": explanation}
+        """Record a reward of the run, or of one of its steps.
+
+        Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError where they are anything
+        else, once that is on file as what it is.
+        """
+        numbers = Numbers("reward()")
+        counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
+        number = None if step is None else numbers.whole("step", step)
+        given = {"name": name, **counts, "step_number": number, "explanation": explanation}
         self._tell("reward()", "record a reward", partial(telling.reward, given=given))
+        numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
@@ -276,8 +286,10 @@ class TrajectoryRecorder:
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        tell = partial(telling.summary, step_number=step_number, said=lakeview_summary)
+        numbers = Numbers("update_lakeview()")
+        tell = partial(telling.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
         self._tell("update_lakeview()", "record an annotation", tell)
+        numbers.raise_if_refused()
 
     def _tell(self, who: str, what: str, tell: Callable[[Run], None]) -> None:
         run = self._run_for(who)
@@ -296,10 +308,14 @@ class TrajectoryRecorder:
         """Begin a step, as a context manager, sync or async: the LLM calls and tools in its block are of it.
 
         It is numbered from the last number in this run, whichever agent's that was, or as `step_number` says.
-        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on.
+        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on. Raises
+        TypeError where the number is none.
         """
+        numbers = Numbers("step()")
+        number = None if step_number is None else numbers.whole("step_number", step_number)
+        numbers.raise_if_refused()
         run = self._run_for("step()")
-        return steps.Step(run, self._number_step(step_number))
+        return steps.Step(run, self._number_step(number))
 
     def agent(self, name: str) -> steps.Agent:
         """Mark a sub-agent, as a context manager, sync or async: what is recorded in its block is of it.
@@ -414,14 +430,14 @@ class TrajectoryRecorder:
     def exiting(self) -> None:
         """Have everything on file before the interpreter ends."""
         if self._run is not None:
-            self._run.exit()
+            self._run.exit(ending_of_process())
 
 
 def _interrupt(run: Run) -> None:
     """Close a run whose recorder is gone without finalize."""
     if not run.closed and run.pid == os.getpid():
         process.closed(run.trajectory_id)
-        run.finish({"status": "interrupted"})
+        run.finish(Ending("interrupted"))
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -30,6 +30,7 @@ from zlib import crc32
 
 from trace_recorder import paths, process
 from trace_recorder.conversation import Payload, known
+from trace_recorder.endings import Ending
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
@@ -326,7 +327,7 @@ class Run:
         with self.guard("write the document", costs_record=False):
             write()
 
-    def finish(self, about: Mapping[str, object], said: Mapping[str, object] | None = None) -> None:
+    def finish(self, ending: Ending, final_result: object = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
@@ -338,7 +339,7 @@ class Run:
         with self._lock:
             if self.closed:
                 return
-            self._end(about, said or {})
+            self._end(ending, final_result)
             self.closed = True
         if self._is_using_writer():
             self._write_aside()
@@ -377,8 +378,8 @@ class Run:
             snapshot.close()
             aside.replace(self._document)
 
-    def exit(self) -> None:
-        """Say that the interpreter ends, in a last record and a snapshot, but stay open.
+    def exit(self, ending: Ending) -> None:
+        """Say that the interpreter ends, and how, in a last record and a snapshot, but stay open.
 
         What daemon threads still get is recorded behind that. The journal's lock goes with the process.
         """
@@ -390,17 +391,19 @@ class Run:
             one.beat()
         with self._lock:
             self._exiting = True
-            self._end({"status": "interrupted"}, {})
+            self._end(ending)
         self._writer.close()
 
-    def _end(self, about: Mapping[str, object], said: Mapping[str, object]) -> None:
+    def _end(self, ending: Ending, final_result: object = None) -> None:
         with self.guard("record the end of the run"):
             self.guard.settle()
-            unasked = about["status"] == "interrupted"  # a directory that the agent removed in the end stays removed
+            unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
             self._put_back_again = math.inf if unasked else 0.0
             self._be_open()
-            timed = {**about, "execution_time": round(time.perf_counter() - self.began, 6)}
-            self._append_surely("finalize", facts(timed), members(said), 0, _NOTHING_ENDED)
+            seconds = round(time.perf_counter() - self.began, 6)
+            about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
+            said = {"final_result": final_result, **known(error=ending.error)}
+            self._append_surely("finalize", facts(about), members(said), 0, _NOTHING_ENDED)
             self._write_gaps()
 
     def abandon(self) -> None:

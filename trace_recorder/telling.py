@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trace_recorder import steps
+from trace_recorder.arguments import Numbers
 from trace_recorder.conversation import Payload, known
 from trace_recorder.guard import attempt
 from trace_recorder.plain import handed_over, is_error, listed, members, name_of, named_error, plain, stated, to_json
 from trace_recorder.run import Run
 
 
-def about_run(task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
-    """What is told of a run when it begins."""
+def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
+    """What is told of a run when it begins, by a call of `who`. Raises TypeError where `max_steps` is no number."""
     texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
-    return {**texts, "max_steps": stated(max_steps, int)}
+    numbers = Numbers(who)
+    most = None if max_steps is None else numbers.whole("max_steps", max_steps)
+    numbers.raise_if_refused()
+    return {**texts, "max_steps": most}
 
 
 def metadata_of(given: object) -> dict[str, Payload]:
@@ -56,8 +60,7 @@ def step(run: Run, number: object, state: object, messages: object, told: Mappin
 
 def reward(run: Run, given: Mapping[str, object]) -> None:
     """Record a reward, given by the names of the recorder's method."""
-    numbers = {name: stated(given[name], int, float) for name in ("value", "weight")}
-    about = {"name": stated(given["name"], str), **numbers, "step_number": stated(given["step"], int)}
+    about = {"name": stated(given["name"], str)} | {name: given[name] for name in ("value", "weight", "step_number")}
     run.append("reward", run.named(**about), members({"explanation": stated(given["explanation"], str)}))
 
 
@@ -67,6 +70,6 @@ def annotation(run: Run, key: object, value: object) -> None:
     run.append("annotation", run.named(**about), members({"value": plain(value)}))
 
 
-def summary(run: Run, step_number: object, said: object) -> None:
+def summary(run: Run, number: object, said: object) -> None:
     """Record a summary of a step."""
-    run.append("annotation", run.named(lakeview_step=stated(step_number, int)), members({"value": plain(said)}))
+    run.append("annotation", run.named(lakeview_step=number), members({"value": plain(said)}))

@@ -18,6 +18,7 @@ import types
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
@@ -241,12 +242,14 @@ ARGUMENTS: dict[str, Use] = {
     "lakeview's step": lambda r, v: r.update_lakeview(v, "x"),
     "lakeview": lambda r, v: r.update_lakeview(1, v),
 }
+REFUSED = {"step number", "reward", "weight", "reward's step", "lakeview's step"}
+"""Arguments that have to be numbers: what is none is misuse, which raises once it is on file."""
 LIFE: dict[str, Callable[[Path, Payload], TrajectoryRecorder]] = {
     "metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata=v)),
     "in the metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata={"a": v})),
     "task": lambda path, v: ended(TrajectoryRecorder(path, task=v)),
-    "about the run": lambda path, v: ended(TrajectoryRecorder(path, provider=v, model=v, max_steps=v)),
-    "start": lambda path, v: ended(TrajectoryRecorder(path), task=v, provider=v, model=v, max_steps=v),
+    "about the run": lambda path, v: ended(TrajectoryRecorder(path, provider=v, model=v)),
+    "start": lambda path, v: ended(TrajectoryRecorder(path), task=v, provider=v, model=v),
     "success": lambda path, v: ended(TrajectoryRecorder(path), success=v),
     "final result": lambda path, v: ended(TrajectoryRecorder(path), final_result=v),
 }
@@ -256,8 +259,19 @@ def ended(
     recorder: TrajectoryRecorder, success: Payload = True, final_result: Payload = None, **begun: Payload
 ) -> TrajectoryRecorder:
     recorder.start(**begun)
-    recorder.finalize(success, final_result)
+    with refused_at_most():
+        recorder.finalize(success, final_result)
     return recorder
+
+
+@contextmanager
+def refused_at_most() -> Iterator[None]:
+    """What is inside may be refused as misuse, in the words that say what is expected."""
+    try:
+        yield
+    except TypeError as error:
+        if "has to be" not in str(error):
+            raise
 
 
 def no_constant(name: str) -> NoReturn:
@@ -292,7 +306,8 @@ def recorded(use: Use, value: Payload) -> Callable[[Path], TrajectoryRecorder]:
     def act(path: Path) -> TrajectoryRecorder:
         recorder = TrajectoryRecorder(path, task="x")
         recorder.start()
-        use(recorder, value)
+        with refused_at_most():
+            use(recorder, value)
         recorder.annotate("after", True)
         recorder.finalize(True)
         return recorder
@@ -302,13 +317,14 @@ def recorded(use: Use, value: Payload) -> Callable[[Path], TrajectoryRecorder]:
 
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_no_value_harms_a_record(tmp_path: Path, argument: str) -> None:
-    """Whatever an argument is, the call returns, a record is written, and the files are sound."""
+    """Whatever an argument is, a record is written and the files are sound; then the call returns, or says misuse."""
 
     def act(path: Path) -> TrajectoryRecorder:
         recorder = TrajectoryRecorder(path, task="x")
         recorder.start()
         for make in MAKERS.values():
-            ARGUMENTS[argument](recorder, make())
+            with refused_at_most() if argument in REFUSED else nullcontext():
+                ARGUMENTS[argument](recorder, make())
         recorder.finalize(True)
         return recorder
 
@@ -367,9 +383,6 @@ WORDLESS = (
     | st.integers(min_value=2**64)
     | st.integers(max_value=-(2**63) - 1)
     | st.text(st.characters(categories=["Cs"]), min_size=1)
-    | st.decimals()
-    | st.datetimes()
-    | st.sets(st.integers())
     | st.fractions()
 )
 

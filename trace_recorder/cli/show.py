@@ -19,6 +19,7 @@ from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
 from trace_recorder.views.tokens import is_usage_left_out
 from trace_recorder.views.turns import agent_of, turns_of
+from trace_recorder.views.unasked import alone
 
 _SHORT = 100
 """Arguments of up to this many characters stand on one line."""
@@ -77,7 +78,7 @@ class Show:
     def _title(self, part: Part) -> str:
         step, call = part.step, part.call
         words = [
-            f"step {step.step_number}{'' if _of_agent(step) else ' (tools)'}" if step else "",
+            f"step {step.step_number}{' (tools)' if alone(step) else ''}" if step else "",
             call.interaction_id if call else "",
             f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
             step.state if step else "",
@@ -189,11 +190,6 @@ def _ambiguous(trajectory: Trajectory) -> frozenset[str | None]:
     for name, identity in [*named, *((step.agent, step.agent_id) for step in trajectory.agent_steps)]:
         ids[name] |= {identity} - {None}
     return frozenset(name for name, known in ids.items() if len(known) > 1)
-
-
-def _of_agent(step: AgentStep) -> bool:
-    """Whether a step is a decision: not one of tools alone, which ran outside of these."""
-    return not step.derived or step.interaction is not None
 
 
 def _about(call: LLMInteraction) -> str:

@@ -14,6 +14,7 @@ import sys
 from trace_recorder import process
 from trace_recorder.capture.everywhere import everywhere
 from trace_recorder.capture.transport import guard
+from trace_recorder.endings import uncaught
 from trace_recorder.guard import attempt
 from trace_recorder.instrumenting import DefaultTarget
 from trace_recorder.outside.order import Order
@@ -57,30 +58,18 @@ class _Recording:
     def end(self) -> None:
         """End the run as the process ends: by an exception that nobody caught, or as if nothing were wrong.
 
-        One that Ctrl-C ended is left as it is: what is open when the interpreter ends is interrupted.
+        Its exit code is known to whoever waits for it.
         """
         with guard("record the end of this process"):
-            error = _uncaught()
+            error = uncaught()
             for recorder in self._made.values():
-                if not isinstance(error, KeyboardInterrupt):
-                    recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+                recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
 
 def _masked(words: list[str]) -> list[str]:
     """A command line without the secrets that an option before them tells, which no word alone does."""
     masked = default_redactor(shlex.join(words))
     return attempt(lambda: shlex.split(masked), lambda _: [masked])
-
-
-def _uncaught() -> BaseException | None:
-    """The exception that ends this process: on its way in a worker, else noted by the interpreter when it prints it.
-
-    Debuggers note theirs there too, in a process that goes on.
-    """
-    error = sys.exception() or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if isinstance(error, SystemExit) and error.code in {None, 0}:
-        return None
-    return error if isinstance(error, BaseException) else None
 
 
 def _end_with_workers(recording: _Recording) -> None:

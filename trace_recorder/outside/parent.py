@@ -19,12 +19,12 @@ from pathlib import Path
 from types import FrameType
 
 from trace_recorder.amending import append_end
+from trace_recorder.endings import status_of_exit
 from trace_recorder.guard import Guard
 from trace_recorder.load import load
 from trace_recorder.outside.order import Order
 from trace_recorder.paths import journal_of
 from trace_recorder.recorder import is_disabled
-from trace_recorder.trajectory import Status
 
 SITE = Path(__file__).parent / "site"
 PASSED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -151,16 +151,8 @@ def _is_before_terminal() -> bool:
 def _conclude(document: Path, code: int) -> None:
     """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
     own = load(document).status
-    ended: Status = _status(code)
+    ended = status_of_exit(code)
     stays = own == ("completed" if ended == "completed" else "failed")
     exit_code = code if code >= 0 else 128 - code
     error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None
     append_end(document, exit_code, None if stays else ended, None if stays else error)
-
-
-def _status(code: int) -> Status:
-    """What an exit code says of a run; shells, and programs with handlers, exit with 128 + n for signal n."""
-    if code == 0:
-        return "completed"
-    ended_by = -code if code < 0 else code - 128
-    return "interrupted" if code < 0 or ended_by in {1, 2, 15} else "failed"

@@ -160,7 +160,8 @@ def _signs_of_call(one: LLMInteraction) -> Iterator[Sign]:
 def _signs_of_step(step: AgentStep) -> Iterator[Sign]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
-    yield "number", agent_of(step), step.step_number
+    if not step.derived:  # the number is not the agent's, which may have given the same
+        yield "number", agent_of(step), step.step_number
     yield from _signs_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 

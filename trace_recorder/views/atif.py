@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_recorder.atif_members import KEPT, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.conversation import Payload, Tool, known
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.trajectory import Trajectory
+from trace_recorder.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif_agents import Host, hosts_of
 from trace_recorder.views.atif_steps import Images, Steps
 from trace_recorder.views.contents import THOUGHTS
@@ -24,6 +24,7 @@ from trace_recorder.views.conversations import Conversation, conversations, step
 from trace_recorder.views.functions import built_in, function_of, is_function
 from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
 from trace_recorder.views.turns import agent_of, turns_of
+from trace_recorder.views.unasked import alone
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _SHOWN = Carries.of(places=("part", "images"))
@@ -87,7 +88,9 @@ class _Writing:
         others = [one for one in found if one not in self.mains]
         self._places = {one: place for place, one in enumerate(others, start=1)}
         self._hosts = hosts_of(others, self.mains, turns, self._told)
-        if not turns and not trajectory.task:
+        of_turns = {id(step) for told in self._told.values() for step in told}
+        self._tools = [step for step in trajectory.agent_steps if alone(step) and id(step) not in of_turns]
+        if not turns and not self._tools and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
             )
@@ -110,7 +113,14 @@ class _Writing:
         steps = Steps(self._images, self._told)
         for conversation in of:
             steps.add(conversation)
+        steps.add_tools(tool for tool in self._tools if (self._host_of(tool) in of if of else not self.mains))
         return steps
+
+    def _host_of(self, tools: AgentStep) -> Conversation | None:
+        """The conversation in whose time tools ran: of their agent where it has one, else of the main agent."""
+        own = [one for one in (*self.mains, *self._places) if one.of == agent_of(tools)] or self.mains
+        begun = [one for one in own if one.turns[0].interaction.timestamp <= tools.timestamp]
+        return next(reversed(begun), own[0] if own else None)
 
     def _subs(self, of: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
         """Write the trajectories of the agents that began in the time of these conversations, and refer to them."""

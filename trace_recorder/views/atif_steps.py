@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from trace_recorder.atif_members import DIALECT, KEPT, effort_of, kept_in
+from trace_recorder.atif_tools import MARK
 from trace_recorder.conversation import Choice, Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.conversations import Conversation, Said
@@ -108,6 +109,14 @@ class Steps:
     def add_kept(self, steps: Iterable[Mapping[str, Payload]]) -> None:
         """Put back steps behind the last call, which the values have no place for."""
         self.steps += [{**step, "step_id": len(self.steps) + n} for n, step in enumerate(steps, start=1)]
+
+    def add_tools(self, tools: Iterable[AgentStep]) -> None:
+        """Write steps of tools alone between the others, in the order of time."""
+        for tool in tools:
+            later = (at for at, step in enumerate(self.steps) if step.get("timestamp", "") > tool.timestamp)
+            self.steps.insert(next(later, len(self.steps)), _of_tools(tool))
+        for number, step in enumerate(self.steps, start=1):
+            step["step_id"] = number
 
     def _step(self, said: Said, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
         kept = {} if said.answer or said.message.role == "tool" else kept_in(said.message.extra)
@@ -226,6 +235,24 @@ def _refer_elsewhere(step: dict[str, Payload], left: Mapping[str, Payload]) -> N
 
 def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
     return {name: [*members[name]]} if name in members else {}
+
+
+def _of_tools(one: AgentStep) -> dict[str, Payload]:
+    results = []
+    for result in one.tool_results:
+        content = result_text(result)
+        extra = _extra_of(result, content, derived=False)
+        results.append({"source_call_id": result.call_id, "content": content} | known(extra=extra or None))
+    return {
+        "step_id": 0,
+        "timestamp": one.timestamp,
+        "source": "agent",
+        "message": "",
+        "tool_calls": [_call(call) for call in one.tool_calls],
+        **known(observation={"results": results} if results else None),
+        "llm_call_count": 0,
+        "extra": {MARK: True} | known(error=one.error),
+    }
 
 
 def _extra_of(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.endings import CUT_OFF, fault_of
-from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, count
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNASKED, count
 from trace_recorder.views.turns import Turn, turns_of
 from trace_recorder.views.utterances import Vocabulary
 
@@ -133,4 +133,4 @@ def count_left_out(
             dropped[fault_of_turn(turn) or CUT_OFF] += 1  # whole, but for the choice that was taken
         else:
             dropped[CHOICES] += max(0, len(turn.interaction.response.choices) - 1)
-    count(trajectory, dropped, EMBEDDINGS)
+    count(trajectory, dropped, EMBEDDINGS, UNASKED)

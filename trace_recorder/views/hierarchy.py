@@ -28,6 +28,7 @@ from trace_recorder.views.left_out import (
     REMARKS,
     SAMPLED,
     UNANSWERED,
+    UNASKED,
     Carries,
     Statement,
     count,
@@ -37,7 +38,7 @@ from trace_recorder.views.left_out import (
 from trace_recorder.views.tokens import Counts, counts_of
 
 SOURCE = "trace_recorder"
-_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, ANNOTATIONS, GAPS)
 _CARRIED: Statement = {"answers": Carries.of(THOUGHTS)}
 """Parts that are no text, and members beside the text, are in `metadata`."""
 

@@ -7,13 +7,15 @@ format's readers differ; an id that comes again within a run is made unique.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from trace_recorder.conversation import Message, Payload, ToolCall, ToolResult, known
-from trace_recorder.trajectory import LLMInteraction, Trajectory
-from trace_recorder.views.answers import AnsweredTurn, answered_turns
+from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.views.answers import AnsweredTurn, answered_turns, message_of
 from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.turns import Turn, agent_of, answer_of
+from trace_recorder.views.unasked import Unasked, unasked_of
 
 _ROLES = {"developer": "system"}
 
@@ -36,12 +38,17 @@ class Events:
     def of(cls, trajectory: Trajectory) -> Events:
         """Gather the events of a run."""
         events = cls()
+        unasked = deque(sorted(unasked_of(trajectory), key=lambda one: one.step.timestamp))
         for one in answered_turns(trajectory):
+            while unasked and unasked[0].step.timestamp < one.interaction.timestamp:
+                events.run(unasked.popleft())
             events.turns.append(one.turn)
             for message in one.turn.news:
                 events._tell(message, one.interaction)
             if one.turn.answered:
                 events.answer(one)
+        for left in unasked:
+            events.run(left)
         return events
 
     def answer(self, one: AnsweredTurn) -> None:
@@ -57,7 +64,17 @@ class Events:
             if tool.call_id not in shown:
                 self._tell(tool, one.interaction, shown_to_model=False)
 
-    def _tell(self, message: Message, call: LLMInteraction, **about: Payload) -> None:
+    def run(self, one: Unasked) -> None:
+        """Tell of tools that ran though no model had asked for them."""
+        about = {"asked_by_model": False, "shown_to_model": False}
+        at = {"timestamp": one.step.timestamp, "step_number": one.step.step_number}
+        self._tell(Message("assistant", None, one.calls), one.step, **at, **about)
+        for result in one.results:
+            name = self.names[agent_of(one.step), result.call_id]
+            self.results[name] = result
+            self._tell(message_of(result), one.step, **about)
+
+    def _tell(self, message: Message, call: LLMInteraction | AgentStep, **about: Payload) -> None:
         content, lost = _content(message)
         agent = agent_of(call)
         whose = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}

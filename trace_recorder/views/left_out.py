@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.conversation import LLMResponse
 from trace_recorder.trajectory import LLMInteraction, Trajectory
 from trace_recorder.views.contents import Content, Place, contents_of, contents_of_answer
 from trace_recorder.views.tokens import tokens_of
 from trace_recorder.views.turns import Relation, Turn, interactions_of
+from trace_recorder.views.unasked import unasked_of
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
 _SIDES: Mapping[str, Side] = {
@@ -68,7 +68,7 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
         yield from [(side, content) for side, content, sign in said if not (repeats and sign in seen)]
         followed.add(turn.before)
         seen.update(sign for _, _, sign in said)
-        for content in contents_of_answer(turn.interaction.response or LLMResponse()):
+        for content in contents_of_answer(turn.interaction.response):
             seen.add(_sign("answers", content))
             yield "answers", content
 
@@ -103,6 +103,7 @@ EMBEDDINGS = "embeddings"
 ATTEMPTS = "failed attempts"
 SAMPLED = "calls with token ids or log-probabilities"
 REMARKS = "reflections, errors and summaries of steps"
+UNASKED = "tools that ran though no model asked for them"
 REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 
 
@@ -138,6 +139,7 @@ _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
     ATTEMPTS: lambda run: sum(max(0, len(one.attempts) - 1) for one in run.llm_interactions),
     SAMPLED: _sampled,
     REMARKS: _remarks,
+    UNASKED: lambda run: sum(len(one.calls) for one in unasked_of(run)),
     REWARDS: lambda run: len(run.rewards),
     ANNOTATIONS: lambda run: len(run.annotations),
     GAPS: lambda run: len(run.gaps),

@@ -27,6 +27,7 @@ from trace_recorder.views.left_out import (
     REWARDS,
     SAMPLED,
     UNANSWERED,
+    UNASKED,
     Carries,
     Side,
     Statement,
@@ -37,7 +38,7 @@ from trace_recorder.views.parsing import ParsedCompletion, Parser, observation_o
 from trace_recorder.views.rendering import PlainText, Rendering
 from trace_recorder.views.turns import answer_of
 
-_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
 _IN_PLAIN_TEXT: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS, NAMES, places=("part", "images")))
 """The plain form writes every part as JSON; what a template makes of those that are no text is not known."""

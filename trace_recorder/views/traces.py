@@ -27,6 +27,7 @@ from trace_recorder.views.left_out import (
     REMARKS,
     REWARDS,
     SAMPLED,
+    UNASKED,
     Carries,
     Statement,
     count,
@@ -38,7 +39,7 @@ from trace_recorder.views.turns import Turn, turns_of
 
 VERSION = 3
 HARNESS = "trace-recorder"
-_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
 _LONGEST = 2000
 _SHOWN = Carries.of(places=("part", "images"))
 _CARRIED: Statement = {

@@ -46,7 +46,8 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     calls = [one for one in trajectory.llm_interactions if one.api != "embeddings"]
     if calls or trajectory.llm_interactions:
         return calls
-    return [call_of_step(number, step) for number, step in enumerate(trajectory.agent_steps, start=1)]
+    told = enumerate(trajectory.agent_steps, start=1)
+    return [call_of_step(number, step) for number, step in told if not step.derived]
 
 
 def _beside(turns: Sequence[Turn]) -> frozenset[str]:

@@ -1,0 +1,197 @@
+"""How a run ended is the same however it was attached: in a block, in async code, open at the exit, or from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.agents import Place, ending
+from tests.capture.server import CHAT, Server, plain, serving
+from tests.recording import ROOT, Payload
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.endings import ending_of
+
+BLOCK = """
+import asyncio, os, signal, sys
+from trace_recorder import TrajectoryRecorder
+with TrajectoryRecorder(sys.argv[1]):
+    {code}
+"""
+ASYNC = """
+import asyncio, os, signal, sys
+from trace_recorder import TrajectoryRecorder
+async def main():
+    async with TrajectoryRecorder(sys.argv[1]):
+        {code}
+        await asyncio.sleep(0)
+asyncio.run(main())
+"""
+OPEN = """
+import asyncio, os, signal, sys
+from trace_recorder import TrajectoryRecorder
+recorder = TrajectoryRecorder(sys.argv[1])
+recorder.start()
+{code}
+"""
+
+COMPLETED: Payload = ("completed", None, None)
+INTERRUPTED: Payload = ("interrupted", None, None)
+ENDINGS = {
+    "the end": ("pass", COMPLETED),
+    "exit": ("sys.exit()", COMPLETED),
+    "exit 0": ("sys.exit(0)", COMPLETED),
+    "exit 3": ("sys.exit(3)", ("failed", False, ("SystemExit", "3"))),
+    "exit with a text": ("sys.exit('no')", ("failed", False, ("SystemExit", "no"))),
+    "exit 130": ("sys.exit(130)", INTERRUPTED),
+    "an exception": ("raise ValueError('no')", ("failed", False, ("ValueError", "no"))),
+    "Ctrl-C": ("os.kill(os.getpid(), signal.SIGINT); [None] * 100", INTERRUPTED),
+    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM); __import__('time').sleep(100)", INTERRUPTED),
+    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", INTERRUPTED),
+}
+
+
+def told(path: Path) -> Payload:
+    """How a run ended, by what is on file."""
+    run = load(path)
+    return run.status, run.success, run.error and (run.error.type, run.error.message)
+
+
+@pytest.mark.parametrize("form", ["block", "async block"])
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_block_ends_as_its_code_does(tmp_path: Path, name: str, form: str) -> None:
+    """The same code in a block, sync and async, in a process of its own."""
+    code, expected = ENDINGS[name]
+    program = (BLOCK if form == "block" else ASYNC).format(code=code)
+    subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
+
+    assert told(tmp_path / "run.json") == expected
+
+
+@pytest.mark.parametrize("name", ["an exception", "Ctrl-C", "SIGTERM", "SIGKILL"])
+def test_a_run_that_is_open_at_the_exit_ends_as_its_process_does(tmp_path: Path, name: str) -> None:
+    """By the exception that nobody caught."""
+    code, expected = ENDINGS[name]
+    program = OPEN.format(code=code)
+    subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
+
+    assert told(tmp_path / "run.json") == expected
+
+
+@pytest.mark.parametrize("code", ["pass", "sys.exit(0)", "sys.exit(3)"])
+def test_a_run_that_nobody_ended_is_interrupted(tmp_path: Path, code: str) -> None:
+    """With which code a process exits is known to nobody inside it; nobody has said that the run was over."""
+    program = OPEN.format(code=code)
+    subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
+
+    assert told(tmp_path / "run.json") == INTERRUPTED
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(plain(CHAT)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_program_that_is_run_from_outside_ends_the_same(
+    tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Of a text that a program exits with, the exit code is known: 1."""
+    code, expected = ENDINGS[name]
+    if name == "exit with a text":
+        expected = ("failed", False, ("SystemExit", "1"))
+    place = Place(tmp_path, server, capfd)
+    program = place.program("--quiet", *place.agent(f"import signal\ncall()\n{code}"))
+    subprocess.run(program, cwd=place.path, env=place.environment, capture_output=True, check=False)
+
+    [document] = place.files()
+    assert told(document) == expected
+    assert ending(document)["calls"] == 1
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_ctrl_c_in_async_code_is_ctrl_c(tmp_path: Path) -> None:
+    """asyncio cancels the task for it, and says so to the block in no other way."""
+
+    async def main() -> None:
+        async with TrajectoryRecorder(tmp_path / "run.json"):
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(100)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+
+    assert told(tmp_path / "run.json") == INTERRUPTED
+
+
+def test_a_task_that_is_cancelled_is_interrupted(tmp_path: Path) -> None:
+    """By asyncio and by trio."""
+
+    async def work() -> None:
+        async with TrajectoryRecorder(tmp_path / "asyncio.json"):
+            await asyncio.sleep(100)
+
+    async def cancelled() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(work(), 0.01)
+
+    async def in_trio() -> None:
+        with trio.move_on_after(0.01):
+            async with TrajectoryRecorder(tmp_path / "trio.json"):
+                await trio.sleep(100)
+
+    asyncio.run(cancelled())
+    trio.run(in_trio)
+
+    assert [told(tmp_path / name) for name in ("asyncio.json", "trio.json")] == [INTERRUPTED] * 2
+
+
+def test_a_generator_that_is_closed_is_interrupted(tmp_path: Path) -> None:
+    """Whoever drives an agent may leave it early."""
+
+    def agent() -> Iterator[int]:
+        with TrajectoryRecorder(tmp_path / "run.json"):
+            yield 1
+
+    running = agent()
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+
+    assert told(tmp_path / "run.json") == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (BaseExceptionGroup("all", [KeyboardInterrupt(), asyncio.CancelledError()]), "interrupted"),
+        (BaseExceptionGroup("some", [KeyboardInterrupt(), ValueError()]), "failed"),
+        (ExceptionGroup("none", [ValueError()]), "failed"),
+        (SystemExit(False), "completed"),
+        (SystemExit(True), "failed"),
+    ],
+    ids=repr,
+)
+def test_several_exceptions_are_what_all_of_them_are(error: BaseException, status: str) -> None:
+    """A group is an interruption where nothing in it is anything else."""
+    assert ending_of(error).status == status
+
+
+def test_a_step_that_exits_with_0_has_not_failed(tmp_path: Path) -> None:
+    """Nor has the run around it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    with pytest.raises(SystemExit), recorder, recorder.step():
+        sys.exit(0)
+
+    [step] = load(tmp_path / "run.json").agent_steps
+    assert (step.state, step.error, told(tmp_path / "run.json")) == ("completed", None, COMPLETED)
