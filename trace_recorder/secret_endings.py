@@ -57,14 +57,19 @@ def unfinished(text: str) -> int:
 
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _OPENERS = ("curl", "mysql", "sshpass", "redis", "docker", "podman", "login", "set", "define", "machine", "is", "was")
-_WORD = re.compile(r"[A-Z]?[a-z]+")
+_WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 
 def _is_harmless(word: str) -> bool:
     """Whether a word of small letters is the beginning of nothing: of no key, of no secret's name."""
-    if len(word) < 3 or _WORD.fullmatch(word) is None or word.startswith(BEGINNINGS):
+    whole = _WORD.fullmatch(word)
+    word = whole[1] if whole is not None else ""
+    if len(word) < 3 or word.startswith(BEGINNINGS):
         return False
     if any(one.startswith(word) for one in (*BEGINNINGS, *_OPENERS)) or word.startswith(_OPENERS):
         return False
     low = word.lower()
-    return not any(stem in low or any(low.endswith(stem[:n]) for n in range(1, len(stem))) for stem in _STEMS)
+    if any(stem in low for stem in _STEMS):
+        return False
+    ends = whole is not None and whole[2]  # a name of a secret that has begun here goes on with letters
+    return bool(ends) or not any(low.endswith(stem[:n]) for stem in _STEMS for n in range(1, len(stem)))
