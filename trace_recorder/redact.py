@@ -91,9 +91,12 @@ def _mask_plainly(text: str, data: bytes, is_known: Callable[[str], bool]) -> st
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     parts: list[str] = []
     done = 0
-    for start, end in spans:
-        parts += (text[done:start], mask)
-        done = end
+    for start, end in sorted(spans):
+        if start >= done:  # one command may stand within another's flags
+            parts += (text[done:start], mask)
+            done = end
+        elif end > done:
+            done = end
     return "".join([*parts, text[done:]]) if parts else text
 
 

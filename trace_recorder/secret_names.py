@@ -54,8 +54,8 @@ _LONGEST_LOOK = 400
 """Of so many characters of a value it is told whether it is one; all of it is masked."""
 _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
 _QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{_LONGEST_LOOK}}}+")
-_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f]{{1,{_LONGEST_LOOK}}}+")
-_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f]++")
+_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{_LONGEST_LOOK}}}+")
+_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _PATHS = ("/", "./", "~/", "../")
 _SHORTEST = 4
@@ -69,15 +69,15 @@ _PLACE_FOR_ONE = re.compile(
 )
 _TYPE = re.compile(
     r"(?:u?int|float|bytes?|str(?:ing)?|utf|bool(?:ean)?|char|varchar|text|any|object|list|dict|number|none|sha|md|base|b|aes"
-    r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]+)*",
+    r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]++)*",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"v?\d+(?:[._]\d+)+")
-_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*)+")
+_VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
+_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}=[^\s;]{0,60}; ?){0,8}[\w.-]{1,60}=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
-_WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/~+=@ ]+[A-Za-z]*)*")
+_WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
 _EXPRESSION = re.compile(
-    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
+    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
 )
 _HASH = re.compile(
     r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
@@ -137,7 +137,8 @@ def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0
     if kind == "weak":
         return _is_strange_value(name, look, form)
     if _WORDS.fullmatch(look):
-        return len(look) >= 8 and look.isalpha() and (form == "variable" or (form == "quoted" and _is_no_word(look)))
+        is_no_word = is_strange(look, 8) or form == "variable" or (form == "quoted" and _is_no_word(look))
+        return len(look) >= 8 and look.isalpha() and is_no_word
     if look.startswith(_PATHS) and not is_strange(look, 30):
         return False
     has_digit = any(map(str.isdigit, look))
@@ -226,11 +227,11 @@ def _end_of(text: str, found: re.Match[str], looked: int) -> int:
 def _said(text: str, found: re.Match[str]) -> str:
     """The value that stands behind a name; empty where it is one of several words, a number of JSON, or is called."""
     value = (_QUOTED_LOOK if found["open"] else _BARE_LOOK).match(text, found.end())
-    if value is None or value[0][0] in ":,]}":
+    if value is None or value[0][0] in ":,]}" or "[REDACTED" in value[0]:
         return ""
     behind = text[value.end() : value.end() + 1]
     if found["open"]:
-        return "" if behind and behind in " \t\n" else value[0]
+        return "" if behind.isspace() else value[0]
     is_json = found["close"] and _JSON_SCALAR.fullmatch(value[0])
     return "" if is_json or (behind and behind in "([{") else value[0].rstrip(".:")
 
@@ -297,7 +298,7 @@ _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 
 _FLAGS = (
     # (a word that has to be there, a command up to the secret)
-    ("curl", r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}QUOTE[^\s:\"'\\]{1,80}:"),
+    ("curl", r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}QUOTE[^\s:\"'\\\[]{1,80}:"),
     ("sshpass", r"sshpass\s{1,4}-p\s{0,3}QUOTE"),
     ("mysql", r"mysql[a-z]{0,8}\b[^\n]{0,200}?\s-pQUOTE"),
     ("redis-cli", r"redis-cli\b[^\n]{0,200}?\s-a\s{1,3}QUOTE"),
@@ -351,7 +352,9 @@ _VALUE_SIGN = (
     + rb"|[a-z][a-z_-]{3}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
     + rb"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
     + _OPEN_SIGN
+    + rb"(?:"
     + _STRANGE_SIGN
+    + rb"|[a-z]{10})"
     + rb")"
 )
 _COOKIE_SIGN = re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")

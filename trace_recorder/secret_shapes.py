@@ -20,7 +20,7 @@ from dataclasses import dataclass
 _WORD = "A-Za-z0-9_"
 _END = r"(?![A-Za-z0-9_-])"
 _DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
-_SLUG = rf"(?:[a-z0-9]{{1,15}}[-_]{{1,3}}){{0,12}}[a-z0-9]{{1,15}}{_END}"
+_SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{_END}"
 """Words with hyphens, such as the name of a class in a page."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
@@ -240,7 +240,10 @@ SHORTEST = 12
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
 _MARKS = "-_."
-_LONG = rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})(?=[A-Za-z_+/=.-]{{0,80}}[0-9])"
+_LONG = (
+    rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})"
+    r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
+)
 """What stands behind a mark in a key, and seldom in anything else."""
 
 

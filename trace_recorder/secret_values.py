@@ -36,8 +36,8 @@ _PLACEHOLDERS = frozenset(
 )
 """What people write where a key is asked for and none is needed; masking it would maim prose."""
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
-_WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]+)*|\d+")
-_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*")
+_WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
+_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
 _RUN = bytes(
     ord("w") if chr(code).isascii() and (chr(code).isalnum() or code in b"+/_-") else 32 for code in range(256)
 )

@@ -76,9 +76,12 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
         key = f"opaque-Key-0f-client-{number}-{id(redaction):x}"
         barrier.wait()
         redaction.learn([key])
+        barrier.wait()
         if key in redaction.mask(json.dumps({"content": f"my key is {key}"}))[0]:
             left.append(key)
 
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that threads are switched in the middle of learning
     for _ in range(300):
         redaction, barrier = Redaction(default_redactor, {}), threading.Barrier(8)
         threads = [threading.Thread(target=first_call, args=(redaction, number, barrier)) for number in range(8)]
@@ -86,6 +89,7 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
             thread.start()
         for thread in threads:
             thread.join()
+    sys.setswitchinterval(interval)
 
     assert left == []
 

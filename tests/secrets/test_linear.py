@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 
-from trace_recorder import redact, secret_encodings, secret_endings, secret_names, secret_shapes, secret_values
+from trace_recorder import redact, secret_encodings, secret_endings, secret_names, secret_shapes, secret_values, spelled
 from trace_recorder.redact import Redaction, default_redactor
 
 MODULES = (secret_shapes, secret_names, secret_values, secret_encodings, secret_endings)
@@ -81,6 +81,55 @@ def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> N
     )  # type: ignore[attr-defined]
 
     assert unbounded(list(tree), is_end=True) == []
+
+
+def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
+    """The repeats within repeats that may be taken apart in several ways: of these there are exponentially many."""
+    found: list[str] = []
+    for kind, given in tree:
+        name = str(kind)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, most, inner = given  # type: ignore[misc]
+            varies = name != "POSSESSIVE_REPEAT" and most > 8 and most != least
+            if varies and within:
+                found.append(f"{name} {least} {most}")
+            found += nested(list(inner), within=varies or (within and name != "POSSESSIVE_REPEAT"))
+        elif name == "SUBPATTERN":
+            found += nested(list(given[-1]), within=within)  # type: ignore[index]
+        elif name == "BRANCH":
+            for branch in given[1]:  # type: ignore[index]
+                found += nested(list(branch), within=within)
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            found += nested(list(given[1]), within=False)  # type: ignore[index]
+        elif name == "ATOMIC_GROUP":
+            found += nested(list(given), within=False)  # type: ignore[call-overload]
+    return found
+
+
+def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
+    """Those, and the ones that are asked of short texts."""
+    yield from patterns()
+    for module in (*MODULES, redact, spelled):
+        for name, value in vars(module).items():
+            if isinstance(value, re.Pattern):
+                yield f"{module.__name__}.{name}", value
+
+
+@pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in every_pattern()])
+def test_no_pattern_repeats_what_repeats(name: str, pattern: re.Pattern[str]) -> None:
+    """A text of 30 characters may be taken apart in 2^30 ways by a repeat within a repeat, short as it is."""
+    assert (
+        nested(
+            list(
+                re._parser.parse(
+                    pattern.pattern,
+                    pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags,
+                )
+            ),
+            within=False,
+        )
+        == []
+    )  # type: ignore[attr-defined]  # noqa: E501
 
 
 UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "eyJaaaaaaaa.", "-----BEGIN RSA PRIVATE KEY-----", "%41",  # noqa: E501
