@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import string
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 
 SHORTEST = 12
@@ -23,6 +24,10 @@ _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for co
 _TELLING = bytes(ord("A") if chr(code) in string.ascii_uppercase + string.digits else ord("a") for code in range(256))
 """By which `islower` says that neither a capital nor a digit is there."""
 _RUN = b"w" * SHORTEST
+
+
+_FEW, _SPARSE = 16, 150
+"""A text that has more than a few of such words, and one in so many characters, is not copied: it is one word."""
 
 
 class Look:
@@ -61,6 +66,10 @@ class Look:
                     done = len(data)
                 parts.append(plain[start:done])
                 starts.append(start)
+                if len(parts) * _SPARSE > at and len(parts) >= _FEW:
+                    self.runs += _runs(letters, end)
+                    parts, starts = [plain], [0]
+                    break
             at = find(_RUN, end)
         self.words, self._starts, self._begins = " ".join(parts), starts, _begins(parts)
 
@@ -68,6 +77,15 @@ class Look:
         """Where in the text stands what stands there in `words`."""
         number = bisect_right(self._begins, at) - 1
         return self._starts[number] + at - self._begins[number]
+
+
+def _runs(letters: bytes, at: int) -> Iterator[int]:
+    """Where from here on the runs are that are long enough to be decoded."""
+    while (at := letters.find(b"w" * ENCODED, at)) >= 0:
+        yield at
+        at = letters.find(b" ", at)
+        if at < 0:
+            return
 
 
 def plain(text: str) -> str:
