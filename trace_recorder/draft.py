@@ -157,7 +157,7 @@ class Draft:
         for step in _taken(fold.executions.steps.changed):
             self._show_tools(step)
         for identity in _taken(fold.changed):
-            fold.changed_marks |= {step: None for step in fold.shown_by(identity) if isinstance(step, str)}
+            fold.changed_marks.update((step, None) for step in fold.shown_by(identity) if isinstance(step, str))
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)

@@ -41,8 +41,7 @@ class Fold:
     `calls` are the interactions' records, `changed` the ids of those of which there is more than when it was emptied
     last, `executions` what is known of their tools, `captured` the ids of captured responses, `handed_over` those of
     responses that were recorded by hand, each with its interaction's. `steps` are those that the agent recorded,
-    `marked` those with a block by their ids, `changed_marks` the ids of those of which there is more. `masked` counts
-    the secrets that records say were masked in them.
+    `marked` those with a block by their ids. `masked` counts the secrets that records say were masked in them.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -53,7 +52,6 @@ class Fold:
     end: Record | None = None
     steps: list[MarkedStep] = field(default_factory=list)
     marked: dict[str, MarkedStep] = field(default_factory=dict)
-    changed_marks: dict[str, None] = field(default_factory=dict)
     summaries: dict[str, Payload] = field(default_factory=dict)
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
@@ -80,6 +78,11 @@ class Fold:
     def changed(self) -> dict[str, None]:
         """The ids of the interactions of which there is more than when it was emptied last."""
         return self.executions.changed
+
+    @property
+    def changed_marks(self) -> dict[str, None]:
+        """The ids of the steps with blocks of which there is more than when it was emptied last."""
+        return self.executions.changed_marks
 
     def add(self, record: Record | BadLine) -> None:
         """Take one record. A kind that is not known is passed over: it is of a later version."""
@@ -204,21 +207,23 @@ class Fold:
                 attempt(partial(read, record), partial(self._gap, record))
                 continue
             if "items" in record.data:
-                attempt(partial(self._read_request, call), lambda _: None)
+                attempt(partial(self._read_request, call, record), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
-                attempt(partial(self._read_response, call), partial(self._gap, record))
+                attempt(partial(self._read_response, call, record), partial(self._gap, record))
             breathe()
 
-    def _read_request(self, call: Call) -> None:
+    def _read_request(self, whole: Call, record: Record) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
+        call = whole if whole.begin is record.data else whole.until(record)
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
         streams = asks_for_stream(call.begin)
         self.executions.host(call.begin.get("parent_execution_id"))
         self.executions.request(call.interaction_id, agent_key(call.begin), call.new_results, streams=streams)
 
-    def _read_response(self, call: Call) -> None:
+    def _read_response(self, whole: Call, record: Record) -> None:
+        call = whole.until(record)
         during = self.executions.ended(call.interaction_id)
-        one = self.interaction(call)
+        one = self.interaction(call) if call is whole else self._make(call)
         if one is None or not one.answered or self.is_double(one):
             return
         if one.api is None and one.response.id:
@@ -257,8 +262,17 @@ class Fold:
     def interaction(self, call: Call) -> LLMInteraction | None:
         """An interaction, made of its records once; what no reader can make sense of is a gap."""
         identity = call.interaction_id
-        if identity in self._made or identity in self.senseless:
-            return self._made.get(identity)
+        if identity in self._made:
+            return self._made[identity]
+        made = self._make(call)
+        if made is not None:
+            self._made[identity] = made
+        return made
+
+    def _make(self, call: Call) -> LLMInteraction | None:
+        identity = call.interaction_id
+        if identity in self.senseless:
+            return None
 
         def give_up(error: Exception) -> None:
             self.senseless.add(identity)
@@ -266,10 +280,7 @@ class Fold:
             self.executions.leave(identity)
             self._gap(call.first, error)
 
-        made = attempt(partial(interaction_of, call), give_up)
-        if made is not None:
-            self._made[identity] = made
-        return made
+        return attempt(partial(interaction_of, call), give_up)
 
     def trajectory(self, status: Status) -> Trajectory:
         """What the records say; `status` is that of a journal without an end."""
