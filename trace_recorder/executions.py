@@ -107,15 +107,15 @@ class Executions:
         """Take the calls of a step that the agent tells as a whole."""
         self.steps.tell(calls)
 
-    def leave(self, identity: str) -> dict[str, ToolUse]:
-        """Take the tools away from an interaction that is not shown; give them, for another that may have asked."""
+    def leave(self, identity: str, agent: Hashable = None) -> During:
+        """Take from an interaction that is not shown what stands with it; give it, for another that may have asked."""
         self._asking.answered(identity)
         uses = {use.identity: use for use in self.uses.pop(identity, ())}
         for use in uses.values():
             self._touch(use)
             use.asker = use.asked = use.after = None
             self._place(use)
-        return uses
+        return During(uses, [(agent, result) for result in self.answers.pop(identity, {}).values()])
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Let go of an interaction: nothing more is to come of it."""

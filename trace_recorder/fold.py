@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from operator import itemgetter
+from typing import TypeVar
 
 from trace_recorder.conversation import Message, Payload
 from trace_recorder.executions import Executions
@@ -28,8 +29,12 @@ from trace_recorder.reading import Readings
 from trace_recorder.stepping import is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
+Kept = TypeVar("Kept")
+
 MISSING = "lines of the journal"
 """What a gap says that is told of numbers, or of an end, which are not there."""
+DOUBLES = 4096
+"""Of so many captured responses a draft knows the ids, lest one is recorded by hand too."""
 TOLD_LINES = 1000
 """So many damaged lines are told one by one; more are counted."""
 
@@ -40,8 +45,9 @@ class Fold:
 
     `calls` are the interactions' records, `changed` the ids of those of which there is more than when it was emptied
     last, `executions` what is known of their tools, `captured` the ids of captured responses, `handed_over` those of
-    responses that were recorded by hand, each with its interaction's. `steps` are those that the agent recorded,
-    `marked` those with a block by their ids. `masked` counts the secrets that records say were masked in them.
+    responses that were recorded by hand, each with its interactions', `doubles` the ids of those interactions that
+    were captured too. `steps` are those that the agent recorded, `marked` those with a block by their ids. `masked`
+    counts the secrets that records say were masked in them.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -61,7 +67,8 @@ class Fold:
     masked: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
     senseless: set[str] = field(default_factory=set)
     captured: dict[str, None] = field(default_factory=dict)
-    handed_over: dict[str, str] = field(default_factory=dict)
+    handed_over: dict[str, dict[str, None]] = field(default_factory=dict)
+    doubles: dict[str, None] = field(default_factory=dict)
     readings: Readings = field(init=False)
     _last: int = 0
     _damaged: int = 0
@@ -227,14 +234,16 @@ class Fold:
         if one is None or not one.answered or self.is_double(one):
             return
         if one.api is None and one.response.id:
-            self.handed_over[one.response.id] = one.interaction_id
+            same = self.handed_over.setdefault(one.response.id, {})
+            same[one.interaction_id] = None
+            keep_newest(same, DOUBLES)
         elif one.response.id:
             self.captured[one.response.id] = None
-            if one.response.id in self.handed_over:
-                double = self.handed_over[one.response.id]
-                ran = self.executions.leave(double)
-                during.uses |= {name: use for name, use in ran.items() if use.since > call.since}
-                self.changed[double] = None
+            for double in self.handed_over.pop(one.response.id, ()):
+                left = self.executions.leave(double, one.agent_id or one.agent)
+                during.uses |= {name: use for name, use in left.uses.items() if use.since > call.since}
+                during.results += left.results
+                self.doubles[double] = self.changed[double] = None
         self.executions.response(one, call.first.seq, during)
 
     def _read_tool(self, record: Record) -> None:
@@ -369,6 +378,12 @@ class Fold:
             return step
         summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+
+
+def keep_newest(ids: dict[str, Kept], most: int) -> None:
+    """Let go of the oldest beyond so many."""
+    while len(ids) > most:
+        del ids[next(iter(ids))]
 
 
 def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:

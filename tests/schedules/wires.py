@@ -1,4 +1,4 @@
-"""Requests and answers in five dialects: what an agent's talk is as a request, what a model says as bytes, streamed too."""
+"""Requests and answers in five dialects: a talk as a request, what a model says as bytes, whole and streamed."""
 
 from __future__ import annotations
 
