@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.recording import CHAT, Answer, Payload, Wire, asked, call, said
+from tests.recording import CHAT, Answer, Payload, Wire, asked, call, folded, journal_of, said
 from tests.schedules.acting import schedule_of
 from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems
-from trace_recorder import TrajectoryRecorder, draft, load
+from trace_recorder import TrajectoryRecorder, draft, load, snapshot
 
 USER = [{"role": "user", "content": "go"}]
 FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
@@ -94,16 +94,30 @@ def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_pa
 
 
 def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> None:
-    """What a first answer asked for is known to the requests after it, however many records are read at once."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
-    client = recorder.wrap(httpx.Client(transport=Wire(said(None, calls=[("c1", "bash", "{}")])), trust_env=False))
-    content = json.dumps(asked("go")).encode()
-    client.post(CHAT, content=content)
-    recorder.save_trajectory()
-    call(recorder, asked("b"), said(None, identity="r2", calls=[("c1", "bash", "{}")]))
-    recorder.save_trajectory()
-    client.post(CHAT, content=content, headers={"x-stainless-retry-count": "1"})
-    call(recorder, asked("b", {"role": "tool", "tool_call_id": "c1", "content": "b"}), said("fine", identity="r3"))
-    recorder.finalize()
+    """What the first answer asked for is known to a tool that ran before the second, however late both are read."""
+    about = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
 
-    assert disagreement(recorder.trajectory_path) is None
+    def answered(attempt: int) -> tuple[str, Payload]:
+        body = json.loads(said(None, calls=[(f"c{attempt}", "bash", "{}")]).body)
+        return "llm_response", {"interaction_id": "llm_1", "attempt": attempt, "status": 200, "body": body}
+
+    used = {"execution_id": "tool_1", "name": "bash"}
+    data = journal_of(
+        ("start", {}),
+        ("llm_request", {**about, "attempt": 0, "body": asked("go")}),
+        answered(0),
+        ("tool_call", {**used, "arguments": {}}),
+        ("tool_result", {**used, "success": True, "result": 1}),
+        ("llm_request", {**about, "attempt": 1, "body": asked("go")}),
+        answered(1),
+    )
+    live = snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "run.json", "inline")
+    with (tmp_path / "run.jsonl").open("ab", buffering=0) as file:
+        for line in data.splitlines(keepends=True):
+            file.write(line)
+            live.write()
+
+    calls = [call.call_id for step in folded(data).agent_steps for call in step.tool_calls]
+    written = json.loads((tmp_path / "run.json").read_bytes())
+    assert calls == ["c1", "c0"]
+    assert [call["call_id"] for step in written["agent_steps"] for call in step["tool_calls"]] == calls
