@@ -19,7 +19,11 @@ from trace_recorder.redact import Redaction, default_redactor
 
 SIZE = 1_000_000
 ROUNDS = 7
-ENVIRONMENT = {"OPENAI_API_KEY": "opaque-Key-0f-the-user-1", "DB_PASSWORD": "Winter-is-c0ming", "A_TOKEN": "x9y8z7w6v5u4t3"}
+ENVIRONMENT = {
+    "OPENAI_API_KEY": "opaque-Key-0f-the-user-1",
+    "DB_PASSWORD": "Winter-is-c0ming",
+    "A_TOKEN": "x9y8z7w6v5u4t3",
+}
 
 
 def texts() -> dict[str, str]:

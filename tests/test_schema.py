@@ -8,16 +8,29 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from trace_recorder import fold, schema
+from tests.recording import CHAT, Wire, asked, said
+from trace_recorder import TrajectoryRecorder, fold, schema
 from trace_recorder.conversation import Payload
 from trace_recorder.schemas.document import Document
 from trace_recorder.schemas.journal import DATA, Record
 
-RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight]
+
+def told_later(directory: Path) -> Path:
+    """A run whose task has a key that a client sends only then."""
+    recorder = TrajectoryRecorder(directory / "told_later.json", task="use opaque-Key-0f-a-client")
+    recorder.start()
+    with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
+        recorder.wrap(client).post(CHAT, json=asked("x"), headers={"x-api-key": "opaque-Key-0f-a-client"})
+    recorder.finalize()
+    return recorder.trajectory_path
+
+
+RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later]
 
 
 def shipped(name: str) -> Draft202012Validator:

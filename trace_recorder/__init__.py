@@ -5,7 +5,19 @@ with TrajectoryRecorder(task="fix the failing test") as recorder:
     run_my_agent(client)
 """
 
-from trace_recorder.current import async_http_client, current_recorder, http_client, tool, unwrap, wrap
+from trace_recorder.current import (
+    agent,
+    annotate,
+    async_http_client,
+    current_recorder,
+    http_client,
+    reward,
+    step,
+    tool,
+    tool_call,
+    unwrap,
+    wrap,
+)
 from trace_recorder.errors import (
     AlreadyFinalizedError,
     BoundClientError,
@@ -33,13 +45,18 @@ __all__ = [
     "TrajectoryPathError",
     "TrajectoryRecorder",
     "UnsupportedClientError",
+    "agent",
+    "annotate",
     "async_http_client",
     "current_recorder",
     "default_redactor",
     "http_client",
     "instrument",
     "load",
+    "reward",
+    "step",
     "tool",
+    "tool_call",
     "uninstrument",
     "unwrap",
     "wrap",

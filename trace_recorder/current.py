@@ -1,7 +1,7 @@
-"""The current recorder: clients that follow the context, so that one at module level serves many runs.
+"""The current recorder: what follows the context, so that a client or an agent at module level serves many runs.
 
-`TrajectoryRecorder.wrap` binds a client to one recorder; what is here asks, at each call, which one is active where
-the call is made.
+The methods of a `TrajectoryRecorder` are of that one; what is here asks, at each call, which one is active where the
+call is made. Where none is, nothing is done.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar, overload
 
-from trace_recorder import tools
+from trace_recorder import steps, tools
 from trace_recorder.capture import clients
 from trace_recorder.capture.transport import guard
 from trace_recorder.conversation import Payload
@@ -28,16 +28,12 @@ class FollowingTarget:
 
     def open_run(self) -> Run | None:
         """The current recorder's run; in a thread that carries no context, that of the only one running."""
-        recorder: TrajectoryRecorder | None = None
-        with guard("find the run of a call"):
-            recorder = current.get() or _only_one("an LLM call")
+        recorder = _following("an LLM call")
         return recorder.open_run() if recorder else None
 
     def run_of_tool(self) -> Run | None:
         """The same, of the call of a tool."""
-        recorder: TrajectoryRecorder | None = None
-        with guard("find the run of a tool"):
-            recorder = current.get() or _only_one("a tool call")
+        recorder = _following("a tool call")
         return recorder.open_run("a tool") if recorder else None
 
     def is_running(self) -> bool:
@@ -77,9 +73,65 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
     return tools.mark(following.run_of_tool, function, name)
 
 
+def step(step_number: int | None = None) -> steps.Step:
+    """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
+
+    Where none is, the block is there all the same, with the number that was given, or 1.
+    """
+    recorder = _active("a step")
+    return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
+
+
+def agent(name: str) -> steps.Agent:
+    """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does."""
+    recorder = _active("a sub-agent")
+    return recorder.agent(name) if recorder else steps.Agent(None, name)
+
+
+def tool_call(name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
+    """Tell the recorder that is active here of a tool's execution, as `TrajectoryRecorder.tool_call` does."""
+    recorder = _active("a tool call")
+    if recorder is None:
+        return tools.AnnouncedExecution(None, name, arguments, call_id)
+    return recorder.tool_call(name, arguments, call_id)
+
+
+def annotate(key: str, value: object) -> None:
+    """Record something that is known of the run that is active here; see `TrajectoryRecorder.annotate`."""
+    recorder = _active("an annotation")
+    if recorder is not None:
+        recorder.annotate(key, value)
+
+
+def reward(
+    name: str,
+    value: float,
+    weight: float = 1.0,
+    step: int | None = None,
+    explanation: str | None = None,
+) -> None:
+    """Record a reward of the run that is active here, or of one of its steps; see `TrajectoryRecorder.reward`."""
+    recorder = _active("a reward")
+    if recorder is not None:
+        recorder.reward(name, value, weight, step, explanation)
+
+
 def current_recorder() -> TrajectoryRecorder | None:
     """The recorder that is active in this context, None where there is none."""
     return current.get()
+
+
+def _active(what: str) -> TrajectoryRecorder | None:
+    """The recorder of which something is that is told here; None where there is none, or where it has ended."""
+    recorder = _following(what)
+    return recorder if recorder is not None and recorder.open_run(what) is not None else None
+
+
+def _following(what: str) -> TrajectoryRecorder | None:
+    """The current recorder; in a thread that carries no context, the only one running."""
+    with guard(f"find the run of {what}"):
+        return current.get() or _only_one(what)
+    return None
 
 
 def _only_one(what: str) -> TrajectoryRecorder | None:

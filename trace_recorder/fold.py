@@ -64,6 +64,7 @@ class Fold:
     gaps: list[Gap] = field(default_factory=list)
     torn: BadLine | None = None
     records: int = 0
+    _annotated: dict[int, str] = field(default_factory=dict)
     masked: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
     senseless: set[str] = field(default_factory=set)
     captured: dict[str, None] = field(default_factory=dict)
@@ -191,6 +192,20 @@ class Fold:
             self.summaries[to_json(record.data["lakeview_step"])] = record.data["value"]
         else:
             self.annotations[record.data["key"]] = record.data["value"]
+            self._annotated[record.seq] = record.data["key"]
+
+    def _redaction(self, record: Record) -> None:
+        """Put what a record says now, without what became known as a secret later, in the place of what it said."""
+        of, data = record.data["of"], record.data
+        if self.start is not None and of == self.start.seq:
+            said: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
+            self.start = self.start._replace(data={**self.start.data, **said})
+        elif self._annotated.get(of) in self.annotations and self._is_last(of):
+            self.annotations[self._annotated[of]] = data["value"]
+
+    def _is_last(self, seq: int) -> bool:
+        """Whether no later record gave the annotation of this one another value."""
+        return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
 
     def _reward(self, record: Record) -> None:
         given = {name: value for name, value in record.data.items() if name != "redacted"}
@@ -411,6 +426,7 @@ _TAKE: Mapping[str, Callable[[Fold, Record], object]] = {
     "tool_call": Fold._tool,
     "tool_result": Fold._tool,
     "annotation": Fold._annotation,
+    "redaction": Fold._redaction,
     "reward": Fold._reward,
     "gap": Fold._recorded_gap,
     "finalize": Fold._end,

@@ -99,6 +99,7 @@ class Journal:
         self.path = path
         self.next_seq = 1
         self._file: Descriptor | None = Descriptor(fd)
+        self._closed: Descriptor | None = None
         self.sync = sync
         self._torn = False
         self._end = -1
@@ -194,14 +195,18 @@ class Journal:
     def _number(self) -> int:
         """The number to write to; where somebody has closed it, the file is opened again."""
         if not self._open.is_ours():
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
-            if not self._open.same_as(os.fstat(fd)):
-                close_read(fd)
-                raise FileNotFoundError(f"the descriptor of {self.path} was closed, and another file has its name")
-            lock(fd)
-            self._file = Descriptor(fd)
+            self._file = self._opened_again(self._open)
             say_once("somebody closed the descriptor of a journal (os.closerange does); it has been opened again")
         return self._open.number
+
+    def _opened_again(self, file: Descriptor) -> Descriptor:
+        """Open this file by its name, and lock it. Raises OSError, also where another file has the name by now."""
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
+        if not file.same_as(os.fstat(fd)):
+            close_read(fd)
+            raise FileNotFoundError(f"the descriptor of {self.path} was closed, and another file has its name")
+        lock(fd)
+        return Descriptor(fd)
 
     @property
     def end(self) -> int:
@@ -251,12 +256,13 @@ class Journal:
         """
         file, self._file = self._file, None
         if file is not None:
+            self._closed = file
             file.close()
 
     def reopen(self) -> None:
-        """Open a file again that was closed, to write more. Raises OSError."""
-        self._file = Descriptor(os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY))
-        lock(self._file.number)
+        """Open a file again that was closed, to write more. Raises OSError, also where another has its name by now."""
+        if self._file is None and self._closed is not None:
+            self._file = self._opened_again(self._closed)
 
 
 def _lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:

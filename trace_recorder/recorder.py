@@ -31,7 +31,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.load import load
 from trace_recorder.redact import Redaction, Redactor, default_redactor
 from trace_recorder.registry import Registry
-from trace_recorder.reserving import DIRECTORY, Files
+from trace_recorder.reserving import DIRECTORY, Files, is_sentence
 from trace_recorder.run import Run
 
 logger = logging.getLogger("trace_recorder")
@@ -79,6 +79,11 @@ class TrajectoryRecorder:
     ) -> None:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
+        if task is None and is_sentence(trajectory_path):
+            message = (
+                f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
+            )
+            warnings.warn(message, stacklevel=2)
         self._files = Files(trajectory_path, directory, sync=durability == "disk")
         self._about = telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps)
         self._metadata = telling.metadata_of(metadata)

@@ -91,9 +91,12 @@ def _mask_plainly(text: str, data: bytes, is_known: Callable[[str], bool]) -> st
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     parts: list[str] = []
     done = 0
-    for start, end in spans:
-        parts += (text[done:start], mask)
-        done = end
+    for start, end in sorted(spans):
+        if start >= done:  # one command may stand within another's flags
+            parts += (text[done:start], mask)
+            done = end
+        elif end > done:
+            done = end
     return "".join([*parts, text[done:]]) if parts else text
 
 
@@ -119,12 +122,12 @@ class Redaction:
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
 
-    def learn(self, secrets: Iterable[str]) -> list[str]:
-        """Mask these values from now on; return those that were not known before and are masked wherever they stand.
+    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
+        """Mask these values from now on; return the keys that were not known and are masked wherever they stand.
 
         Short ones, and words, are masked only behind the name of a secret.
         """
-        return self._known.learn(secrets) if self._redactors else []
+        return self._known.learn(keys, cookies) if self._redactors else []
 
     def mask_plain(self, text: str) -> str:
         """Mask a text that is not JSON, or one string of it."""

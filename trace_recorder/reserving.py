@@ -17,6 +17,13 @@ from trace_recorder.journal import Journal
 DIRECTORY = "trajectories"
 
 
+def is_sentence(path: object) -> bool:
+    """Whether a path looks like something else: words with spaces between them, without a suffix or a directory."""
+    if not isinstance(path, str) or len(path.split()) < 3 or "/" in path or "\\" in path:
+        return False
+    return not Path(path).suffix or " " in Path(path).suffix
+
+
 class Files:
     """The path that a recorder was given, or the directory in which files are named by the time."""
 

@@ -19,6 +19,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -46,12 +47,24 @@ SHOWN: Mapping[str, When] = {
 }
 """When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
+REMEMBERED = 256 * 1024
+"""Of so many characters that were said of the run itself it is kept in mind what they are."""
+_OF_THE_RUN = ("start", "annotation")
+
 PUT_BACK_SECONDS = 1.0
 """How long to wait after a removed journal could not be made again: there may be much to copy."""
 
 _NOTHING_BEGUN = '"task":null,"metadata":{}'
 _NOTHING_ENDED = '"final_result":null'
 _STARTED = time.time()
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """A record that is on file: its number, and what was said in it, as it was masked last."""
+
+    seq: int
+    said: str
 
 
 class Unfinished(Protocol):
@@ -85,6 +98,7 @@ class Run:
         self._redaction = redaction
         self._lock = threading.RLock()
         self._items = ItemEncoder()
+        self._earlier: list[_Earlier] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
@@ -137,6 +151,7 @@ class Run:
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
+            self._remember(kind, seq, said)
         self._settle()
         self._recorded(kind)
 
@@ -225,7 +240,9 @@ class Run:
             return nothing, 0
 
         masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
+        seq = self._journal.next_seq
         self._journal.append(kind, _data(about, masked, count + redacted), now())
+        self._remember(kind, seq, masked)
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -239,9 +256,24 @@ class Run:
             failure.told = times
             failures.popleft()
 
-    def learn(self, secrets: Iterable[str]) -> None:
-        """Mask these values from now on wherever they appear."""
-        self._redaction.learn(secrets)
+    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> None:
+        """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
+        if self._redaction.learn(keys, cookies) and not self.abandoned:
+            with self._lock:
+                for earlier in self._earlier:
+                    self._mask_earlier(earlier)
+
+    def _mask_earlier(self, earlier: _Earlier) -> None:
+        """Record what an earlier record says without a value in it that has become known as a secret."""
+        masked, count = self._redaction.mask(earlier.said)
+        if masked != earlier.said and not self.closed:
+            earlier.said = masked
+            self._journal.append("redaction", _data(facts({"of": earlier.seq}), masked, count), now())
+
+    def _remember(self, kind: str, seq: int, said: str) -> None:
+        """Keep what the run itself is said to be, for as long as a client may still tell its key."""
+        if kind in _OF_THE_RUN and said and sum(len(one.said) for one in self._earlier) + len(said) <= REMEMBERED:
+            self._earlier.append(_Earlier(seq, said))
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""

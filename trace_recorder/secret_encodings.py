@@ -42,10 +42,11 @@ def runs(data: bytes, shortest: int = SHORTEST) -> Iterator[int]:
 def signs(data: bytes) -> list[int]:
     """Where in a text, one byte a character, something may be encoded."""
     places = [found.start() for found in _ESCAPE.finditer(data)] if b"%" in data else []
-    for at in runs(data):
-        if _SIGN.match(data, at) or (data[at - 1 : at] == b"\\" and _SIGN.match(data, at + 1)):
-            places.append(at)
-    return places
+    words = ((at, data[at - 1 : at] == b"\\") for at in runs(data))  # behind an escape it begins a letter later
+    return [
+        *places,
+        *(at for at, is_behind in words if _SIGN.match(data, at) or (is_behind and _SIGN.match(data, at + 1))),
+    ]
 
 
 def mask_encoded(text: str, mask: Mask) -> str:

@@ -44,17 +44,21 @@ _SEPARATOR = (
     rf"{_SPACE}|(?P<blank>[ \t]{{1,4}}(?:is[ \t]|was[ \t])?))"
 )
 _OPEN = rf"(?P<open>{_QUOTE})?(?P<scheme>(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {{1,3}})?"
-_STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig(?:nature)?)"
+_STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig(?:nature)?)"  # noqa: E501 - a pattern is read in one piece
 _NAMED = re.compile(
     rf"{_STEM}(?P<rest>[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?){_SEPARATOR}{_OPEN}",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
-_QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
-_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f]++")
-_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _LONGEST_LOOK = 400
 """Of so many characters of a value it is told whether it is one; all of it is masked."""
+_QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
+_QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{_LONGEST_LOOK}}}+")
+_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{_LONGEST_LOOK}}}+")
+_BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
+_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
+_PATHS = ("/", "./", "~/", "../")
+_SHORTEST = 4
 
 _PLACE_FOR_ONE = re.compile(
     r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{3}|(?:your|my|some|the|an?|insert|enter|change|replace|put|example|sample|dummy"
@@ -65,15 +69,19 @@ _PLACE_FOR_ONE = re.compile(
 )
 _TYPE = re.compile(
     r"(?:u?int|float|bytes?|str(?:ing)?|utf|bool(?:ean)?|char|varchar|text|any|object|list|dict|number|none|sha|md|base|b|aes"
-    r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]+)*",
+    r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]++)*",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"v?\d+(?:[._]\d+)+")
-_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*)+")
+_VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
+_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}=[^\s;]{0,60}; ?){0,8}[\w.-]{1,60}=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
-_WORDS = re.compile(r"[A-Za-z]+(?:[-_.:/~+=@ ]+[A-Za-z]*)*")
-_EXPRESSION = re.compile(r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+")
-_HASH = re.compile(r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE)
+_WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
+_EXPRESSION = re.compile(
+    r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
+)
+_HASH = re.compile(
+    r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
+)
 _STEP = re.compile(
     r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
 )
@@ -124,33 +132,53 @@ Form = Literal["quoted", "variable", "line", "bare"]
 def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0911 - one rule a line
     """Whether what stands behind the name of a secret is one; `form` is how it stands there."""
     look = value[:_LONGEST_LOOK]
-    if len(value) < 4 or _PLACE_FOR_ONE.match(look) or ("{" in look and "}" in look) or look.lower() == name.lower():
+    if len(value) < _SHORTEST or _is_no_value(name, look, form):
         return False
-    if look.endswith("...") or "xxxx" in look.lower() or "://" in look or _TYPE.fullmatch(look):
-        return False
-    if _VERSION.fullmatch(look) or (form != "quoted" and _DOTTED.fullmatch(look) and not is_strange(look, 20)):
-        return False
-    digits = any(map(str.isdigit, look))
     if kind == "weak":
-        if name.lower().endswith(("sig", "signature")) and form != "variable":
-            return False  # reasoning is signed; of URLs, who has the signature may do what they say
-        is_hash = form != "variable" and name.lower().endswith("key") and _HASH.fullmatch(look) is not None
-        return is_strange(look, 16) and not is_hash and ":" not in look and not look.startswith(("/", "./", "~/"))
+        return _is_strange_value(name, look, form)
     if _WORDS.fullmatch(look):
-        return len(look) >= 8 and look.isalpha() and (form == "variable" or (form == "quoted" and _is_no_word(look)))
-    if look.startswith(("/", "./", "~/", "../")) and not is_strange(look, 30):
+        is_no_word = is_strange(look, 8) or form == "variable" or (form == "quoted" and _is_no_word(look))
+        return len(look) >= 8 and look.isalpha() and is_no_word
+    if look.startswith(_PATHS) and not is_strange(look, 30):
         return False
+    has_digit = any(map(str.isdigit, look))
     if form == "bare":
-        symbol = _SYMBOL.search(look) is not None and not re.search(r"[=*+?]", look)
-        return digits and len(look) >= 6 and (is_strange(look, 8) or (symbol and not _EXPRESSION.fullmatch(look)))
+        return has_digit and len(look) >= 6 and (is_strange(look, 8) or _has_symbol(look))
     if len(look) < 8:
-        return digits and not (look.isdigit() and form == "line")
-    return digits or _SYMBOL.search(look) is not None
+        return has_digit and not (look.isdigit() and form == "line")
+    return has_digit or _SYMBOL.search(look) is not None
+
+
+def _is_no_value(name: str, look: str, form: Form) -> bool:
+    """Whether it is the place for a value, a type, a version, a URL or an expression."""
+    if _PLACE_FOR_ONE.match(look) or ("{" in look and "}" in look) or look.lower() == name.lower():
+        return True
+    if look.endswith("...") or "xxxx" in look.lower() or "://" in look:
+        return True
+    if _TYPE.fullmatch(look) or _VERSION.fullmatch(look):
+        return True
+    return form != "quoted" and _DOTTED.fullmatch(look) is not None and not is_strange(look, 20)
+
+
+def _is_strange_value(name: str, look: str, form: Form) -> bool:
+    """Whether a value is made as keys are, where the name alone does not say that it is one."""
+    if name.lower().endswith(("sig", "signature")) and form != "variable":
+        return False  # reasoning is signed; of URLs, who has the signature may do what they say
+    is_hash = form != "variable" and name.lower().endswith("key") and _HASH.fullmatch(look) is not None
+    return is_strange(look) and not is_hash and ":" not in look and not look.startswith(_PATHS)
+
+
+def _has_symbol(look: str) -> bool:
+    """Whether a value that stands alone has a sign of passwords, and is no expression."""
+    is_operator = re.search(r"[=*+?]", look) is not None
+    return _SYMBOL.search(look) is not None and not is_operator and _EXPRESSION.fullmatch(look) is None
 
 
 def _is_no_word(value: str) -> bool:
     """Whether letters alone are no word: capitals among small ones, or more letters than words have."""
-    return len(value) > 20 or (re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None)
+    return len(value) > 20 or (
+        re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None
+    )
 
 
 def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span]:
@@ -165,35 +193,47 @@ def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span
 
 
 def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) -> Span | None:
-    start, stem = found.end(), found["stem"]
-    if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind("]", 0, found.start()):
+    """Where the secret stands that a name has behind it; None where there is none."""
+    if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind(
+        "]", max(0, found.start() - 40), found.start()
+    ):
         return None  # it is the name of a mask
     begin = _name_begins(text, found.start())
-    name = text[begin : found.start()] + stem + found["rest"]
+    name = text[begin : found.start()] + found["stem"] + found["rest"]
     kind = kind_of(name)
-    if kind is None and not stem.lower() == "cookie":
-        return None
-    if kind == "cookie" or stem.lower() == "cookie":
-        return _cookies(text, found) if kind == "cookie" and found["assign"] else None
+    if kind == "cookie":
+        return _cookies(text, found) if found["assign"] else None
     form = _form(text, begin, found, name)
-    if form is None:
+    if kind is None or form is None:
         return None
-    value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, start)
-    if value is None or text[start] in ":,]}":
-        return None
-    end, said = value.end(), value[0]
-    if not found["open"]:
-        if text[end : end + 1] in ("(", "[", "{") or (found["close"] and re.fullmatch(r"[-+\d.eE]+|true|false|null", said)):
-            return None
-        said = said.rstrip(".:")
-        end = start + len(said)
-    elif text[end : end + 1] in (" ", "\t", "\n"):
-        return None
+    said = _said(text, found)
     if is_known(said):
-        return start, end
-    if found["scheme"]:
-        return (start, end) if len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said)) else None
-    return (start, end) if _judge(kind or "weak", name, said, form) else None
+        is_secret = True
+    elif found["scheme"]:
+        is_secret = len(said) >= 8 and not _PLACE_FOR_ONE.match(said) and any(map(str.isdigit, said))
+    else:
+        is_secret = _judge(kind, name, said, form)
+    return (found.end(), _end_of(text, found, len(said))) if is_secret else None
+
+
+def _end_of(text: str, found: re.Match[str], looked: int) -> int:
+    """Where a secret ends of which so many characters have been looked at: it may be longer than that."""
+    if looked < _LONGEST_LOOK:
+        return found.end() + looked
+    value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, found.end())
+    return value.end() if value else found.end() + looked
+
+
+def _said(text: str, found: re.Match[str]) -> str:
+    """The value that stands behind a name; empty where it is one of several words, a number of JSON, or is called."""
+    value = (_QUOTED_LOOK if found["open"] else _BARE_LOOK).match(text, found.end())
+    if value is None or value[0][0] in ":,]}" or "[REDACTED" in value[0]:
+        return ""
+    behind = text[value.end() : value.end() + 1]
+    if found["open"]:
+        return "" if behind.isspace() else value[0]
+    is_json = found["close"] and _JSON_SCALAR.fullmatch(value[0])
+    return "" if is_json or (behind and behind in "([{") else value[0].rstrip(".:")
 
 
 def _name_begins(text: str, stem: int) -> int:
@@ -218,45 +258,64 @@ def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None
     """How a value stands behind its name; None where nothing of the kind stands there."""
     before = text[max(0, begin - 60) : begin]
     if found["blank"]:
-        return _behind_blank(before, name, found)
+        return _behind_blank(before, name, found["blank"])
     if found["comma"]:
-        is_argument = re.search(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z", before) is not None
-        return "quoted" if is_argument and found["close"] and found["open"] else None
+        return "quoted" if found["close"] and found["open"] and _CALLED.search(before) else None
     if found["xml"]:
         return "line" if before.endswith("<") else None
     if found["open"] or found["scheme"]:
         return "quoted"
-    if found["assign"] == "=" and not found["close"] and text[found.end() - 1] == "=":
-        is_variable = name.isupper() or name[:1].islower()
-        return "variable" if name.isupper() or re.search(r"[;?&]\Z|--\Z", before) else "line" if is_variable and (not before or before[-1] in "\n \t[+m\"'`|>nrt") and not re.search(r"[(,][^)\n]*\Z", before) else "bare"
-    if found["pair"] or found["close"] or re.search(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]*\Z", before) or (before[-1:] in ("'", '"', " ") and "-" in name):
-        return "line"
-    return "bare"
+    if (
+        found["pair"]
+        or found["close"]
+        or _LINE_BEGINS.search(before)
+        or (before[-1:] in ("'", '"', " ") and "-" in name)
+    ):
+        return "variable" if name.isupper() and found["assign"] else "line"
+    return _assigned(before, name) if text[found.end() - 1] == "=" else "bare"
 
 
-def _behind_blank(before: str, name: str, found: re.Match[str]) -> Form | None:
+def _assigned(before: str, name: str) -> Form:
+    """How a value stands right behind an equals sign: a variable's, a parameter's, a setting's, or in an expression."""
+    if name.isupper() or re.search(r"[;?&]\Z|--\Z", before):
+        return "variable"
+    is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
+    return "line" if is_setting and not re.search(r"[(,][^)\n]*\Z", before) else "bare"
+
+
+def _behind_blank(before: str, name: str, blank: str) -> Form | None:
     """Command lines (`--password x`), netrc, `setx NAME x`, `ENV NAME x`, and "the password is x"."""
     if before.endswith("--") or name.startswith("--") or re.search(r"(?:\A|\s)-\Z", before):
         return "line"
-    if re.search(r"login[ \t]{1,4}\S{1,64}[ \t]{1,4}\Z", before) or re.search(r"(?:setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before):
+    if re.search(r"(?:login[ \t]{1,4}\S{1,64}|setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before):
         return "line"
-    return "bare" if re.search(r"is |was ", found["blank"]) else None
+    return "bare" if re.search(r"is |was ", blank) else None
 
 
-_COMMANDS = (
-    # (a word that has to be there, where its secret stands)
-    ("curl", re.compile(r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}(?:\\{0,7}[\"'])?[^\s:\"'\\]{1,80}:(?![$<{*])([^\s\"'\\]{4,200}+)")),
-    ("sshpass", re.compile(r"sshpass\s{1,4}-p\s{0,3}(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
-    ("mysql", re.compile(r"mysql[a-z]{0,8}\b[^\n]{0,200}?\s-p(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
-    ("redis-cli", re.compile(r"redis-cli\b[^\n]{0,200}?\s-a\s{1,3}(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
-    ("login", re.compile(r"(?:docker|podman|az|helm registry)\s{1,3}login\b[^\n]{0,200}?\s-p\s{1,3}(?:\\{0,7}[\"'])?(?![$<{*])([^\s\"'\\]{4,200}+)")),
-)  # fmt: skip
+_CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")
+_LINE_BEGINS = re.compile(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]{0,60}\Z")
+_JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
+
+_FLAGS = (
+    # (a word that has to be there, a command up to the secret)
+    ("curl", r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}QUOTE[^\s:\"'\\\[]{1,80}:"),
+    ("sshpass", r"sshpass\s{1,4}-p\s{0,3}QUOTE"),
+    ("mysql", r"mysql[a-z]{0,8}\b[^\n]{0,200}?\s-pQUOTE"),
+    ("redis-cli", r"redis-cli\b[^\n]{0,200}?\s-a\s{1,3}QUOTE"),
+    ("login", r"(?:docker|podman|az|helm registry)\s{1,3}login\b[^\n]{0,200}?\s-p\s{1,3}QUOTE"),
+)
+_COMMANDS = tuple(
+    (word, re.compile(flag.replace("QUOTE", r"[\\\"']{0,9}") + r"(?![$<{*])([^\s\"'\\]{4,200}+)"))
+    for word, flag in _FLAGS
+)
 
 _URL = re.compile(
     r"(?P<slashes>:(?://|\\/\\/))(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
     r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
 )
-_NO_PASSWORD = re.compile(r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE)
+_NO_PASSWORD = re.compile(
+    r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
+)
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:
@@ -290,24 +349,24 @@ _VALUE_SIGN = (
     + _OPEN_SIGN
     + rb"(?:"
     + _STRANGE_SIGN
-    + rb"|[a-z]{8}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
+    + rb"|[a-z][a-z_-]{3}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
     + rb"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
     + _OPEN_SIGN
+    + rb"(?:"
     + _STRANGE_SIGN
+    + rb"|[a-z]{10})"
     + rb")"
 )
-_SIGNS = tuple(
-    (stem, re.compile(stem + rb"(?=" + _VALUE_SIGN + rb")"))
-    for stem in (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cred", b"sig")
-) + ((b"cookie", re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")),)
-_URL_SIGN = re.compile(rb":(?://|\\/\\/)[^\s\"'<>]{1,600}?@")
-_SHORT_SIGN = re.compile(rb"pw(?=" + _VALUE_SIGN + rb")")
-
-
-_COMMAND_SIGNS = tuple(
-    (command.encode(), re.compile(pattern.pattern.replace(r"(?:\\{0,7}[\"'])?", r"[\\\"']{0,9}").lower().encode()))
-    for command, pattern in _COMMANDS
+_COOKIE_SIGN = re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")
+_STEMS = (b"pass", b"pw", b"secret", b"token", b"key", b"auth", b"cred", b"sig")
+_SIGNS = (
+    *((stem, re.compile(stem + rb"(?=" + _VALUE_SIGN + rb")")) for stem in _STEMS),
+    (b"cookie", _COOKIE_SIGN),
 )
+_URL_SIGN = re.compile(rb":(?://|\\/\\/)[^\s\"'<>]{1,600}?@")
+
+
+_COMMAND_SIGNS = tuple((word.encode(), re.compile(pattern.pattern.encode())) for word, pattern in _COMMANDS)
 
 
 def signs(low: bytes) -> list[int]:
@@ -318,9 +377,8 @@ def signs(low: bytes) -> list[int]:
             places += [found.start() for found in pattern.finditer(low)]
     if b"@" in low:
         places += [found.start() for found in _URL_SIGN.finditer(low)]
-    if b"pw" in low:
-        places += [found.start() for found in _SHORT_SIGN.finditer(low)]
-    for command, pattern in _COMMAND_SIGNS:
-        if command in low:
-            places += [found.start() for found in pattern.finditer(low)]
+    if b" -" in low:
+        for command, pattern in _COMMAND_SIGNS:
+            if command in low:
+                places += [found.start() for found in pattern.finditer(low)]
     return places

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 _WORD = "A-Za-z0-9_"
 _END = r"(?![A-Za-z0-9_-])"
 _DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
-_SLUG = rf"(?:[a-z0-9]{{1,15}}[-_]{{1,3}}){{0,12}}[a-z0-9]{{1,15}}{_END}"
+_SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{_END}"
 """Words with hyphens, such as the name of a class in a page."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
@@ -89,15 +89,15 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("artifactory-key", "AKCp", r"[A-Za-z0-9]{60,80}" + _END),
     ("artifactory-token", "cmVmd", r"[A-Za-z0-9]{59}" + _END),
     ("atlassian-token", "ATATT3 ATCTT3 ATBB", r"[A-Za-z0-9_=-]{24,}+"),
-    ("authress-key", "authress_ scauth_", r"[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}\.acc[_-][a-zA-Z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,}+"),
+    ("authress-key", "authress_ scauth_", r"[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}\.acc[_-][a-zA-Z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,}+"),  # noqa: E501 - a pattern is read in one piece
     ("clickhouse-key", "4b1d", r"(?=[a-f0-9]{0,37}[G-Zg-zA-F])[A-Za-z0-9]{38}" + _END),
     ("cloudflare-key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{146}" + _END),
     ("defined-token", "dnkey-", r"[A-Za-z0-9=_-]{60,}+"),
-    ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}" + _END),
+    ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}" + _END),  # noqa: E501 - a pattern is read in one piece
     ("duffel-token", "duffel_live_ duffel_test_", r"[A-Za-z0-9_=-]{43}" + _END),
     ("dynatrace-token", "dt0c01. dt0s01. dt0s16.", r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}" + _END),
     ("easypost-key", "EZAK EZTK", r"[A-Za-z0-9]{54}" + _END),
-    ("facebook-token", "EAAM EAAC EAAG EAAB", r"(?=[A-Za-z]{0,40}[0-9])(?![A-Za-z0-9]{0,90}AAAA)[A-Za-z0-9]{100,}+(?![+/])"),
+    ("facebook-token", "EAAM EAAC EAAG EAAB", r"(?=[A-Za-z]{0,40}[0-9])(?![A-Za-z0-9]{0,90}AAAA)[A-Za-z0-9]{100,600}+(?![A-Za-z0-9+/])"),  # noqa: E501 - a pattern is read in one piece
     ("square-token", "EAAA sq0atp- sq0csp-", r"(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{22,64}(?![A-Za-z0-9_+/-])"),
     ("flutterwave-key", "FLWSECK_TEST- FLWSECK-", r"[0-9a-zA-Z]{12,34}(?:-X)?" + _END),
     ("fly-token", "fo1_ fm1a_ fm1r_ fm2_", r"[A-Za-z0-9+/_-]{43,}+=*+"),
@@ -156,7 +156,7 @@ _INNER: tuple[tuple[str, str, str, str, str], ...] = (
     ("mailchimp-key", "-us", r"[0-9a-f]{32}", "[0-9a-f]{32}", r"[0-9]{1,2}" + _END),
     ("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}", "[A-Za-z0-9]{29}", _END),
     ("newrelic-key", "NRAL", r"[0-9a-f]{36}", "[0-9a-f]{36}", _END),
-    ("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}", "[A-Za-z0-9_-]{24}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END),
+    ("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}", "[A-Za-z0-9_-]{24}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END),  # noqa: E501 - a pattern is read in one piece
 )  # fmt: skip
 """Those of which only the middle tells."""
 
@@ -171,13 +171,13 @@ _PLACED: tuple[tuple[str, str, str], ...] = (
 """Those that are known by what stands before them in a text."""
 
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
-_PEM_LINE = rf"(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}}+(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"
+_PEM_LINE = rf"(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}}+(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
 PEM_LONGEST = 20_000
 """So many characters behind a private key's BEGIN its END is looked for."""
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
-    rf"|(?=(?:{_PEM_LINE}){{0,3}}{_BREAK}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
+    rf"|(?=(?:[^\n\"<]{{0,80}}{_BREAK}){{0,4}}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
 )
 PEM_BEGIN = "-----BEGIN "
 
@@ -240,8 +240,15 @@ SHORTEST = 12
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
 _MARKS = "-_."
-_LONG = rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})(?=[A-Za-z_+/=.-]{{0,80}}[0-9])"
+_LONG = (
+    rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})"
+    r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
+)
 """What stands behind a mark in a key, and seldom in anything else."""
+
+
+_RARE = re.compile("[~|A-Z]")
+"""Characters that are seldom enough to be looked for alone."""
 
 
 def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
@@ -269,7 +276,16 @@ def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
         ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
         pattern = rf"{re.escape(mark)}(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})"
         made.append((mark.encode(), re.compile(pattern.encode())))
-    made += [(text.encode(), re.compile((re.escape(text) + follows).encode())) for text, follows in alone]
+    by_rare: dict[str, list[str]] = defaultdict(list)
+    for text, follows in alone:
+        rare = _RARE.search(text)
+        at = rare.start() if rare else 0
+        behind = rf"(?<={re.escape(text[: at + 1])})" if at else ""
+        gate = text[at] if rare else text
+        by_rare[gate].append(f"{behind}{re.escape(text[at + len(gate) :])}{follows}")
+    made += [
+        (gate.encode(), re.compile(f"{re.escape(gate)}(?:{'|'.join(some)})".encode())) for gate, some in by_rare.items()
+    ]
     return tuple(made)
 
 

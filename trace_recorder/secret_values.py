@@ -16,25 +16,32 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
-KEPT = 64
+KEPT = 32
 """How many of the values that requests carried are kept: the newest, and one that comes again is new again."""
+COOKIES = 8
+"""How many of the newest cookies are."""
 FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
 """Of so many characters a value is masked by itself, if it is no word."""
 SHORTEST_BY_NAME = 4
+TELLING = 3
+"""From so many letters on a text's end is the beginning of a value."""
 ANYWHERE = 16
 """From so many characters on it is masked within a word too."""
 
 MASK = "[REDACTED:known-secret]"
-_MASKS = re.compile(r"\[REDACTED:[a-z-]+\]")
+_MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
 _PLACEHOLDERS = frozenset(
     {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
 )
 """What people write where a key is asked for and none is needed; masking it would maim prose."""
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
-_WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]+)*|\d+")
-_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*")
-_RUN = bytes(ord("w") if chr(code).isascii() and (chr(code).isalnum() or code in b"+/_-") else 32 for code in range(256))
+_WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
+_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
+_RUN = bytes(
+    ord("w") if chr(code).isascii() and (chr(code).isalnum() or code in b"+/_-") else 32 for code in range(256)
+)
+_ESCAPE = re.compile("%..")
 _BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
 
 
@@ -76,7 +83,7 @@ class _Secret:
         twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
         data = value.encode("utf-8", "surrogatepass")
         in_urls = {quote(data), quote(data, safe=""), quote_plus(data)}
-        in_urls |= {re.sub("%..", lambda found: found[0].lower(), one) for one in in_urls}
+        in_urls |= {_ESCAPE.sub(lambda found: found[0].lower(), one) for one in in_urls}
         all_of_them = {value, repr(value)[1:-1], repr(data)[2:-1], *once, *twice, *in_urls}
         return tuple(sorted(all_of_them, key=lambda spelled: (-len(spelled), spelled)))
 
@@ -119,13 +126,15 @@ class KnownSecrets:
         self._lock = threading.RLock()  # a signal's handler that makes a call learns too, in the middle of this
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
+        self._cookies: dict[str, _Secret] = {}
         self._short: frozenset[str] = frozenset()
         self._all: tuple[_Secret, ...] = ()
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
-    def learn(self, values: Iterable[str]) -> list[str]:
-        """Know these values from now on; return those that were not known, and are masked wherever they stand."""
-        return self._learn(values, self._sent, KEPT)
+    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
+        """Know these values from now on; return the keys that were not known, and are masked wherever they stand."""
+        self._learn(cookies, self._cookies, COOKIES)
+        return self._learn(keys, self._sent, KEPT)
 
     def _learn(self, values: Iterable[str], kept: dict[str, _Secret], limit: int) -> list[str]:
         with self._lock:
@@ -146,8 +155,12 @@ class KnownSecrets:
                 kept.pop(next(iter(kept)), None)
             if not short <= self._short:
                 self._short = frozenset(sorted(self._short | short)[:FROM_THE_ENVIRONMENT])
-            if new or len(self._all) != len(self._given) + len(self._sent):
-                self._all = (*self._given.values(), *self._sent.values())  # taken whole by whoever masks meanwhile
+            if new or len(self._all) != len(self._given) + len(self._sent) + len(self._cookies):
+                self._all = (
+                    *self._given.values(),
+                    *self._sent.values(),
+                    *self._cookies.values(),
+                )  # taken whole by whoever masks meanwhile
             return new
 
     def __len__(self) -> int:
@@ -175,7 +188,7 @@ class KnownSecrets:
         longest = 0
         for one in self._all:
             for spelled in one.spellings:
-                for length in range(min(len(spelled) - 1, len(text)), longest, -1):
+                for length in range(min(len(spelled) - 1, len(text)), max(longest, TELLING - 1), -1):
                     if text.endswith(spelled[:length]):
                         longest = length
                         break

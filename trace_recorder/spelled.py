@@ -74,7 +74,7 @@ class Part:
 
     def unfinished(self, waits: Waits) -> int:
         """How many characters at its end are to wait: those from the event on in which begins what `waits`."""
-        if not any(waits(said[-LONGEST:]) for said in self._said):
+        if not any(waits(_decoded(said)[-LONGEST:]) for said in self._said):
             return 0
         first = len(self._lines)
         for pieces in _texts(self._lines, several=False).values():
@@ -82,6 +82,14 @@ class Part:
             if letters:
                 first = min(first, _holding(pieces, letters).line)
         return sum(map(len, self._lines[first:]))
+
+
+def _decoded(said: str) -> str:
+    """What the pieces of JSON's strings say together; as they are spelled where that cannot be told."""
+    try:
+        return str(json.loads(f'"{said}"'))
+    except ValueError:
+        return said
 
 
 def _said(lines: list[str]) -> list[str]:

@@ -105,6 +105,8 @@ def once_free(closing: Run | None, record: Callable[[], None]) -> None:
 class _Block:
     """A `with` block, sync or async, that is a place while it is open."""
 
+    __slots__ = ("__weakref__", "_entered", "_run", "_token")
+
     def __init__(self, run: Run | None) -> None:
         self._run = run
         self._entered = False
@@ -147,8 +149,10 @@ class Step(_Block):
 
     `state`, `reflection` and `error` may be set inside. A state that is not set is told by what happened: "error"
     where an exception left the block, "calling_tool" where a tool was asked for or run, else "completed"; "thinking"
-    while it is open.
+    while it is open. It has no other attributes: what is misspelt raises AttributeError.
     """
+
+    __slots__ = ("_began", "_open", "error", "reflection", "state", "step_number")
 
     def __init__(self, run: Run | None, step_number: int) -> None:
         super().__init__(run)
@@ -209,6 +213,8 @@ class Agent(_Block):
     `agent_id` is its own in the run, also where others have the same name; `parent_agent_id` is the one around it. Its
     records also say in which execution of a tool it was started.
     """
+
+    __slots__ = ("agent_id", "name", "parent_agent_id")
 
     def __init__(self, run: Run | None, name: str) -> None:
         super().__init__(run)

@@ -34,6 +34,11 @@ MOST_ITEMS = 1000
 class Execution:
     """One execution of a tool, recorded when its block is entered and when it is left; `result` is what it gave."""
 
+    __slots__ = (
+        *("_about", "_arguments", "_began", "_call_id", "_items", "_run", "_yielded"),
+        *("name", "result"),
+    )
+
     def __init__(self, run: Run | None, name: str, arguments: object = None, call_id: str | None = None) -> None:
         self.result: object = None
         self.name = name
@@ -109,6 +114,8 @@ class AnnouncedExecution(Execution):
     function that is called inside, by the same name, is this execution, and sets the result itself.
     """
 
+    __slots__ = ("_inside", "_taken", "_token")
+
     def __init__(self, run: Run | None, name: str, arguments: object, call_id: str | None) -> None:
         super().__init__(run, name, arguments, call_id)
         self._token: Token[AnnouncedExecution | None] | None = None
@@ -139,6 +146,8 @@ class AnnouncedExecution(Execution):
 
 class _Taken(Execution):
     """An execution that a block around it has announced, and will end."""
+
+    __slots__ = ("_announced",)
 
     def __init__(self, announced: AnnouncedExecution) -> None:
         super().__init__(None, announced.name)

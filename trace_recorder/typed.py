@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import cache
+from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -17,8 +18,8 @@ from trace_recorder.plain import is_mark
 
 Value = TypeVar("Value")
 
-LARGEST = 1e15
-"""A number of seconds, of tokens or of steps that is larger is none."""
+LONGEST_SECONDS = 1e15
+"""A duration that is longer is none: there is no date so far away."""
 _KINDS: dict[Any, tuple[type, ...]] = {int: (int, float), float: (int, float)}
 _TOLD = (str, bool, dict, list, tuple, NoneType)
 
@@ -30,7 +31,8 @@ def typed(value: Value) -> Value:
         found = getattr(value, name)
         if not isinstance(found, kinds) and not is_mark(found):
             raise TypeError(f"{name} is {type(found).__name__}, and has to be {' or '.join(_named(kinds))}")
-        if isinstance(found, int | float) and not -LARGEST <= found <= LARGEST:
+        limit = LONGEST_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
+        if isinstance(found, int | float) and not -limit <= found <= limit:
             raise ValueError(f"{name} is {'no number' if math.isnan(found) else 'beyond all measure'}")
     return value
 

@@ -107,6 +107,7 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
     yield from _sequence(record for record in records if isinstance(record.seq, int))
     for record in sound:
         yield from _expanded(record, fold.items)
+    yield from _still_held(sound)
     yield from _requested(fold.calls)
     yield from _streams(sound, fold.items)
     if fold.end is None:
@@ -158,6 +159,15 @@ def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
         return
     if not meant:
         yield Finding("error", _at(record), "it leads to other items than its check value was made of")
+
+
+def _still_held(records: Sequence[Record]) -> Iterator[Finding]:
+    """Say which records hold what became known as a secret only later, and is masked in the document."""
+    by_seq = {record.seq: record for record in records}
+    for record in records:
+        if record.kind == "redaction" and record.data["of"] in by_seq:
+            what = f"it still holds what became known as a secret later, before record {record.seq}"
+            yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
 
 
 def _requested(calls: Mapping[str, Call]) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ BEFORE = {
 CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},
+    "Follow the context (2)": {"what is tea?": 0},
     "Give a framework an HTTP client": {None: 1},
     "Instrument the process": {"fix the failing test": 1},
     "Threads and executors": {"another run, at the same time": 0, "three calls at once": 3},

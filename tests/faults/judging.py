@@ -152,7 +152,8 @@ def _wrong(on_file: Interactions, length: int) -> list[str]:
 def _status(kill: Kill, death: Death, trajectory: Trajectory) -> list[str]:
     """One killed before it reported anything may have left no record from which its host is known."""
     status = trajectory.status
-    expected = "failed" if kill.dying.endswith("in a block") else "interrupted"
+    known = kill.dying.endswith("in a block") or kill.dying == "exception"  # an exit code is known to nobody inside
+    expected = "failed" if known else "interrupted"
     return [] if status == expected or not death.reports else [f"the status is {status} and not {expected}"]
 
 

@@ -124,7 +124,7 @@ def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path, mo
         return told
 
     monkeypatch.setattr(Journal, "append", interrupted)
-    whole = streamed("a", "b", "c")
+    whole = streamed("one ", "two ", "three")
     first = whole.body.index(b"\n\n") + 2
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         with pytest.raises(KeyboardInterrupt):

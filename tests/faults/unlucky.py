@@ -151,7 +151,8 @@ class Told(logging.Handler):
 def ask(client: openai.OpenAI, question: str, *, stream: bool = False) -> str:
     """Ask the model."""
     messages = [{"role": "user", "content": question}]
-    made = client.chat.completions.create(model="m", max_tokens=LENGTH, messages=messages, stream=stream)  # type: ignore[call-overload]
+    asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    made = client.chat.completions.create(model="m", max_tokens=LENGTH, messages=messages, **asked)  # type: ignore[call-overload]
     if stream:
         return "".join(chunk.choices[0].delta.content or "" for chunk in made)
     return str(made.choices[0].message.content)

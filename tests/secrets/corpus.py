@@ -2,7 +2,7 @@
 
 No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
 letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
-`{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters with a digit among them, `{q…}` the 32
+`{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32
 letters of bech32.
 """
 
@@ -61,8 +61,8 @@ def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
 
     def fill(found: re.Match[str]) -> str:
         letters, count = _LETTERS[found[1]], int(found[2])
-        text = "".join(random.choices(letters, k=count))
-        drawn.append("k" + text[1:-1] + "7" if count > 2 and found[1] in "abBzl" else text)
+        ends = [letter for letter in letters if letter.isalnum()]  # a hyphen at an end is the text's, to a reader
+        drawn.append("".join(random.choices(ends if at in (0, count - 1) else letters)[0] for at in range(count)))
         return drawn[-1]
 
     return _DRAWN.sub(fill, template), tuple(drawn)

@@ -1,4 +1,4 @@
-"""Every kind of secret in every place, through the real recorder; `python -m tests.secrets.everywhere` prints the table.
+"""Every kind of secret in every place, through the recorder; `python -m tests.secrets.everywhere` prints the table.
 
 A place is a way into a run, or a form in which a secret stands there. Each place is one run that holds a secret of
 every kind; a secret is missed where any byte of the two files, packed or not, has it, plain or in the place's encoding.

@@ -4,6 +4,7 @@ They are of two kinds: the files of the packages that are installed here (code, 
 they lie and cut to what a tool shows at once; and logs, lock files, shells and documents of our own making, by a seed.
 """
 
+# ruff: noqa: E501 - lines of logs
 from __future__ import annotations
 
 import base64
@@ -22,7 +23,15 @@ AT_ONCE = 4000
 """So many characters of a file are one text."""
 FILES = 1500
 _SUFFIXES = {".py": "code", ".pyi": "code", ".js": "code", ".c": "code", ".h": "code", ".md": "prose", ".rst": "prose"}
-_SUFFIXES |= {".txt": "prose", "": "prose", ".json": "data", ".toml": "data", ".cfg": "data", ".css": "code", ".html": "code"}
+_SUFFIXES |= {
+    ".txt": "prose",
+    "": "prose",
+    ".json": "data",
+    ".toml": "data",
+    ".cfg": "data",
+    ".css": "code",
+    ".html": "code",
+}
 
 
 def installed() -> Iterator[tuple[str, str, str]]:
@@ -72,14 +81,14 @@ def _log_line(random: Random) -> str:
         [
             f"2025-06-12T22:05:{random.randint(10, 59)}.{random.randint(100, 999)}Z INFO [http] GET /v1/items/{_uuid(random)} 200 {random.randint(1, 999)}ms",
             f"[{random.randint(1, 9999):>8}.{random.randint(1, 999999):06}] usb 1-1: new device number {random.randint(1, 99)} using xhci_hcd",
-            f"level=info ts=170{random.randint(1000000, 9999999)} caller=main.go:{random.randint(1, 400)} msg=\"token refreshed\" request_id={_uuid(random)}",
+            f'level=info ts=170{random.randint(1000000, 9999999)} caller=main.go:{random.randint(1, 400)} msg="token refreshed" request_id={_uuid(random)}',
             f"tests/test_{random.choice(['auth', 'token', 'password', 'keys'])}.py::test_{random.choice(['login', 'reset', 'rotate'])}[param{random.randint(0, 9)}] PASSED [ {random.randint(1, 99)}%]",
             f"trace_id={_hex(random, 32)} span_id={_hex(random, 16)} duration={random.random():.3f}s tokens=1{random.randint(100, 999)}",
             f"Successfully built image sha256:{_hex(random, 64)}",
             f"commit {_hex(random, 40)}",
             f"prompt_tokens: {random.randint(100, 99999)}, completion_tokens: {random.randint(100, 9999)}, max_tokens=4096",
-            f"ETag: \"{_hex(random, 32)}\"",
-            f"password authentication failed for user \"app{random.randint(1, 9)}\"",
+            f'ETag: "{_hex(random, 32)}"',
+            f'password authentication failed for user "app{random.randint(1, 9)}"',
             f"Set token: expires in {random.randint(100, 4000)} seconds; key: user:{random.randint(1, 99999)}:profile",
             f"WARN cache key=items:v2:{_hex(random, 40)} evicted",
         ]
@@ -89,7 +98,7 @@ def _log_line(random: Random) -> str:
 def _lock(random: Random) -> str:
     integrity = base64.b64encode(random.randbytes(64)).decode()
     blocks = [
-        f'"node_modules/a{random.randint(1, 99)}": {{\n  "version": "1.{random.randint(0, 99)}.0",\n  "resolved": '
+        f'"node_modules/a{random.randint(1, 99)}": {{\n  "version": "1.{random.randint(0, 99)}.0",\n  "resolved": '  # noqa: ISC004 - one block
         f'"https://registry.npmjs.org/a/-/a-1.0.{random.randint(0, 9)}.tgz",\n  "integrity": "sha512-{integrity}"\n}}',
         f'[[package]]\nname = "token-utils"\nversion = "0.{random.randint(1, 99)}"\nchecksum = "{_hex(random, 64)}"',
         f'    {{file = "passlib-1.7.4-py2.py3-none-any.whl", hash = "sha256:{_hex(random, 64)}"}},',
@@ -123,13 +132,13 @@ def _shell(random: Random) -> str:
             [
                 "export OPENAI_API_KEY=$(pass show openai)",
                 "export API_KEY=${API_KEY:?set it}",
-                "curl -H \"Authorization: Bearer $TOKEN\" https://api.example.com/v1/items",
-                "curl -u \"$USER:$PASSWORD\" https://example.com/",
+                'curl -H "Authorization: Bearer $TOKEN" https://api.example.com/v1/items',
+                'curl -u "$USER:$PASSWORD" https://example.com/',
                 "OPENAI_API_KEY=sk-... python main.py",
                 "export GITHUB_TOKEN=<your token>",
                 "API_KEY=YOUR_API_KEY npm start",
                 "psql postgresql://user:password@localhost:5432/db",
-                "docker run -e PASSWORD=\"$PASSWORD\" -p 8080:80 nginx:1.25",
+                'docker run -e PASSWORD="$PASSWORD" -p 8080:80 nginx:1.25',
                 "ssh-keygen -t ed25519 -f ~/.ssh/id_ed25519 -N ''",
                 "pip install sk-learn scikit-learn==1.4.2",
                 "grep -rn 'password' src/ | head -20",
@@ -171,7 +180,7 @@ def main() -> None:
             for name, left in some:
                 text = by_name[name]
                 at = left.index("[REDACTED") if "[REDACTED" in left else 0
-                at = next((n for n, (a, b) in enumerate(zip(text, left)) if a != b), at)
+                at = next((n for n, (a, b) in enumerate(zip(text, left, strict=False)) if a != b), at)
                 print(name[-60:], "|", repr(text[max(0, at - 50) : at + 50]), "|", repr(left[at : at + 28]))
 
 

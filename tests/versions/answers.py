@@ -89,7 +89,8 @@ MESSAGE_STREAM = events(
 TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Ulm"}}
 MESSAGE_TOOL = {**MESSAGE, "id": "msg_0", "content": [TOOL_USE], "stop_reason": "tool_use"}
 
-GENERATED_STREAM = stream(f"data: {json.dumps(GENERATED)}\r\n\r\n".encode())
+_SAID = {"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP", "index": 0}
+GENERATED_STREAM = stream(f"data: {json.dumps({**GENERATED, 'candidates': [_SAID]})}\r\n\r\n".encode())
 FUNCTION_CALL = {"functionCall": {"name": "weather", "args": {"city": "Ulm"}}}
 GENERATED_CALL = {
     **GENERATED,
@@ -129,5 +130,5 @@ def lines(*parts: Payload) -> Answer:
     return Answer(chunks, 200, {"content-type": "application/x-ndjson"})
 
 
-OLLAMA_STREAM = lines({**OLLAMA, "done": False, "message": {"role": "assistant", "content": "h"}}, OLLAMA)
+OLLAMA_STREAM = lines({**OLLAMA, "done": False, "message": {"role": "assistant", "content": "hello"}}, OLLAMA)
 OLLAMA_GENERATE_STREAM = lines({**OLLAMA_GENERATED, "done": False, "response": "h"}, OLLAMA_GENERATED)

@@ -121,7 +121,7 @@ class Exchange:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
         self.run.hold(self)
-        self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)])
+        self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
         about = self._about() | known(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,

@@ -1,4 +1,8 @@
-"""Which headers are kept, and which carry secrets: an allow-list for the file, a deny-pattern to learn from."""
+"""Which headers are kept, and which carry secrets: an allow-list for the file, a deny-pattern to learn from.
+
+What changes with each request and is good for that one alone, such as a signature or a nonce, is not learned: no header
+that is not on the allow-list is ever written.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,10 @@ _KEPT = re.compile(
     r"|x-stainless-retry-count|x-should-retry|content-type|content-encoding|x-ms-region|azureml-model-session"
     r"|(?:x-|anthropic-)?ratelimit-[a-z-]+"
 )
-_SECRET = re.compile(rb"auth|key|token|secret|cookie|password|credential|signature", re.IGNORECASE)
+_SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
+_OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
+_SIGNED = re.compile(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
+"""An Authorization that says how the request is signed."""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 
@@ -27,16 +34,26 @@ def kept(raw: Raw) -> dict[str, str]:
 
 
 def secrets(raw: Raw) -> Iterator[str]:
-    """The values that must not reach a file, with and without the scheme before them."""
+    """The keys that must not reach a file, with and without the scheme before them."""
     for at in _places_in(raw).secret:
         text = raw[at][1].decode("latin-1")
+        if not _SIGNED.match(text):
+            yield text
+            yield _SCHEME.sub("", text, count=1)
+
+
+def cookies(raw: Raw) -> Iterator[str]:
+    """The cookies that are sent, together and one by one: a server that renews them renews them all the time."""
+    for at in _places_in(raw).cookies:
+        text = raw[at][1].decode("latin-1")
         yield text
-        yield _SCHEME.sub("", text, count=1)
+        yield from (one.partition("=")[2] for one in text.split(";") if "=" in one)
 
 
 class _Places(NamedTuple):
     kept: tuple[tuple[int, str], ...]
     secret: tuple[int, ...]
+    cookies: tuple[int, ...]
 
 
 _name_of = itemgetter(0)
@@ -51,5 +68,9 @@ def _places(names: tuple[bytes, ...]) -> _Places:
     """Which of the headers of a message are kept, and which are secret; a client sends the same ones every time."""
     lower = [name.decode("latin-1").lower() for name in names]
     kept = tuple((at, name) for at, name in enumerate(lower) if _KEPT.fullmatch(name))
-    secret = (at for at, name in enumerate(names) if _SECRET.search(name) and name.lower() not in _PUBLIC)
-    return _Places(kept, tuple(secret))
+    secret = (
+        at
+        for at, name in enumerate(names)
+        if _SECRET.search(name) and not _OF_ONE_REQUEST.search(name) and name.lower() not in _PUBLIC
+    )
+    return _Places(kept, tuple(secret), tuple(at for at, name in enumerate(lower) if name == "cookie"))

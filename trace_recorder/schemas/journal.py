@@ -222,6 +222,18 @@ class Annotation(Data):
     value: Payload
 
 
+class Redaction(Data):
+    """What the record `of` says, without a value in it that became known as a secret later: of the start its task and
+    metadata, of an annotation its value.
+    """
+
+    either = ("task", "value")
+    of: Annotated[int, Field(ge=1)]
+    task: Text | None = ABSENT
+    metadata: Json = ABSENT
+    value: Payload = ABSENT
+
+
 class GivenReward(Data):
     """A reward of the run, or of one of its steps."""
 
@@ -263,6 +275,7 @@ DATA: Mapping[str, type[Shape]] = {
     "tool_call": ToolCall,
     "tool_result": ToolResult,
     "annotation": Annotation,
+    "redaction": Redaction,
     "reward": GivenReward,
     "gap": RecordedGap,
     "finalize": Finalize,

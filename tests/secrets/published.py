@@ -1,0 +1,46 @@
+"""The lists of `docs/secrets.md` that are made from the code; `python -m tests.secrets.published` writes them there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.recording import ROOT
+from tests.secrets.corpus import keys
+from tests.secrets.everywhere import PLACES
+from trace_recorder.secret_shapes import SHAPES
+
+PAGE = ROOT / "docs" / "secrets.md"
+
+
+def lists() -> dict[str, str]:
+    """What is masked by its shape, and what the measure is made of."""
+    signs: dict[str, list[str]] = {}
+    for shape in SHAPES:
+        signs.setdefault(shape.what, []).extend(f"`{sign.strip()}`".replace("|", "\\|") for sign in shape.signs)
+    rows = [f"| {what} | {', '.join(some)} |" for what, some in sorted(signs.items())]
+    kinds = ", ".join(dict.fromkeys(key.service.removeprefix("named: ") for key in keys(1)))
+    return {
+        "shapes": "\n".join(["| mask | what tells it |", "|---|---|", *rows]),
+        "kinds": f"{len(keys(1))} kinds: {kinds}.",
+        "places": f"{len(PLACES)} places: {', '.join(PLACES)}.",
+    }
+
+
+def page(text: str) -> str:
+    """The page with its lists as they are now."""
+    for name, said in lists().items():
+        marks = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        text = re.sub(
+            f"{marks[0]}.*?{marks[1]}", lambda _, m=marks, s=said: f"{m[0]}\n{s}\n{m[1]}", text, flags=re.DOTALL
+        )
+    return text
+
+
+def write(path: Path = PAGE) -> None:
+    """Bring the page up to date."""
+    path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

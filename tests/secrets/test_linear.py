@@ -1,0 +1,160 @@
+"""No pattern takes more than linear time: what a pattern may look at before it matches is bounded, whatever the text.
+
+A pattern is tried at each place of a text. Where all but its possessive end is of bounded width, and the end can only
+succeed, a try takes bounded time, or consumes what it has looked at: so all tries take time linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pytest
+
+from trace_recorder import redact, secret_encodings, secret_endings, secret_names, secret_shapes, secret_values, spelled
+from trace_recorder.redact import Redaction, default_redactor
+
+MODULES = (secret_shapes, secret_names, secret_values, secret_encodings, secret_endings)
+FULL = {
+    "_NAME",
+    "_WEAK",
+    "_NO_NAME",
+    "_WORDS",
+    "_EXPRESSION",
+    "_HASH",
+    "_TYPE",
+    "_DOTTED",
+    "_VERSION",
+    "_WORD",
+    "_STEP",
+}
+FULL |= {"_PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME"}
+"""Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
+
+
+def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
+    """Every pattern that is tried on a text of any length, with its name."""
+    for module in MODULES:
+        for name, value in vars(module).items():
+            if isinstance(value, re.Pattern) and name not in FULL:
+                yield f"{module.__name__}.{name}", value
+            elif name in ("_SIGNS", "_COMMANDS", "_COMMAND_SIGNS"):
+                yield from ((f"{module.__name__}.{name} {gate!r}", pattern) for gate, pattern in value)
+    yield from ((f"{shape.what} {shape.signs}", shape.pattern) for shape in secret_shapes.SHAPES)
+
+
+def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
+    """The repeats without a bound that stand anywhere but at a pattern's end, where nothing can fail any more."""
+    found: list[str] = []
+    for number, (kind, given) in enumerate(tree):
+        last = is_end and all(_cannot_fail(*one) for one in tree[number + 1 :])
+        name = str(kind)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, most, inner = given  # type: ignore[misc]
+            is_open = most == re._constants.MAXREPEAT  # type: ignore[attr-defined]
+            if is_open and not (last and name == "POSSESSIVE_REPEAT") and not (last and name == "MAX_REPEAT"):
+                found.append(f"{name} {least}")
+            found += unbounded(list(inner), is_end=last and (not is_open or name == "POSSESSIVE_REPEAT"))
+        elif name == "SUBPATTERN":
+            found += unbounded(list(given[-1]), is_end=last)  # type: ignore[index]
+        elif name == "BRANCH":
+            for branch in given[1]:  # type: ignore[index]
+                found += unbounded(list(branch), is_end=last)
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            found += unbounded(list(given[1]), is_end=False)  # type: ignore[index]
+        elif name == "ATOMIC_GROUP":
+            found += unbounded(list(given), is_end=last)  # type: ignore[call-overload]
+    return found
+
+
+def _cannot_fail(kind: object, given: object) -> bool:
+    return str(kind) in ("MAX_REPEAT", "POSSESSIVE_REPEAT") and given[0] == 0  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
+def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> None:
+    """Whatever stands in a text, one try looks at a bounded part of it, or ends in a match."""
+    tree = re._parser.parse(
+        pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
+    )  # type: ignore[attr-defined]
+
+    assert unbounded(list(tree), is_end=True) == []
+
+
+def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
+    """The repeats within repeats that may be taken apart in several ways: of these there are exponentially many."""
+    found: list[str] = []
+    for kind, given in tree:
+        name = str(kind)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, most, inner = given  # type: ignore[misc]
+            varies = name != "POSSESSIVE_REPEAT" and most > 8 and most != least
+            if varies and within:
+                found.append(f"{name} {least} {most}")
+            found += nested(list(inner), within=varies or (within and name != "POSSESSIVE_REPEAT"))
+        elif name == "SUBPATTERN":
+            found += nested(list(given[-1]), within=within)  # type: ignore[index]
+        elif name == "BRANCH":
+            for branch in given[1]:  # type: ignore[index]
+                found += nested(list(branch), within=within)
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            found += nested(list(given[1]), within=False)  # type: ignore[index]
+        elif name == "ATOMIC_GROUP":
+            found += nested(list(given), within=False)  # type: ignore[call-overload]
+    return found
+
+
+def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
+    """Those, and the ones that are asked of short texts."""
+    yield from patterns()
+    for module in (*MODULES, redact, spelled):
+        for name, value in vars(module).items():
+            if isinstance(value, re.Pattern):
+                yield f"{module.__name__}.{name}", value
+
+
+@pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in every_pattern()])
+def test_no_pattern_repeats_what_repeats(name: str, pattern: re.Pattern[str]) -> None:
+    """A text of 30 characters may be taken apart in 2^30 ways by a repeat within a repeat, short as it is."""
+    assert (
+        nested(
+            list(
+                re._parser.parse(
+                    pattern.pattern,
+                    pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags,
+                )
+            ),
+            within=False,
+        )
+        == []
+    )  # type: ignore[attr-defined]  # noqa: E501
+
+
+UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "eyJaaaaaaaa.", "-----BEGIN RSA PRIVATE KEY-----", "%41",  # noqa: E501
+         "curl -u ", "Cookie: a=b; ", "QUtJQ", "secret,", "auth is ", "x9y8z7w6", '"value":', "\\n", "AKIA", "1/", "00000000:A")  # fmt: skip  # noqa: E501
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("act", [default_redactor, secret_endings.unfinished])
+def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], object]) -> None:
+    """Of a text four times as long, four times as many calls of our own functions and of `re` are made, or fewer."""
+    redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
+    redact.mask_text("")
+
+    def steps(size: int) -> int:
+        count = 0
+
+        def profile(frame: FrameType, event: str, _: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        text = (unit * size)[:size]
+        sys.setprofile(profile)
+        act(text)
+        redaction.mask_plain(text)
+        sys.setprofile(None)
+        return count
+
+    assert steps(20_000) <= 4.2 * steps(5_000) + 100

@@ -1,0 +1,44 @@
+"""The two rates that `docs/secrets.md` publishes: of all kinds of secrets in all places none is missed, and of texts
+without a secret fewer than one in a hundred is touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.secrets import published
+from tests.secrets.corpus import keys, masked
+from tests.secrets.everywhere import PLACES, missed, samples
+from tests.secrets.harmless import alarms, texts
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_kind_of_secret_is_missed(place: str, tmp_path: Path) -> None:
+    """Of every kind one is said in this place; no byte of the two files has it."""
+    assert (missed(place, tmp_path), len(samples()) >= 250) == ([], True)
+
+
+def test_of_many_draws_of_every_kind_fewer_than_one_in_200_are_missed() -> None:
+    """What a kind's letters happen to be tells little: forty of each, most with digits and some of letters alone."""
+    drawn = keys(40)
+    missed_ones = Counter(key.service for key in drawn if key.longest in masked(key.text))
+
+    assert missed_ones.total() * 200 < len(drawn), missed_ones
+
+
+def test_of_harmless_texts_fewer_than_one_in_a_hundred_is_touched() -> None:
+    """Prose, code, data, logs and lock files, each kind by itself."""
+    several = Counter(kind for kind, _, _ in texts())
+    touched = {kind: len(some) for kind, some in alarms().items()}
+
+    assert {kind: some for kind, some in touched.items() if some * 100 >= several[kind]} == {}
+
+
+def test_the_page_lists_what_the_code_knows() -> None:
+    """The lists of the page are those that `python -m tests.secrets.published` makes."""
+    text = published.PAGE.read_text(encoding="utf-8")
+
+    assert published.page(text) == text

@@ -1,0 +1,138 @@
+"""Secrets in streams: in whatever pieces they come, and wherever a stream is cut to be written, or killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.recording import ROOT
+from tests.secrets.corpus import keys
+from tests.secrets.everywhere import bytes_of
+from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.secret_endings import unfinished
+from trace_recorder.secret_shapes import PEM_LONGEST
+
+BODY = "\n".join("MIIEowIBAAKCAQEAx7k2" + f"{n:02d}" + "Qw9ErTy8UiOp3AsDf6GhJk1LzXcVb0Nm5QwErTyUiO" for n in range(26))
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----"
+URL = "postgres://app:p@ss/w0rd-1x9y@db:5432/x"
+
+
+def event(text: str) -> bytes:
+    """An event of a chat that says something."""
+    chunk = {"id": "s", "choices": [{"index": 0, "delta": {"content": text}}]}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+def parts(redaction: Redaction, pieces: list[str], flushes: list[int]) -> list[str]:
+    """What each part of a stream says that is written behind these events, and at its end, as an exchange does it."""
+    written, waiting = [], b""
+    for number, piece in enumerate(pieces):
+        waiting += event(piece)
+        if number in flushes:
+            masked, _, taken = redaction.mask_stream(waiting, last=False)
+            written.append(told(masked))
+            waiting = waiting[taken:]
+    written.append(told(redaction.mask_stream(waiting)[0]))
+    return written
+
+
+def told(data: bytes) -> str:
+    """The text that events make."""
+    lines = [line.removeprefix("data: ") for line in data.decode().split("\n\n") if line]
+    return "".join(json.loads(line)["choices"][0]["delta"]["content"] for line in lines)
+
+
+@pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 60)])
+def test_a_secret_in_two_parts_is_masked_wherever_it_is_cut(secret: str) -> None:
+    """Of every way in which a secret falls into two parts of a stream, none shows a bit of it that tells."""
+    redaction = Redaction(default_redactor, {})
+    whole = redaction.mask_plain(f"it is {secret} so")
+    texts = {
+        at: "".join(parts(redaction, ["it is ", secret[:at], secret[at:], " so"], [1])) for at in range(1, len(secret))
+    }
+
+    assert {at: text for at, text in texts.items() if text != whole} == {}
+
+
+@pytest.mark.parametrize("every", [1, 7, 50])
+def test_a_private_key_at_a_model_s_own_pace_is_in_no_part(every: int) -> None:
+    """Four characters an event, and a part written every few of them: from BEGIN to END it waits."""
+    text = f"Here it is:\n{PEM}\nKeep it."
+    pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
+    written = parts(Redaction(default_redactor, {}), pieces, list(range(0, len(pieces), every)))
+
+    assert "".join(written) == "Here it is:\n[REDACTED:private-key]\nKeep it."
+
+
+@pytest.mark.parametrize("shown", [PEM[:200], PEM[:-10], PEM[: PEM.index("-----END")], "\n".join(PEM.split("\n")[:3])])
+def test_a_private_key_without_its_end_is_one(shown: str) -> None:
+    """What `head` or a limit of output leaves of a key is masked, as text, in JSON, and in a stream."""
+    redaction = Redaction(default_redactor, {})
+    streamed = "".join(parts(redaction, [shown[at : at + 4] for at in range(0, len(shown), 4)], [20, 40]))
+    texts = [redaction.mask_plain(f"$ head key\n{shown}"), json.loads(redaction.mask(json.dumps({"a": shown}))[0])["a"]]
+
+    assert ["MIIE" in text or "ErTy" in text for text in [*texts, streamed]] == [False] * 3
+
+
+def test_what_waits_is_bounded() -> None:
+    """A text that goes on and on without an end does not wait for ever; words that are said wait not at all."""
+    texts = ["-----BEGIN RSA PRIVATE KEY-----\n" + "Aa1+" * PEM_LONGEST, "a1" * 10_000, "Done. ", "它是", "it is so,\n"]
+    texts += ["The code is right.", "It is the way"]
+
+    assert [unfinished(text) for text in texts] == [0] * 7
+
+
+AGENT = """
+import sys, time
+import httpx
+from trace_recorder import TrajectoryRecorder
+
+class Slow(httpx.SyncByteStream):
+    def __iter__(self):
+        import json
+        text = open(sys.argv[2]).read()
+        for at in range(0, len(text), 4):
+            chunk = {"id": "s", "choices": [{"index": 0, "delta": {"content": text[at : at + 4]}}]}
+            yield f"data: {json.dumps(chunk)}\\n\\n".encode()
+            time.sleep(0.01)
+        print("said", flush=True)
+        time.sleep(60)
+
+class Wire(httpx.BaseTransport):
+    def handle_request(self, request):
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Slow())
+
+recorder = TrajectoryRecorder(sys.argv[1])
+recorder.start()
+with recorder.wrap(httpx.Client(transport=Wire(), trust_env=False)) as client:
+    url = "https://api.openai.com/v1/chat/completions"
+    with client.stream("POST", url, json={"model": "m", "stream": True}) as answer:
+        for _ in answer.iter_raw():
+            pass
+"""
+
+
+def test_after_a_kill_neither_file_holds_a_key_that_was_being_spelled(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a key, some parts of the stream being on file: the key is in none of them."""
+    path = tmp_path / "run.json"
+    (tmp_path / "said").write_text(f"One moment, please. Here it is:\n{PEM[:1200]}")
+    process = subprocess.Popen(
+        [sys.executable, "-c", AGENT, path, tmp_path / "said"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "said\n"
+    deadline = time.monotonic() + 20
+    while b"Here it is" not in bytes_of(path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+    there = bytes_of(path)
+    assert (b"One moment" in there, b"MIIE" in there, b"ErTy" in there) == (True, False, False)
