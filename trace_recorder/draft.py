@@ -20,7 +20,7 @@ from typing import IO, TypeVar
 from trace_recorder import journal, texts
 from trace_recorder.draft_steps import StaleDraftError, StepText, StepTexts, Told
 from trace_recorder.filed import FiledItems, JournalFile
-from trace_recorder.fold import Fold, unreadable
+from trace_recorder.fold import DOUBLES, Fold, keep_newest, unreadable
 from trace_recorder.interaction import Call
 from trace_recorder.journal import BadLine, Record
 from trace_recorder.marked import MarkedStep, ToolStep
@@ -36,8 +36,6 @@ NEWEST = 8
 """So many interactions, and as many steps, are not settled yet, whatever their state."""
 WAITING = 256
 """So many may wait for their end, another attempt, or their tools; the oldest beyond are settled as they are."""
-DOUBLES = 4096
-"""Of so many captured responses the ids are known, lest one is recorded by hand too."""
 DRAFTS = 32
 """After so many drafts of one journal nothing is settled any more: this run is not like others."""
 BLOCK = 128 * 1024
@@ -92,7 +90,6 @@ class Draft:
         self._status = status
         self._fold = Fold(FiledItems(self._file), texts.message)
         self._fold.executions.has_marks = told.marks
-        self._fold.senseless |= told.hidden
         self._interactions = Pieces()
         self._steps = StepTexts(told, self._fold.summarised)
         self._shown: dict[str, _Shown] = {}
@@ -157,24 +154,24 @@ class Draft:
         for step in _taken(fold.executions.steps.changed):
             self._show_tools(step)
         for identity in _taken(fold.changed):
-            fold.changed_marks |= {step: None for step in fold.shown_by(identity) if isinstance(step, str)}
+            fold.changed_marks.update((step, None) for step in fold.shown_by(identity) if isinstance(step, str))
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
                 continue
-            one = None if identity in self._told.hidden else fold.interaction(call)
+            one = fold.interaction(call)
             if one is None or fold.is_double(one):
                 self._hide(identity)
-            else:
+            elif identity not in self._told.hidden:  # else it is read as if it were shown, until it turns out
                 self._show(identity, one, call)
             breathe()
         for identity in _taken(fold.changed_marks):
             self._show_mark(identity)
         self._settle_steps()
         self._settle()
-        for ids in (fold.captured, fold.handed_over):
-            while len(ids) > DOUBLES:
-                ids.pop(next(iter(ids)))
+        keep_newest(fold.captured, DOUBLES)
+        keep_newest(fold.handed_over, DOUBLES)
+        keep_newest(fold.doubles, DOUBLES)
         self._spill()
 
     def _hide(self, identity: str) -> None:
@@ -187,7 +184,7 @@ class Draft:
         fold = self._fold
         if identity in self._told.hidden:
             return
-        if any(one == identity and response in fold.captured for response, one in fold.handed_over.items()):
+        if identity in fold.doubles:
             self._start_without(identity)
         self._told.leave_open(identity)
 

@@ -32,7 +32,8 @@ class Executions:
 
     `uses` are the executions that stand with each interaction, `answers` what the model was told of its calls, `steps`
     those that stand with none. `mark_of` is the step with a block of an interaction, `has_marks` whether the agent
-    recorded any step itself. `changed` are the interactions of which there is more than when it was emptied last.
+    recorded any step itself. `changed` are the interactions of which there is more than when it was emptied last,
+    `changed_marks` the steps with a block.
     """
 
     mark_of: dict[str, str] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Executions:
     answers: dict[str, dict[str, ToolResult]] = field(default_factory=dict)
     steps: ToolSteps = field(default_factory=ToolSteps)
     changed: dict[str, None] = field(default_factory=dict)
+    changed_marks: dict[str, None] = field(default_factory=dict)
     _open_calls: OpenCalls = field(default_factory=OpenCalls)
     _asking: Asking = field(default_factory=Asking)
     _running: dict[str, ToolUse] = field(default_factory=dict)
@@ -99,22 +101,21 @@ class Executions:
             del self._running[identity]
             if use.failed:
                 self._asking.reopen(use)
-        self.steps.touch([use])
-        for asker in filter(None, (use.asker, use.after)):
-            self.changed[asker] = None
+        self._touch(use)
 
     def tell(self, calls: Iterable[ToolCall]) -> None:
         """Take the calls of a step that the agent tells as a whole."""
         self.steps.tell(calls)
 
-    def leave(self, identity: str) -> dict[str, ToolUse]:
-        """Take the tools away from an interaction that is not shown; give them, for another that may have asked."""
+    def leave(self, identity: str, agent: Hashable = None) -> During:
+        """Take from an interaction that is not shown what stands with it; give it, for another that may have asked."""
         self._asking.answered(identity)
         uses = {use.identity: use for use in self.uses.pop(identity, ())}
         for use in uses.values():
+            self._touch(use)
             use.asker = use.asked = use.after = None
             self._place(use)
-        return uses
+        return During(uses, [(agent, result) for result in self.answers.pop(identity, {}).values()])
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Let go of an interaction: nothing more is to come of it."""
@@ -153,7 +154,15 @@ class Executions:
         if use.asker is None:
             self._asking.find(use)
             self._attach(use, identity if self._last_before(use) == identity else use.after)
-            self.changed[identity] = None
+            self._touch(use)
+
+    def _touch(self, use: ToolUse) -> None:
+        """Hear that there is more of a tool: what shows it has changed."""
+        self.steps.touch([use])
+        for shown in filter(None, (use.asker, use.after)):
+            self.changed[shown] = None
+        if "step_id" in use.begun:
+            self.changed_marks[use.begun["step_id"]] = None
 
     def _attach(self, use: ToolUse, last: str | None) -> None:
         """Have it stand with the interaction that asked, or else with the last one of its agent."""

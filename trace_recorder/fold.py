@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from operator import itemgetter
+from typing import TypeVar
 
 from trace_recorder.conversation import Message, Payload
 from trace_recorder.executions import Executions
@@ -28,8 +29,12 @@ from trace_recorder.reading import Readings
 from trace_recorder.stepping import is_step, step_of
 from trace_recorder.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
+Kept = TypeVar("Kept")
+
 MISSING = "lines of the journal"
 """What a gap says that is told of numbers, or of an end, which are not there."""
+DOUBLES = 4096
+"""Of so many captured responses a draft knows the ids, lest one is recorded by hand too."""
 TOLD_LINES = 1000
 """So many damaged lines are told one by one; more are counted."""
 
@@ -40,9 +45,9 @@ class Fold:
 
     `calls` are the interactions' records, `changed` the ids of those of which there is more than when it was emptied
     last, `executions` what is known of their tools, `captured` the ids of captured responses, `handed_over` those of
-    responses that were recorded by hand, each with its interaction's. `steps` are those that the agent recorded,
-    `marked` those with a block by their ids, `changed_marks` the ids of those of which there is more. `masked` counts
-    the secrets that records say were masked in them.
+    responses that were recorded by hand, each with its interactions', `doubles` the ids of those interactions that
+    were captured too. `steps` are those that the agent recorded, `marked` those with a block by their ids. `masked`
+    counts the secrets that records say were masked in them.
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -53,7 +58,6 @@ class Fold:
     end: Record | None = None
     steps: list[MarkedStep] = field(default_factory=list)
     marked: dict[str, MarkedStep] = field(default_factory=dict)
-    changed_marks: dict[str, None] = field(default_factory=dict)
     summaries: dict[str, Payload] = field(default_factory=dict)
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
@@ -64,7 +68,8 @@ class Fold:
     masked: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
     senseless: set[str] = field(default_factory=set)
     captured: dict[str, None] = field(default_factory=dict)
-    handed_over: dict[str, str] = field(default_factory=dict)
+    handed_over: dict[str, dict[str, None]] = field(default_factory=dict)
+    doubles: dict[str, None] = field(default_factory=dict)
     readings: Readings = field(init=False)
     _last: int = 0
     _damaged: int = 0
@@ -81,6 +86,11 @@ class Fold:
     def changed(self) -> dict[str, None]:
         """The ids of the interactions of which there is more than when it was emptied last."""
         return self.executions.changed
+
+    @property
+    def changed_marks(self) -> dict[str, None]:
+        """The ids of the steps with blocks of which there is more than when it was emptied last."""
+        return self.executions.changed_marks
 
     def add(self, record: Record | BadLine) -> None:
         """Take one record. A kind that is not known is passed over: it is of a later version."""
@@ -219,32 +229,36 @@ class Fold:
                 attempt(partial(read, record), partial(self._gap, record))
                 continue
             if "items" in record.data:
-                attempt(partial(self._read_request, call), lambda _: None)
+                attempt(partial(self._read_request, call, record), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
-                attempt(partial(self._read_response, call), partial(self._gap, record))
+                attempt(partial(self._read_response, call, record), partial(self._gap, record))
             breathe()
 
-    def _read_request(self, call: Call) -> None:
+    def _read_request(self, whole: Call, record: Record) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
+        call = whole if whole.begin is record.data else whole.until(record)
         call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
         streams = asks_for_stream(call.begin)
         self.executions.host(call.begin.get("parent_execution_id"))
         self.executions.request(call.interaction_id, agent_key(call.begin), call.new_results, streams=streams)
 
-    def _read_response(self, call: Call) -> None:
+    def _read_response(self, whole: Call, record: Record) -> None:
+        call = whole.until(record)
         during = self.executions.ended(call.interaction_id)
-        one = self.interaction(call)
+        one = self.interaction(call) if call is whole else self._make(call)
         if one is None or not one.answered or self.is_double(one):
             return
         if one.api is None and one.response.id:
-            self.handed_over[one.response.id] = one.interaction_id
+            same = self.handed_over.setdefault(one.response.id, {})
+            same[one.interaction_id] = None
+            keep_newest(same, DOUBLES)
         elif one.response.id:
             self.captured[one.response.id] = None
-            if one.response.id in self.handed_over:
-                double = self.handed_over[one.response.id]
-                ran = self.executions.leave(double)
-                during.uses |= {name: use for name, use in ran.items() if use.since > call.since}
-                self.changed[double] = None
+            for double in self.handed_over.pop(one.response.id, ()):
+                left = self.executions.leave(double, one.agent_id or one.agent)
+                during.uses |= {name: use for name, use in left.uses.items() if use.since > call.since}
+                during.results += left.results
+                self.doubles[double] = self.changed[double] = None
         self.executions.response(one, call.first.seq, during)
 
     def _read_tool(self, record: Record) -> None:
@@ -272,8 +286,17 @@ class Fold:
     def interaction(self, call: Call) -> LLMInteraction | None:
         """An interaction, made of its records once; what no reader can make sense of is a gap."""
         identity = call.interaction_id
-        if identity in self._made or identity in self.senseless:
-            return self._made.get(identity)
+        if identity in self._made:
+            return self._made[identity]
+        made = self._make(call)
+        if made is not None:
+            self._made[identity] = made
+        return made
+
+    def _make(self, call: Call) -> LLMInteraction | None:
+        identity = call.interaction_id
+        if identity in self.senseless:
+            return None
 
         def give_up(error: Exception) -> None:
             self.senseless.add(identity)
@@ -281,10 +304,7 @@ class Fold:
             self.executions.leave(identity)
             self._gap(call.first, error)
 
-        made = attempt(partial(interaction_of, call), give_up)
-        if made is not None:
-            self._made[identity] = made
-        return made
+        return attempt(partial(interaction_of, call), give_up)
 
     def trajectory(self, status: Status) -> Trajectory:
         """What the records say; `status` is that of a journal without an end."""
@@ -373,6 +393,12 @@ class Fold:
             return step
         summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+
+
+def keep_newest(ids: dict[str, Kept], most: int) -> None:
+    """Let go of the oldest beyond so many."""
+    while len(ids) > most:
+        del ids[next(iter(ids))]
 
 
 def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:

@@ -50,6 +50,7 @@ class Call:
         self.interaction_id = interaction_id
         self.since = since
         self._items = items
+        self._records: list[Record] = []
         self._requests: list[Record] = []
         self._streams: list[Record] = []
         self._endings: dict[int, Record] = {}
@@ -63,6 +64,7 @@ class Call:
         """Take one more record of this interaction."""
         self.__dict__.pop("joined", None)
         self._whole = None
+        self._records.append(record)
         if record.kind in ENDINGS:
             self._endings[record.data.get("attempt", 0)] = record
         elif record.kind == "llm_stream":
@@ -71,6 +73,15 @@ class Call:
             self._requests.append(record)
             self.known, self.begin = None, record.data
         self.ending = self._endings.get(self.begin.get("attempt", max(self._endings, default=0)))
+
+    def until(self, record: Record) -> Call:
+        """The interaction as it was when one of its records came: what is read at once is read as if one by one."""
+        if record is self._records[-1]:
+            return self
+        earlier = Call(self.interaction_id, self._items, self.since)
+        for one in self._records[: self._records.index(record) + 1]:
+            earlier.add(one)
+        return earlier
 
     @property
     def first(self) -> Record:

@@ -129,7 +129,7 @@ class KnownSecrets:
     """The values that one run knows to be secret. Any thread may learn and mask."""
 
     def __init__(self, environment: Iterable[str] = ()) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler that makes a call learns too, in the middle of this
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
@@ -158,10 +158,10 @@ class KnownSecrets:
                     new.append(value)
                 kept[value] = known or _Secret(value)
             while len(kept) > limit:
-                del kept[next(iter(kept))]
+                kept.pop(next(iter(kept)), None)
             if not short <= self._short:
                 self._short = frozenset(sorted(self._short | short)[:FROM_THE_ENVIRONMENT])
-            if new:
+            if new or len(self._all) != len(self._given) + len(self._sent) + len(self._cookies):
                 self._all = (
                     *self._given.values(),
                     *self._sent.values(),

@@ -23,7 +23,7 @@ class OpenCalls:
     """The tool calls of a run that may still be answered. It is told of requests and responses in their order."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[Hashable, str], tuple[str, ToolCall]] = {}
+        self._asked: dict[tuple[Hashable, str], tuple[Hashable, str, ToolCall]] = {}
         self._unnamed: dict[tuple[Hashable, str, str], ToolCall] = {}
         self._names: dict[tuple[Hashable, str, str], str] = {}
         self._forgotten: dict[tuple[Hashable, str], None] = {}
@@ -42,25 +42,29 @@ class OpenCalls:
             if found is None:
                 yield None, result
                 continue
-            identity, call = found
-            self._unnamed.pop((agent, identity, call.call_id), None)
+            of_agent, identity, call = found
+            self._unnamed.pop((of_agent, identity, call.call_id), None)
             yield identity, replace(result, call_id=call.call_id, name=call.name)
 
-    def _named_by_agent(self, agent: Hashable, result: ToolResult) -> tuple[str, ToolCall] | None:
+    def _named_by_agent(self, agent: Hashable, result: ToolResult) -> tuple[Hashable, str, ToolCall] | None:
         """The call without an id of its provider's that an agent has given one: it has that from now on."""
         same = [key for key, call in self._unnamed.items() if key[0] == agent and result.name in {None, call.name}]
         if not same or not result.call_id:
             return None
         key = next(key for key in same if key[1] == same[-1][1])
         self._names[key] = result.call_id
-        self._asked[agent, result.call_id] = self._asked[None, result.call_id] = found = key[1], self._unnamed[key]
+        self._asked[agent, result.call_id] = self._asked[None, result.call_id] = found = (
+            agent,
+            key[1],
+            self._unnamed[key],
+        )
         return found
 
     def ask(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
         """Take the calls of an interaction's response."""
         for call in calls:
             for asker in (agent, None):
-                self._asked[asker, call.call_id] = interaction_id, call
+                self._asked[asker, call.call_id] = agent, interaction_id, call
                 self._forgotten.pop((asker, call.call_id), None)
             if call.call_id_made_up:
                 self._unnamed[agent, interaction_id, call.call_id] = call
@@ -72,7 +76,7 @@ class OpenCalls:
         for _, _, call_id in keys:
             self._unnamed.pop((agent, interaction_id, call_id), None)
         for key in [(asker, name) for name in (*names, *(key[2] for key in keys)) for asker in (agent, None)]:
-            if self._asked.get(key, ("",))[0] == interaction_id:
+            if key in self._asked and self._asked[key][1] == interaction_id:
                 del self._asked[key]
                 self._forgotten[key] = None
         while len(self._forgotten) > FORGOTTEN:

@@ -76,6 +76,10 @@ KINDS = (
     Kind("Responses: `strict` is said", lambda d: d.path == "/tools/*/strict" and d.recorded == ABSENT),
     Kind("Google: the role of a system instruction", lambda d: d.path == "/systemInstruction/role"),
     Kind(
+        "Google: texts that follow one another in a content are one text",
+        lambda d: d.path == "/contents/*/parts" and [{"text": "".join(map(_text_of, d.recorded))}] == d.built,
+    ),
+    Kind(
         "Google: a first call without a signature has the word that passes Gemini 3's check",
         lambda d: d.path.endswith("/thoughtSignature") and d.recorded == ABSENT,
     ),
@@ -98,6 +102,10 @@ def _text_alone(value: Payload) -> str | None:
         [only] = value
         return _text_alone(only.get("content", only.get("text")))
     return value if isinstance(value, str) else None
+
+
+def _text_of(part: Payload) -> str:
+    return part["text"] if isinstance(part, dict) and part.keys() == {"text"} else "\0"
 
 
 def differences(exchange: Exchange) -> list[Difference]:

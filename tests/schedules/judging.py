@@ -1,0 +1,179 @@
+"""The judge of a schedule: whether the document says what its journal says, in mid-run and at the end.
+
+`scripts/schedules` runs one schedule after another until its time is up; the first that fails is cut down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import FrameType
+
+from tests.recording import ROOT
+from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.document import expanded
+from trace_recorder.validation import _difference, validate
+
+PAUSE = 4000
+"""At most so many moments within the package pass between two interruptions,"""
+INTERRUPTIONS = 30
+"""of which there are so many: a document that is written is begun anew with each."""
+PACKAGE = str(ROOT / "trace_recorder")
+
+Way = Callable[[TrajectoryRecorder, Agents, Schedule], str | None]
+"""How a schedule is done; what it returns is wrong in mid-run."""
+
+
+def one_by_one(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
+    """Every act in its turn, in this thread; wherever the document is saved, it is looked at."""
+    for number, act in enumerate(schedule.acts):
+        agents.act(act)
+        if act.name == "save" and (wrong := disagreement_so_far(recorder)):
+            return f"after act {number}: {wrong}"
+    return None
+
+
+def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> None:
+    """Each actor in a thread of its own, with its own client."""
+    actors = {act.actor: Agents(recorder, schedule) for act in schedule.acts}
+    with ThreadPoolExecutor(len(actors) or 1) as pool:
+        own = ((agents, [act for act in schedule.acts if act.actor == actor]) for actor, agents in actors.items())
+        for done in [pool.submit(deque, map(agents.act, acts), 0) for agents, acts in own]:
+            done.result()
+    recorder.finalize()
+    for agents in actors.values():
+        agents.end()
+
+
+def interrupted(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
+    """One by one, with a signal's handler that records too, again and again in the middle of the package."""
+    busy = Agents(recorder, schedule)
+    random = Random(len(schedule.acts))
+    left, more = random.randrange(PAUSE), INTERRUPTIONS
+
+    def handle(_: int, __: FrameType | None) -> None:
+        name = random.choice(("by_hand", "tool_function", "annotate", "call", "tell_step"))
+        busy.act(Act(name, 0, random.randrange(10**6)))
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal left, more
+        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(PACKAGE):
+            left -= 1
+            if left <= 0 and more:
+                left, more = random.randrange(PAUSE), more - 1
+                signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    sys.setprofile(profile)
+    try:
+        return one_by_one(recorder, agents, schedule)
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, before)
+        busy.end()
+
+
+WAYS: dict[str, Way] = {"one by one": one_by_one, "in threads": in_threads, "interrupted": interrupted}
+
+
+def problems(schedule: Schedule, directory: Path, way: Way = one_by_one) -> list[str]:
+    """Do what a schedule says; return what is wrong with what was recorded, the first time that something is."""
+    path = directory / "run.json"
+    recorder = TrajectoryRecorder(path, history=schedule.history, strict=True)
+    recorder.start(task="t")
+    agents = Agents(recorder, schedule)
+    try:
+        if wrong := way(recorder, agents, schedule):
+            return [wrong]
+        if recorder.is_running():
+            recorder.finalize()
+        wrong = disagreement(path)
+        return [*([wrong] if wrong else []), *(f"{one.where}: {one.what}" for one in validate(path).findings)]
+    finally:
+        if recorder.is_running():
+            recorder.finalize()
+        agents.end()
+
+
+def disagreement(path: Path) -> str | None:
+    """Where the document that is there differs from what the whole journal says."""
+    written = json.loads(path.read_bytes())
+    whole = load(path).to_document("inline") | {"history": written["history"]}
+    written = expanded(written)
+    return None if json.dumps(written) == json.dumps(whole) else _difference(written, whole)
+
+
+def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
+    """The same while the run is open: a stream that waits too long is flushed by a thread, also while this looks."""
+    path = recorder.trajectory_path
+    while True:
+        size = path.with_suffix(".jsonl").stat().st_size
+        recorder.save_trajectory()
+        wrong = disagreement(path)
+        if size == path.with_suffix(".jsonl").stat().st_size:
+            return wrong
+
+
+def tried(schedule: Schedule, way: Way = one_by_one) -> list[str]:
+    """The same, in a directory that is removed; what is raised is a problem too."""
+    directory = Path(tempfile.mkdtemp(prefix="schedule-"))
+    try:
+        return problems(schedule, directory, way)
+    except Exception as error:  # noqa: BLE001 - whatever is found
+        return [f"{type(error).__name__}: {error}"]
+    finally:
+        shutil.rmtree(directory)
+
+
+def shrunk(schedule: Schedule, way: Way = one_by_one) -> Schedule:
+    """A part of a schedule that fails as well, without any act that it does not need."""
+    size = len(schedule.acts) // 2
+    while size:
+        smaller = next(
+            (one for acts in parts_of(schedule.acts, size) if tried(one := replace(schedule, acts=acts), way)), None
+        )
+        if smaller is None:
+            size //= 2
+        else:
+            schedule = smaller
+            size = min(size, max(1, len(schedule.acts) // 2))
+    return schedule
+
+
+def main() -> None:
+    """Read the arguments; exit 1 where any schedule failed."""
+    parser = argparse.ArgumentParser(prog="scripts/schedules")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--count", type=int, default=sys.maxsize, help="so many at most")
+    parser.add_argument("--way", choices=sorted(WAYS), default="one by one")
+    parser.add_argument("--shrink", action="store_true", help="cut down what fails, and tell of it act by act")
+    options = parser.parse_args()
+    until, seed, failed = time.monotonic() + options.seconds, options.seed, 0
+    while time.monotonic() < until and seed < options.seed + options.count:
+        schedule = schedule_of(seed)
+        if found := tried(schedule, WAYS[options.way]):
+            failed += 1
+            print(f"{seed}: {len(schedule.acts)} acts", *(line[:300] for line in found[:3]), sep="\n    ", flush=True)
+            if options.shrink:
+                small = shrunk(schedule, WAYS[options.way])
+                print(f"{seed}, cut down:", *small.acts, *tried(small, WAYS[options.way]), sep="\n    ", flush=True)
+        seed += 1
+    print(f"{seed - options.seed} schedules, {failed} with problems")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

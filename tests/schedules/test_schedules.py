@@ -1,0 +1,123 @@
+"""Random schedules for a short time, each document held against its journal; `scripts/schedules` runs for longer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.recording import CHAT, Answer, Payload, Wire, asked, call, folded, journal_of, said
+from tests.schedules.acting import schedule_of
+from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems
+from trace_recorder import TrajectoryRecorder, draft, load, snapshot
+
+USER = [{"role": "user", "content": "go"}]
+FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
+"""Schedules whose documents once differed from their journals."""
+
+
+@pytest.mark.parametrize("seed", [*range(8), *FOUND])
+def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> None:
+    """Whatever is open how long: whenever it is saved, and at the end, where validate finds nothing."""
+    assert problems(schedule_of(seed), tmp_path) == []
+
+
+@pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
+def test_it_does_where_nearly_everything_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """The same with only the newest interaction and step kept as values."""
+    monkeypatch.setattr(draft, "NEWEST", 1)
+    assert problems(schedule_of(seed), tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ["in threads", "interrupted"])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_does_where_several_record_at_once(tmp_path: Path, way: str, seed: int) -> None:
+    """Threads beside each other; a signal's handler that records in the middle of what is recorded."""
+    assert problems(schedule_of(seed), tmp_path, WAYS[way]) == []
+
+
+def _hand(recorder: TrajectoryRecorder, identity: str, *calls: Payload) -> None:
+    recorder.record_llm_interaction(USER, {"content": "x", "id": identity, "tool_calls": calls}, "p", "m")
+
+
+def _open(recorder: TrajectoryRecorder, answer: bytes) -> httpx.Response:
+    stream = Answer(answer, media="text/event-stream", size=1_000)
+    client = recorder.wrap(httpx.Client(transport=Wire(stream), trust_env=False))
+    request = client.build_request("POST", CHAT, content=json.dumps(asked("go", stream=True)).encode())
+    return client.send(request, stream=True)
+
+
+def _chunk(identity: str) -> bytes:
+    event = {"id": identity, "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}
+    return f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
+
+
+def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp_path: Path) -> None:
+    """The stream outlives many later calls, and a tool that ran for the copy stands with what was captured or alone."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.record_agent_step(1, "thinking")
+    response = _open(recorder, _chunk("r1"))
+    _hand(recorder, "r1", {"call_id": "c1", "name": "bash", "arguments": {}})
+    with recorder.tool_call("bash", {}):
+        pass
+    _hand(recorder, "r1")
+    for number in range(2 * draft.NEWEST):
+        call(recorder, asked(str(number)), said("fine", identity=f"s{number}"))
+    assert disagreement_so_far(recorder) is None
+    response.read()
+    recorder.finalize()
+
+    assert disagreement(recorder.trajectory_path) is None
+    ids = [one.response.id for one in load(recorder.trajectory_path).llm_interactions]
+    assert ids == ["r1", *(f"s{number}" for number in range(2 * draft.NEWEST))]
+
+
+def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
+    """Of two calls of one name only one is left when the stream ends: the tool ran for that one."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    response = _open(recorder, _chunk("r1"))
+    call(recorder, asked("a"), said(None, identity="r2", calls=[("c1", "bash", "{}"), ("c2", "bash", "{}")]))
+    with recorder.step():
+        with recorder.tool_call("bash", {"n": 1}):
+            pass
+        call(recorder, asked("a", {"role": "tool", "tool_call_id": "c1", "content": "b"}), said("fine", identity="r3"))
+        recorder.save_trajectory()
+        response.read()
+        assert disagreement_so_far(recorder) is None
+    recorder.finalize()
+
+    assert disagreement(recorder.trajectory_path) is None
+    (step,) = load(recorder.trajectory_path).agent_steps
+    assert [one.call_id for one in step.tool_calls] == ["c2"]
+
+
+def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> None:
+    """What the first answer asked for is known to a tool that ran before the second, however late both are read."""
+    about = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
+
+    def answered(attempt: int) -> tuple[str, Payload]:
+        body = json.loads(said(None, calls=[(f"c{attempt}", "bash", "{}")]).body)
+        return "llm_response", {"interaction_id": "llm_1", "attempt": attempt, "status": 200, "body": body}
+
+    used = {"execution_id": "tool_1", "name": "bash"}
+    data = journal_of(
+        ("start", {}),
+        ("llm_request", {**about, "attempt": 0, "body": asked("go")}),
+        answered(0),
+        ("tool_call", {**used, "arguments": {}}),
+        ("tool_result", {**used, "success": True, "result": 1}),
+        ("llm_request", {**about, "attempt": 1, "body": asked("go")}),
+        answered(1),
+    )
+    live = snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "run.json", "inline")
+    with (tmp_path / "run.jsonl").open("ab", buffering=0) as file:
+        for line in data.splitlines(keepends=True):
+            file.write(line)
+            live.write()
+
+    calls = [call.call_id for step in folded(data).agent_steps for call in step.tool_calls]
+    written = json.loads((tmp_path / "run.json").read_bytes())
+    assert calls == ["c1", "c0"]
+    assert [call["call_id"] for step in written["agent_steps"] for call in step["tool_calls"]] == calls
