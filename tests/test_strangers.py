@@ -87,7 +87,7 @@ def test_a_range_names_no_more_than_there_is() -> None:
 
 
 def test_an_item_is_not_as_far_away_as_its_number_says() -> None:
-    """One item with a number beyond all measure makes no room for a range up to it; where some are lost, others count."""
+    """A number beyond all measure makes no room for a range up to it; behind items that are lost, others count."""
     far = ("item", {**ITEM, "n": 10**9})
     lost = request(items={"messages": [[0, 10**9 - 1]]})
     behind = ("item", {**ITEM, "n": 500})
