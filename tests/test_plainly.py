@@ -28,6 +28,24 @@ class Count(enum.IntEnum):
     TWO = 2
 
 
+class Tensor:
+    """A scalar as torch and jax have it: it is an index only where it is whole, and `int` cuts it."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        if not isinstance(self.value, int):
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return self.value
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
 def kind(value: object) -> str:
     """What a case is called by: what it prints as differs from process to process."""
     return type(value).__name__
@@ -272,3 +290,12 @@ def test_a_tool_s_result_has_it(recorder: TrajectoryRecorder) -> None:
 
     [step] = load(recorder.trajectory_path).agent_steps
     assert (step.tool_calls[0].arguments, step.tool_results[0].result) == ({"where": "/a", "near": [0.5]}, ["a", "b"])
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.75, 0.75), (3, 3), (1.0, 1.0)])
+def test_a_tensor_of_one_number_is_that_number(recorder: TrajectoryRecorder, value: float, expected: float) -> None:
+    """A class that is an index for some of its values has its fractions recorded, and not cut off."""
+    recorder.reward("score", Tensor(value))  # type: ignore[arg-type]
+    recorder.finalize(success=None)
+
+    assert [exactly(reward.value) for reward in load(recorder.trajectory_path).rewards] == [exactly(expected)]

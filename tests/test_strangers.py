@@ -86,6 +86,19 @@ def test_a_range_names_no_more_than_there_is() -> None:
     assert len(trajectory.llm_interactions[1].input_messages) == 2
 
 
+def test_an_item_is_not_as_far_away_as_its_number_says() -> None:
+    """A number beyond all measure makes no room for a range up to it; behind items that are lost, others count."""
+    far = ("item", {**ITEM, "n": 10**9})
+    lost = request(items={"messages": [[0, 10**9 - 1]]})
+    behind = ("item", {**ITEM, "n": 500})
+    whole = request(interaction_id="llm_2", items={"messages": [[500, 500]]})
+
+    trajectory = folded(journal_of(("start", START), far, lost, response(), behind, whole))
+
+    assert [gap.what for gap in trajectory.gaps] == ["the request of llm_1"]
+    assert len(trajectory.llm_interactions[1].input_messages) == 1
+
+
 @pytest.mark.parametrize("size", [100_000_000, 1000])
 def test_a_stream_grows_no_more_than_streams_do(size: int) -> None:
     """Of parts that would unpack to what no stream is, nothing is unpacked, and a gap says so."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_recorder.conversation import Payload
 from trace_recorder.stream_chunks import Piece, chunks, described, split
 
 TEXTS = st.lists(st.sampled_from([b"\n", b"\n\n", b"a", b"data: {}", b"\xff", b"sk-1", b"data: {}\n\n"]), max_size=4)
@@ -92,3 +93,23 @@ def test_what_says_something_else_than_its_text_is_refused(said: dict[str, objec
     """A part without the two texts, as older journals have them, and one whose texts do not fit, are errors."""
     with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
         chunks([(b"a\n", said)])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"chunk_ends": "0*999999999999", "chunk_times": "A"},
+        {"chunk_ends": "1,0*999999999999", "chunk_times": "AA"},
+        {"chunk_ends": "+-1*999999999999", "chunk_times": "A"},
+        {"chunk_ends": "*999999999999", "chunk_times": "A"},
+        {"chunk_ends": "1", "chunk_times": ""},
+        {"chunk_ends": "1", "chunk_times": "g" * 400 + "A"},
+        {"chunk_ends": "1", "chunk_times": ["A"]},
+        {"chunk_ends": {"1": 1}, "chunk_times": "A"},
+    ],
+    ids=["run", "run-behind", "backwards", "nothing", "no-times", "endless-time", "list", "object"],
+)
+def test_what_a_stranger_says_of_chunks_is_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
+    """A run of any length, a number of any size, or another type is an error like any other."""
+    with pytest.raises((ValueError, TypeError)):
+        chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])

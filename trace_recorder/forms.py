@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import operator
 import uuid
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -71,10 +73,10 @@ def number_of(value: object) -> int | float | None:
     for kind in (int, float):
         if isinstance(found, kind):
             return kind(found)
-    for method, kind in (("__index__", int), ("__float__", float)):
-        if hasattr(type(found), method):
-            return kind(found)
-    return None
+    if hasattr(type(found), "__index__"):
+        with suppress(TypeError):  # an array of another kind has the method, and refuses; `int` would cut it
+            return operator.index(found)
+    return float(found) if hasattr(type(found), "__float__") else None
 
 
 def whole_of(value: object) -> int | None:

@@ -15,6 +15,8 @@ from trace_recorder.conversation import Payload
 from trace_recorder.items import SCATTERED
 from trace_recorder.journal import Record
 
+MOST_MISSING = 100_000
+"""Of so many items the lines may be missing; a number that is higher still is no item's, whoever wrote it."""
 _AGAIN = 4
 """A list names all that there is at most so many times, beside what it names one by one."""
 
@@ -38,7 +40,8 @@ class ItemTable:
             return
         with suppress(KeyError):
             self._items[data["n"]] = self._filled(data), crc
-        self._end = max(self._end, data["n"] + 1)
+        if data["n"] < len(self._items) + MOST_MISSING:
+            self._end = max(self._end, data["n"] + 1)
 
     def add_record(self, record: Record) -> None:
         """Take an item record."""

@@ -194,10 +194,11 @@ class Journal:
 
     def _number(self) -> int:
         """The number to write to; where somebody has closed it, the file is opened again."""
-        if not self._open.is_ours():
-            self._file = self._opened_again(self._open)
+        file = self._open
+        if not file.is_ours():
+            self._file = file = self._opened_again(file)
             say_once("somebody closed the descriptor of a journal (os.closerange does); it has been opened again")
-        return self._open.number
+        return file.number
 
     def _opened_again(self, file: Descriptor) -> Descriptor:
         """Open this file by its name, and lock it. Raises OSError, also where another file has the name by now."""
@@ -219,7 +220,10 @@ class Journal:
 
     def is_removed(self) -> bool:
         """Whether the file has no name at all any more: it is gone when it is closed."""
-        return self._file is not None and self._file.is_ours() and self._file.state().st_nlink == 0
+        try:
+            return self._file is not None and self._file.state().st_nlink == 0
+        except OSError:  # the descriptor is another's: the file is opened again before it is written to
+            return False
 
     def put_back(self) -> None:
         """Give a removed file its name again, with all that was ever written to it. Raises OSError where it cannot.

@@ -204,7 +204,8 @@ class Run:
         self._later.append(record)
 
     def _settle(self) -> None:
-        self.settle_left()
+        if self._left:  # asked here too: it is asked with every record
+            self.settle_left()
         while self._later:
             self._later.popleft()()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 
 from trace_recorder.conversation import Payload
 
@@ -27,6 +27,8 @@ _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _MORE = 32
 """What is added to a digit that is not the last of its number."""
+_LARGEST_WEIGHT = _MORE**9
+"""That of the last digit of a number with ten, which is a million years."""
 
 
 def split(pieces: Sequence[Piece], end: int) -> tuple[list[Piece], list[Piece], bool]:
@@ -59,7 +61,10 @@ def chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[Piece,
     """
     found: list[Piece] = []
     for text, data in parts:
-        ends, times = list(_ends(data["chunk_ends"], text)), list(_times(data["chunk_times"]))
+        times = list(_times(_text(data["chunk_times"])))
+        ends = list(islice(_ends(_text(data["chunk_ends"]), text), len(times) + 1))  # a run may claim any number
+        if len(ends) != len(times):
+            raise ValueError(f"there are {len(times)} times of other than so many chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         if data.get("continues") and found and pieces:
             pieces[0] = found[-1][1] + pieces[0]
@@ -83,13 +88,25 @@ def _ends(said: str, text: bytes) -> Iterator[int]:
     for run in said.split(",") if said else ():
         word, _, count = run.partition("*")
         lines, _, rest = word.partition("+")
-        for _ in range(int(count or 1)):
-            for _ in range(int(lines or 0)):
+        for _ in range(_count(count or "1")):
+            for _ in range(_count(lines)):
                 at = text.index(b"\n", at) + 1
-            at += int(rest or 0)
+            at += _count(rest)
             yield at
     if at != len(text):
         raise ValueError(f"the chunks end at {at} of {len(text)} bytes")
+
+
+def _text(said: Payload) -> str:
+    if not isinstance(said, str):
+        raise TypeError(f"a text is {type(said).__name__}")
+    return said
+
+
+def _count(digits: str) -> int:
+    if digits.strip("0123456789"):
+        raise ValueError(f"{digits!r} is no count")
+    return int(digits or 0)
 
 
 def _times_text(seconds: Sequence[float]) -> str:
@@ -110,6 +127,8 @@ def _times(said: str) -> Iterator[float]:
     weight = 1
     for digit in said:
         value = _VALUES[digit]
+        if weight > _LARGEST_WEIGHT:
+            raise ValueError("a time is beyond all measure")
         since += value % _MORE * weight
         weight *= _MORE
         if value < _MORE:

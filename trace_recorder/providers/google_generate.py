@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from trace_recorder.conversation import (
@@ -137,7 +137,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Put the chunks of a stream together into the answer that it is without streaming."""
-    return _joined([*_chunks(text)])
+    return _joined(_chunks(text))
 
 
 def _camel(value: Payload) -> dict[str, Payload]:
@@ -312,11 +312,12 @@ def _chunks(text: str) -> Iterator[Payload]:
         yield value
 
 
-def _joined(chunks: list[Payload]) -> JoinedStream:
+def _joined(chunks: Iterable[Payload]) -> JoinedStream:
     """Join chunks: candidates by index, and of every other member the last one stands."""
+    number = 0
     body: dict[str, Payload] = {}
     candidates: dict[int, _Candidate] = {}
-    for chunk in map(as_dict, chunks):
+    for number, chunk in enumerate(map(as_dict, chunks), start=1):  # noqa: B007 read after the loop
         for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
             index = as_int(candidate.get("index"))
             candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
@@ -324,7 +325,7 @@ def _joined(chunks: list[Payload]) -> JoinedStream:
     whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
     ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
-    return JoinedStream({**body, "candidates": whole} if whole else body, ended, len(chunks), body.get("error"))
+    return JoinedStream({**body, "candidates": whole} if whole else body, ended, number, body.get("error"))
 
 
 class _Candidate:

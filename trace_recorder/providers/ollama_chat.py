@@ -10,6 +10,8 @@ A stream is one JSON object a line: texts come in pieces, tool calls whole in an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from trace_recorder.conversation import (
     Choice,
     JoinedStream,
@@ -83,18 +85,18 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Put the lines of a stream together into the object that the same answer is without streaming."""
-    chunks = _chunks(text)
     joined = _Object()
-    for chunk in chunks:
+    number = 0
+    for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
         joined.add(as_dict(chunk))
     body = joined.whole()
-    return JoinedStream(body, ended=body.get("done") is True, events=len(chunks), error=body.get("error"))
+    return JoinedStream(body, ended=body.get("done") is True, events=number, error=body.get("error"))
 
 
-def _chunks(text: str) -> list[Payload]:
+def _chunks(text: str) -> Iterator[Payload]:
     """The JSON of each line; of a text that is one JSON value over several lines, as an error may be, that value."""
     whole = json_value(text)
-    return [json_value(line) for line in json_lines(text)] if whole is None else [whole]
+    return map(json_value, json_lines(text)) if whole is None else iter([whole])
 
 
 def _tool_calls(left: Members) -> tuple[ToolCall, ...]:

@@ -20,6 +20,9 @@ from trace_recorder.providers.shape import as_dict, json_value
 breathing: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
 """What is called between any two events: a thread that nobody waits for lets the others work meanwhile."""
 
+SPLIT_AT_ONCE = 64 * 1024
+"""So many characters are cut into lines at once, or up to the end of the line that is longer."""
+
 
 def events(text: str) -> Iterator[tuple[str | None, str]]:
     """Give each event of a stream: its name, None where it has none, and its data."""
@@ -63,8 +66,15 @@ def unstreamed(text: str) -> JoinedStream:
     return JoinedStream(body=body, ended=True, events=0, error=as_dict(body).get("error"))
 
 
-def _lines(text: str) -> list[str]:
-    """Cut at LF, CR and CRLF only: `str.splitlines` would also cut at U+2028 inside a JSON string."""
+def _lines(text: str) -> Iterator[str]:
+    """Cut at LF, CR and CRLF only: `str.splitlines` would also cut at U+2028 inside a JSON string.
+
+    It is cut bit by bit: no other thread runs while a text is split.
+    """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.split("\n")
+    begin = 0
+    while (end := text.find("\n", begin + SPLIT_AT_ONCE)) >= 0:
+        yield from text[begin:end].split("\n")
+        begin = end + 1
+    yield from text[begin:].split("\n")
