@@ -15,6 +15,7 @@ from typing import TypeVar
 from trace_recorder.conversation import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.parts import parts_of, text_of
+from trace_recorder.views.turn import choice_of
 from trace_recorder.views.turns import Turn, agent_of, turns_of
 
 Sign = tuple[Payload, ...]
@@ -44,9 +45,7 @@ class AnsweredTurn:
     def response(self) -> LLMResponse:
         """What the model said; of several answers the one with which the conversation went on."""
         response = self.turn.interaction.response
-        if not self.choice or self.choice >= len(response.choices):
-            return response
-        said = response.choices[self.choice]
+        said = choice_of(response, self.choice)
         return replace(
             response,
             content=said.content,
