@@ -21,7 +21,7 @@ from typing import Literal
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import AgentStep, Trajectory
-from trace_recorder.views.functions import result_text
+from trace_recorder.views.answers import message_of
 from trace_recorder.views.turns import Turn, agent_of, turns_of
 from trace_recorder.views.unasked import unasked_of
 from trace_recorder.views.utterances import Utterance, Vocabulary
@@ -197,9 +197,7 @@ def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentS
         results = [result for step in told.get(said.turn, ()) for result in step.tool_results] if said.answer else []
         for result in results:
             if result.call_id not in brought:
-                extra = {"is_error": True} if result.success is False else {}
-                message = Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
-                yield Said(message, said.turn)
+                yield Said(message_of(result), said.turn)
 
 
 def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:
