@@ -16,12 +16,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder import secret_encodings, secret_names, secret_shapes
 from trace_recorder.guard import attempt
 from trace_recorder.json_text import COLON, STRING
 from trace_recorder.secret_endings import unfinished
+from trace_recorder.secret_runs import Look, lower, plain
 from trace_recorder.secret_values import KnownSecrets
 from trace_recorder.spelled import Part
 
@@ -65,27 +67,87 @@ def default_redactor(text: str) -> str:
     return mask_text(text)
 
 
-def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False) -> str:
-    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
-    data = text.encode("latin-1", "replace")  # a byte a character, so that places are the same
-    masked = _mask_plainly(text, data, is_known)
-    if not secret_encodings.signs(data):
-        return masked
-    return secret_encodings.mask_encoded(
-        masked, lambda said: _mask_plainly(said, said.encode("latin-1", "replace"), is_known)
-    )
+_SHAPE, _NAME, _ENCODED, _KNOWN = 1, 2, 4, 8
+_EVERY = _SHAPE | _NAME | _ENCODED | _KNOWN
+"""How a secret is known; a text is looked at in so many ways."""
 
 
-def _mask_plainly(text: str, data: bytes, is_known: Callable[[str], bool]) -> str:
-    if b"@" in data:
-        text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
-    if secret_shapes.signs(data):
-        for shape in secret_shapes.SHAPES:
-            text = shape.mask(text)
-    if secret_names.signs(data.lower()):
+class _Seen:
+    """What a look saw in a text: where a secret may be, of each kind that it was looked at for."""
+
+    __slots__ = ("_text", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
+
+    def __init__(self, text: str, kinds: int = _EVERY, known: KnownSecrets | None = None) -> None:
+        self._text = text
+        look = Look(text, runs=kinds != _NAME)
+        self.shapes = secret_shapes.signs(look) if kinds & _SHAPE else []
+        self.by_name = secret_names.signs(lower(look.plain)) if kinds & _NAME else []
+        self.in_urls = secret_names.url_signs(look.plain) if kinds & _NAME else []
+        self.encoded = secret_encodings.signs(look) if kinds & _ENCODED else []
+        self.known = known.places(text, look) if known else []
+        self.escapes: list[int] = []
+
+    def _all(self) -> tuple[list[int], ...]:
+        return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
+
+    def is_any(self) -> bool:
+        """Whether a secret may be anywhere."""
+        return any(self._all())
+
+    def spelled_with(self, escapes: list[tuple[int, int]]) -> None:
+        """Have the places be those in a text that spells letters with escapes; strings with these are looked at."""
+        starts: list[int] = []
+        more = 0
+        for start, end in escapes:
+            starts.append(start - more)
+            more += end - start - 1
+        left = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
+        for some in self._all():
+            some[:] = [at + left[bisect_left(starts, at)] for at in some]
+        self.escapes = [start for start, _ in escapes]
+
+    def places(self) -> list[int]:
+        """Where a secret of any kind may be, in order."""
+        for some in self._all():
+            some.sort()
+        return sorted(chain.from_iterable(self._all()))
+
+    def kinds(self, start: int, end: int) -> int:
+        """Of which kinds one may be in a part of the text, after `places`."""
+        if _has_any(self.escapes, start, end):
+            return _EVERY
+        return (
+            _SHAPE * _has_any(self.shapes, start, end)
+            | _NAME * (_has_any(self.by_name, start, end) or _has_any(self.in_urls, start, end))
+            | _ENCODED * _has_any(self.encoded, start, end)
+            | _KNOWN * _has_any(self.known, start, end)
+        )
+
+    def mask(self, is_known: Callable[[str], bool]) -> str:
+        """The text with every secret masked that is not encoded."""
+        text = self._text
+        if self.in_urls:
+            text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
+        if self.shapes:
+            for shape in secret_shapes.SHAPES:
+                text = shape.mask(text)
+        if not self.by_name:
+            return text
         text = _mask_spans(text, secret_names.secrets_in_commands(text), "[REDACTED:assigned-secret]")
-        text = _mask_spans(text, secret_names.secrets_by_name(text, is_known), "[REDACTED:assigned-secret]")
-    return text
+        places = self.by_name if text is self._text else secret_names.signs(lower(plain(text)))
+        return _mask_spans(text, secret_names.secrets_by_name(text, places, is_known), "[REDACTED:assigned-secret]")
+
+
+def _has_any(places: list[int], start: int, end: int) -> bool:
+    """Whether one of the places, which are in order, is there."""
+    return bool(places) and bisect_left(places, start) < bisect_left(places, end)
+
+
+def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False, kinds: int = _EVERY) -> str:
+    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
+    seen = _Seen(text, kinds)
+    masked = seen.mask(is_known)
+    return secret_encodings.mask_encoded(masked, lambda said: _Seen(said).mask(is_known)) if seen.encoded else masked
 
 
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
@@ -98,14 +160,6 @@ def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
         elif end > done:
             done = end
     return "".join([*parts, text[done:]]) if parts else text
-
-
-def _signs(text: str) -> Iterator[list[int]]:
-    """Where a secret may be in a text, one kind of signs after the other."""
-    data = text.encode("latin-1", "replace")  # a byte a character, so that places are the same
-    yield secret_shapes.signs(data)
-    yield secret_names.signs(data.lower())
-    yield secret_encodings.signs(data)
 
 
 class Redaction:
@@ -129,11 +183,12 @@ class Redaction:
         """
         return self._known.learn(keys, cookies) if self._redactors else []
 
-    def mask_plain(self, text: str) -> str:
-        """Mask a text that is not JSON, or one string of it."""
-        text = self._known.mask(text)
+    def mask_plain(self, text: str, kinds: int = _EVERY) -> str:
+        """Mask a text that is not JSON, or one string of it in which only secrets of these kinds may be."""
+        text = self._known.mask(text) if kinds & _KNOWN else text
         for redactor in self._redactors:
-            masked = redactor(text) if redactor is not default_redactor else mask_text(text, self._known.is_short)
+            own = redactor is default_redactor
+            masked = mask_text(text, self._known.is_short, kinds) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
             text = masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
@@ -160,22 +215,24 @@ class Redaction:
 
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
         """
-        places = None if self._looks_at_all else self._places(text)
-        if places is not None and not places:
+        seen = None if self._looks_at_all else self._see(text)
+        if seen and not seen.is_any():
             return text, 0
+        places = seen.places() if seen else None
         parts: list[str] = []
         done = count = 0
         names: dict[str, str] = {}
         for found, name, is_name in _strings(text, places):
             value: str = json.loads(found[0])
-            masked = self._apart(value, names) if is_name else self._mask_value(name, value)
+            kinds = seen.kinds(*found.span()) if seen else _EVERY
+            masked = self._apart(value, names) if is_name else self._mask_value(name, value, kinds)
             if masked != value:
                 count += masks_in(value, masked)
                 parts += (text[done : found.start()], json.dumps(masked, ensure_ascii=not _encodes(masked)))
                 done = found.end()
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
-    def _mask_value(self, name: str, value: str) -> str:
+    def _mask_value(self, name: str, value: str, kinds: int) -> str:
         """Mask a string of JSON; `name` is that of the member whose value it is."""
         if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
             return value
@@ -187,7 +244,7 @@ class Redaction:
             and secret_names.is_secret_member(name, value, self._known.is_short)
         ):
             return "[REDACTED:secret-member]"
-        return self.mask_plain(value)
+        return self.mask_plain(value, kinds)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does."""
@@ -198,18 +255,17 @@ class Redaction:
         return self._looks_at_all or self._sees_secrets(text)
 
     def _sees_secrets(self, text: str) -> bool:
-        return self._places(text) != []
+        return self._see(text).is_any()
 
-    def _places(self, text: str) -> list[int] | None:
-        """Where in JSON text secrets may be; None where that cannot be said, since it spells letters with escapes."""
+    def _see(self, text: str) -> _Seen:
+        """What may be secret in JSON text, whose letters may be spelled with escapes."""
         if not self._redactors:
-            return []
-        plainer = _unescaped(text)
-        places = self._known.places(plainer)
-        if default_redactor in self._redactors:
-            for some in _signs(plainer):
-                places += some
-        return sorted(places) if plainer is text or not places else None
+            return _Seen("")
+        plainer, escapes = _unescaped(text)
+        seen = _Seen(plainer, _EVERY if default_redactor in self._redactors else _KNOWN, self._known)
+        if escapes and seen.is_any():
+            seen.spelled_with(escapes)
+        return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask a part of a stream; return it with the number of secrets that were in it, and of how many bytes it is.
@@ -275,11 +331,19 @@ _LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
 _VALUES = frozenset({"value", "Value"})
 
 
-def _unescaped(text: str) -> str:
-    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it; else itself."""
-    if "\\u00" not in text and "\\/" not in text:
-        return text
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "/", text)
+def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it, and their spans."""
+    if "\\" not in text or ("\\u00" not in text and "\\/" not in text):
+        return text, []
+    parts: list[str] = []
+    escapes: list[tuple[int, int]] = []
+    done = 0
+    for found in _ESCAPED.finditer(text):
+        start, end = found.span()
+        escapes.append((start, end))
+        parts += (text[done:start], chr(int(found[1], 16)) if found[1] else "/")
+        done = end
+    return "".join([*parts, text[done:]]), escapes
 
 
 def _strings(text: str, places: list[int] | None) -> Iterator[tuple[re.Match[str], str, bool]]:

@@ -70,8 +70,8 @@ class _Earlier:
 class Unfinished(Protocol):
     """What is being recorded when a run ends."""
 
-    def beat(self) -> None:
-        """Write what is not on file yet. Does not raise."""
+    def beat(self, *, last: bool = False) -> None:
+        """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
 
     def wait(self) -> None:
         """Wait, but not for good, for what is being written aside. Does not raise."""
@@ -388,7 +388,7 @@ class Run:
         self.settle_left()
         for one in list(self._unfinished.values()):
             one.wait()
-            one.beat()
+            one.beat(last=True)
         with self._lock:
             self._exiting = True
             self._end(ending)

@@ -8,52 +8,57 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Callable
 from urllib.parse import quote, unquote
+
+from trace_recorder.secret_runs import Look
 
 LONGEST = 8192
 """Words of more characters are not decoded: they are files."""
-SHORTEST = 24
-"""Words in base64 of fewer letters are not."""
 
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that stand for three characters of ASCII; of random bytes one in fifteen does."""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST}}}+={{0,2}}")
-_SIGN = re.compile(rf"(?:{_OF_TEXT}){{6}}".encode())
+_SIGN = re.compile(rf"(?:{_OF_TEXT}){{6}}")
 _ESCAPED = re.compile(rf"(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}}+")
-_ESCAPE = re.compile(rb"%[2-7][0-9A-Fa-f]")
+_IN_ESCAPED = bytes(
+    ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
+)
+_ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 
 Mask = Callable[[str], str]
 
 
-def runs(data: bytes, shortest: int = SHORTEST) -> Iterator[int]:
-    """Where long runs of the letters of base64 begin."""
-    letters = data.translate(_RUN)
-    long, at = b"w" * shortest, 0
-    while (at := letters.find(long, at)) >= 0:
-        yield at
-        at = letters.find(b" ", at)
-        if at < 0:
-            return
-
-
-def signs(data: bytes) -> list[int]:
-    """Where in a text, one byte a character, something may be encoded."""
-    places = [found.start() for found in _ESCAPE.finditer(data)] if b"%" in data else []
-    words = ((at, data[at - 1 : at] == b"\\") for at in runs(data))  # behind an escape it begins a letter later
+def signs(look: Look) -> list[int]:
+    """Where in a text something may be encoded."""
+    plain = look.plain
+    places = [found.start() for found in _ESCAPE.finditer(plain)] if "%" in plain else []
+    if not look.runs:
+        return places
+    words = ((at, plain[at - 1 : at] == "\\") for at in look.runs)  # behind an escape it begins a letter later
     return [
         *places,
-        *(at for at, is_behind in words if _SIGN.match(data, at) or (is_behind and _SIGN.match(data, at + 1))),
+        *(at for at, is_behind in words if _SIGN.match(plain, at) or (is_behind and _SIGN.match(plain, at + 1))),
     ]
 
 
 def mask_encoded(text: str, mask: Mask) -> str:
     """Mask the words of a text that hold, decoded, what `mask` masks."""
-    if "%" in text:
-        text = _ESCAPED.sub(lambda found: _in_url(found[0], mask), text)
-    return _in_base64(text, mask)
+    return _in_base64(_in_urls(text, mask) if "%" in text else text, mask)
+
+
+def _in_urls(text: str, mask: Mask) -> str:
+    """Mask what is percent-encoded; no word is looked at that has no escape."""
+    letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
+    parts: list[str] = []
+    done, at = 0, text.find("%")
+    while at >= 0:
+        start, end = letters.rfind(b" ", done, at) + 1 or done, letters.find(b" ", at)
+        end = len(text) if end < 0 else end
+        parts += (text[done:start], _ESCAPED.sub(lambda found: _in_url(found[0], mask), text[start:end]))
+        done, at = end, text.find("%", end)
+    return "".join([*parts, text[done:]])
 
 
 def _in_url(word: str, mask: Mask) -> str:
@@ -67,7 +72,7 @@ def _in_url(word: str, mask: Mask) -> str:
 def _in_base64(text: str, mask: Mask) -> str:
     parts: list[str] = []
     done = 0
-    for at in runs(text.encode("latin-1", "replace")):
+    for at in Look(text).runs:
         found = _WORD.match(text, at) or (_WORD.match(text, at + 1) if text[at - 1 : at] == "\\" else None)
         said = None if found is None or found.start() < done else _text_of(found[0])
         if found is not None and said is not None and mask(said) != said:

@@ -181,10 +181,13 @@ def _is_no_word(value: str) -> bool:
     )
 
 
-def secrets_by_name(text: str, is_known: Callable[[str], bool]) -> Iterator[Span]:
-    """Where the secrets stand that have their names before them; `is_known` tells of a value that it is one."""
+def secrets_by_name(text: str, places: list[int], is_known: Callable[[str], bool]) -> Iterator[Span]:
+    """Where the secrets stand that have their names before them, at the `places` that `signs` gives of the text.
+
+    `is_known` tells of a value that it is one.
+    """
     done = 0
-    for at in sorted(signs(text.encode("latin-1", "replace").lower())):
+    for at in sorted(places):
         found = _NAMED.match(text, at) if at >= done else None
         span = _value_of(text, found, is_known) if found else None
         if span is not None:
@@ -341,43 +344,59 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
 
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-_STRANGE_SIGN = rb"(?=[^\s\"'`\\<>]{0,100}[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
-_OPEN_SIGN = rb"[ \t]{0,20}[\\\"'`]{0,9}(?:[a-z]{3,9} {1,3})?"
+_STRANGE_SIGN = r"(?=[^\s\"'`\\<>]{0,100}[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
+_OPEN_SIGN = r"[ \t]{0,20}[\\\"'`]{0,9}(?:[a-z]{3,9} {1,3})?"
 _VALUE_SIGN = (
-    rb"[a-z0-9_\-]{0,14}(?:[\\\"'`\]]{0,10}[ \t]{0,20}(?:=>|:=|\?=|=|:|>|,?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
-    rb"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=])"
+    r"[a-z0-9_\-]{0,14}(?:[\\\"'`\]]{0,10}[ \t]{0,20}(?:=>|:=|\?=|=|:|>|,?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
+    r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=])"
     + _OPEN_SIGN
-    + rb"(?:"
+    + r"(?:"
     + _STRANGE_SIGN
-    + rb"|[a-z][a-z_-]{3}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
-    + rb"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
+    + r"|[a-z][a-z_-]{3}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
+    + r"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
     + _OPEN_SIGN
-    + rb"(?:"
+    + r"(?:"
     + _STRANGE_SIGN
-    + rb"|[a-z]{10})"
-    + rb")"
+    + r"|[a-z]{10})"
+    + r")"
 )
-_COOKIE_SIGN = re.compile(rb"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=")
-_STEMS = (b"pass", b"pw", b"secret", b"token", b"key", b"auth", b"cred", b"sig")
+_COOKIE_SIGN = re.compile(r"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=", re.ASCII)
+_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig")
 _SIGNS = (
-    *((stem, re.compile(stem + rb"(?=" + _VALUE_SIGN + rb")")) for stem in _STEMS),
-    (b"cookie", _COOKIE_SIGN),
+    *((stem, re.compile(stem + r"(?=" + _VALUE_SIGN + r")", re.ASCII)) for stem in _STEMS),
+    ("cookie", _COOKIE_SIGN),
 )
-_URL_SIGN = re.compile(rb":(?://|\\/\\/)[^\s\"'<>]{1,600}?@")
+_URL_LONGEST = 602
+_URL_SIGN = re.compile(rf":(?://|\\/\\/)[^\s\"'<>]{{1,{_URL_LONGEST}}}?@", re.ASCII)
+_SLASHES = ("://", r":\/\/")
+_COMMAND_SIGNS = tuple(
+    (word, re.compile(pattern.pattern[pattern.pattern.index(word) :], re.ASCII)) for word, pattern in _COMMANDS
+)
 
 
-_COMMAND_SIGNS = tuple((word.encode(), re.compile(pattern.pattern.encode())) for word, pattern in _COMMANDS)
+def url_signs(plain: str) -> list[int]:
+    """Where in a text of one byte a character a URL may have a user and a password."""
+    places: list[int] = []
+    at = plain.find("@")
+    if at < 0:
+        return places
+    slashes = _SLASHES if _SLASHES[1] in plain else _SLASHES[:1]
+    while at >= 0:
+        for some in slashes:
+            begin = plain.rfind(some, max(0, at - _URL_LONGEST - len(some)), at)
+            if begin >= 0 and _URL_SIGN.match(plain, begin):
+                places.append(begin)
+        at = plain.find("@", at + 1)
+    return places
 
 
-def signs(low: bytes) -> list[int]:
+def signs(low: str) -> list[int]:
     """Where in a text, one byte a character and in small letters, a secret may be that is known by its name."""
     places: list[int] = []
     for stem, pattern in _SIGNS:
         if stem in low:
             places += [found.start() for found in pattern.finditer(low)]
-    if b"@" in low:
-        places += [found.start() for found in _URL_SIGN.finditer(low)]
-    if b" -" in low:
+    if "-" in low and " -" in low:
         for command, pattern in _COMMAND_SIGNS:
             if command in low:
                 places += [found.start() for found in pattern.finditer(low)]

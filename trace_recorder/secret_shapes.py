@@ -17,6 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trace_recorder.secret_runs import SHORTEST, Look
+
 _WORD = "A-Za-z0-9_"
 _END = r"(?![A-Za-z0-9_-])"
 _DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
@@ -235,10 +237,6 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _ in _TABLE for prefix in some.sp
 
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-SHORTEST = 12
-"""Every secret of the table has a run of so many letters, digits, hyphens and the like."""
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_RUN = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
 _MARKS = "-_."
 _LONG = (
     rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})"
@@ -251,7 +249,7 @@ _RARE = re.compile("[~|A-Z]")
 """Characters that are seldom enough to be looked for alone."""
 
 
-def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
+def _signs() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Texts that have to be there, and patterns that begin with them: `re` looks for these without trying to match.
 
     The beginnings that have a mark are looked for by it, all of them at once; others one by one. In either case a whole
@@ -259,7 +257,7 @@ def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
     """
     by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
     alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
-    alone += [(beginning, follows) for _, beginning, follows in _PLACED]
+    alone += [(beginning, follows) for _, beginning, follows in _PLACED if " " not in beginning]
     for _, some, follows in _TABLE:
         for prefix in some.split():
             at = max(prefix.rfind(mark) for mark in _MARKS)
@@ -275,7 +273,7 @@ def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
         )
         ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
         pattern = rf"{re.escape(mark)}(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})"
-        made.append((mark.encode(), re.compile(pattern.encode())))
+        made.append((mark, re.compile(pattern, re.ASCII)))
     by_rare: dict[str, list[str]] = defaultdict(list)
     for text, follows in alone:
         rare = _RARE.search(text)
@@ -283,24 +281,29 @@ def _signs() -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
         behind = rf"(?<={re.escape(text[: at + 1])})" if at else ""
         gate = text[at] if rare else text
         by_rare[gate].append(f"{behind}{re.escape(text[at + len(gate) :])}{follows}")
-    made += [
-        (gate.encode(), re.compile(f"{re.escape(gate)}(?:{'|'.join(some)})".encode())) for gate, some in by_rare.items()
-    ]
+    made += [(gate, re.compile(f"{re.escape(gate)}(?:{'|'.join(some)})", re.ASCII)) for gate, some in by_rare.items()]
     return tuple(made)
 
 
 _SIGNS = _signs()
 
 
-def signs(data: bytes) -> list[int]:
-    """Where in a text, one byte a character, a secret of the table may be."""
-    places = [found.start() for found in _PEM_SIGN.finditer(data)]
-    if b"w" * SHORTEST not in data.translate(_RUN):
-        return places
-    for gate, pattern in _SIGNS:
-        if gate in data:
-            places += [found.start() for found in pattern.finditer(data)]
+_PLACED_SIGNS = (
+    (PEM_BEGIN, re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")),
+    *((begin, re.compile(re.escape(begin) + follows, re.ASCII)) for _, begin, follows in _PLACED if " " in begin),
+)
+"""Those of several words."""
+
+
+def signs(look: Look) -> list[int]:
+    """Where in a text a secret of the table may be."""
+    plain, words = look.plain, look.words
+    places: list[int] = []
+    for gate, pattern in _PLACED_SIGNS:
+        if gate in plain:
+            places += [found.start() for found in pattern.finditer(plain)]
+    if words:
+        for gate, pattern in _SIGNS:
+            if gate in words:
+                places += [look.place(found.start()) for found in pattern.finditer(words)]
     return places
-
-
-_PEM_SIGN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
+from trace_recorder.secret_runs import Look
+
 KEPT = 32
 """How many of the values that requests carried are kept: the newest, and one that comes again is new again."""
 COOKIES = 8
@@ -38,9 +40,6 @@ _PLACEHOLDERS = frozenset(
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
 _WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
 _WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
-_RUN = bytes(
-    ord("w") if chr(code).isascii() and (chr(code).isalnum() or code in b"+/_-") else 32 for code in range(256)
-)
 _ESCAPE = re.compile("%..")
 _BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
 
@@ -97,6 +96,13 @@ class _Secret:
 
 
 _FOR_URLS = str.maketrans("+/", "-_")
+
+
+def _everywhere(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, int]]:
@@ -171,16 +177,14 @@ class KnownSecrets:
         """Whether a value is known, but masked only behind its name."""
         return value in self._short
 
-    def places(self, text: str) -> list[int]:
-        """Where a text may have one of the values."""
+    def places(self, text: str, look: Look) -> list[int]:
+        """Where a text may have one of the values; what is spelled in base64 has a long run."""
         found: list[int] = []
-        is_long = b"w" * 16 in text.encode("latin-1", "replace").translate(_RUN)
+        words = look.words
         for one in self._all:
-            for part in (one.trace, *one.base64) if is_long else (one.trace,):
-                at = text.find(part)
-                while at >= 0:
-                    found.append(at)
-                    at = text.find(part, at + 1)
+            found += _everywhere(text, one.trace)
+            if words:
+                found += [look.place(at) for core in one.base64 for at in _everywhere(words, core)]
         return found
 
     def begins_at_end(self, text: str) -> int:

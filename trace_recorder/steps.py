@@ -190,7 +190,7 @@ class Step(_Block):
             said = {**nothing, "reflection": stated(self.reflection, str), "error": in_words(self.error)}
             run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
 
-    def beat(self) -> None:
+    def beat(self, *, last: bool = False) -> None:  # noqa: ARG002 - as all that is unfinished has it
         """Write nothing: what is inside is on file."""
 
     def wait(self) -> None:

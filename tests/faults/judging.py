@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.faults.answering import answer_to
-from tests.faults.killing import Death, Kill
+from tests.faults.answering import PIECES, answer_to
+from tests.faults.killing import SIGNAL, Death, Kill
 from tests.faults.zygote import EXIT_CODE
 from trace_recorder import LLMInteraction, Trajectory, load
+from trace_recorder.secret_endings import unfinished
 from trace_recorder.snapshot import SMALL
 from trace_recorder.validation import validate
 
@@ -65,7 +66,7 @@ def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> 
         on_file = {str(one.input_messages[-1].content): one for one in trajectory.llm_interactions}
         verdict.lost += (
             _lost(death, on_file, kill.length)
-            + (_lost_pieces(death, on_file) if timed else [])
+            + (_lost_pieces(kill, death, on_file) if timed else [])
             + _lost_steps(death, trajectory)
         )
         verdict.others += _wrong(on_file, kill.length) + _status(kill, death, trajectory)
@@ -110,13 +111,24 @@ def _lost(death: Death, on_file: Interactions, length: int) -> list[str]:
     return lost + [f"the call in flight {one}" for one in death.asked if one not in on_file]
 
 
-def _lost_pieces(death: Death, on_file: Interactions) -> list[str]:
-    """Which streams lack pieces that had come."""
+def _lost_pieces(kill: Kill, death: Death, on_file: Interactions) -> list[str]:
+    """Which streams lack pieces that had come, but for those at their end that may go on as a secret."""
     pieces = death.said_before("piece", death.killed_at - STREAM_DELAY)
-    unfinished = set(pieces) & set(on_file) - set(death.said("answered"))
+    open_ones = set(pieces) & set(on_file) - set(death.said("answered"))
+    waits = kill.dying in SIGNAL
     return [
-        f"pieces of {one}" for one in unfinished if (on_file[one].raw_stream or "").count("data: ") < pieces.count(one)
+        f"pieces of {one}"
+        for one in open_ones
+        if (on_file[one].raw_stream or "").count("data: ") < _due(one, kill.length, pieces.count(one), waits=waits)
     ]
+
+
+def _due(question: str, length: int, came: int, *, waits: bool) -> int:
+    """How many of the pieces that came have to be on file."""
+    answer = answer_to(question, length)
+    size = len(answer) // PIECES + 1
+    text = answer[: came * size]
+    return (len(text) - unfinished(text)) // size if waits and len(text) < len(answer) else came
 
 
 def _is_whole(one: LLMInteraction | None, answer: str) -> bool:

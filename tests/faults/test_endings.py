@@ -12,7 +12,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.capture.server import chat_chunk, serving, stream
+from tests.capture.server import SILENCE, chat_chunk, serving, stream
 from tests.faults.answering import Provider, answer_to
 from tests.faults.unlucky import LENGTH
 from tests.recording import python
@@ -92,6 +92,24 @@ def test_what_comes_while_the_interpreter_ends_is_recorded(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert answers == [answer_to(f"late {number}", LENGTH) for number in range(3)]
     assert (trajectory.status, json.loads(path.read_text())["status"], errors(path)) == (status, status, [])
+
+
+def test_a_stream_that_is_open_when_the_interpreter_ends_is_on_file_to_its_last_word(tmp_path: Path) -> None:
+    """What may go on as a secret waits for the next part of a stream; at the end of the process none is to come."""
+    agent = """
+        import sys, openai, trace_recorder
+        recorder = trace_recorder.TrajectoryRecorder(sys.argv[1] + "/run.json")
+        recorder.start()
+        client = recorder.wrap(openai.OpenAI(api_key="k", base_url=sys.argv[2], max_retries=0))
+        ask = {"stream": True, "stream_options": {"include_usage": True}}
+        chunks = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "go"}], **ask)
+        said = next(chunks), next(chunks)
+        """
+    with serving(stream(chat_chunk("The answer is "), chat_chunk("k7"), SILENCE)) as server:
+        ended = python(agent, tmp_path, f"{server.url}/v1")
+
+    [one] = load(tmp_path / "run.json").llm_interactions
+    assert (ended.returncode, ended.stderr, one.response.content) == (0, "", "The answer is k7")
 
 
 def test_a_worker_of_multiprocessing_is_seen_to_have_ended(tmp_path: Path) -> None:

@@ -222,12 +222,12 @@ class Exchange:
         self.chunk(content)
         self.ended()
 
-    def beat(self) -> None:
-        """Write what has waited for a second."""
+    def beat(self, *, last: bool = False) -> None:
+        """Write what has waited for a second; for the `last` time, also what may still become a secret."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
             self.run.settle_left()
             if is_held and not self._done:
-                self.flush()
+                self.flush(last=last)
                 pulse.watch(self)
 
     def cut_off(self) -> None:
