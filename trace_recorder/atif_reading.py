@@ -25,6 +25,7 @@ from trace_recorder.conversation import (
     known,
 )
 from trace_recorder.providers import by_hand
+from trace_recorder.reading import result_of
 from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
@@ -57,7 +58,7 @@ class Source:
             if message.role == "assistant":
                 break
             if message.role == "tool":
-                found.append(_shown(message))
+                found.append(result_of(message))
         return found[::-1]
 
     def is_whole(self) -> bool:
@@ -247,13 +248,6 @@ def _call(call: Mapping[str, Payload]) -> ToolCall:
     extra = {name: value for name, value in (call.get("extra") or {}).items() if name != "call_id_made_up"}
     made_up = (call.get("extra") or {}).get("call_id_made_up") is True
     return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
-
-
-def _shown(message: Message) -> ToolResult:
-    failed = message.extra.get("is_error")
-    if failed is True:
-        return ToolResult(message.call_id or "", success=False, error=str(message.content))
-    return ToolResult(message.call_id or "", success=None if failed is None else True, result=message.content)
 
 
 def _response(

@@ -8,6 +8,7 @@ unfamiliar form, `read` gives None: it has to be read as a whole.
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,9 +71,19 @@ def result_of(message: Message) -> ToolResult:
     """A tool message as a result. Only some dialects say that a tool failed; where none does, that is unknown."""
     failed = message.extra.get("is_error")
     if failed is True:
-        return ToolResult(message.call_id or "", message.name, success=False, error=str(message.content))
+        return ToolResult(message.call_id or "", message.name, success=False, error=_said(message.content))
     success = True if failed is False else None
     return ToolResult(message.call_id or "", message.name, success=success, result=message.content)
+
+
+def _said(content: Payload) -> str:
+    """An error as text: of parts that are texts, each on a line of its own; anything else as JSON."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    said = [text for text in texts if isinstance(text, str)]
+    if len(said) == len(texts):
+        return "\n".join(said)
+    return "" if content is None else json.dumps(content, ensure_ascii=False)
 
 
 class Readings:

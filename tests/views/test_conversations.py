@@ -68,7 +68,7 @@ def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
     made = run(call(["q"], None, LS), agent_steps=[{**step, "tool_calls": [LS], "tool_results": [result]}])
 
     [conversation] = conversations_of(made)
-    told_by = steps_by_turn(made, conversation.turns)
+    told_by = steps_by_turn(made, conversation.turns).steps
     assert [(line.message.role, line.message.content) for line in with_results(conversation, told_by)] == [
         ("user", "q"),
         ("assistant", None),
@@ -86,4 +86,4 @@ def test_a_step_belongs_to_the_call_that_asked_for_its_tools() -> None:
     )
 
     turns = turns_of(made)
-    assert list(steps_by_turn(made, turns)) == [turns[0]]
+    assert list(steps_by_turn(made, turns).steps) == [turns[0]]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import pytest
 
 from tests.views.made import Payload, assistant, call, gave, run, system, use
 from trace_recorder import Trajectory
+from trace_recorder.conversation import Block
+from trace_recorder.views import to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns
 from trace_recorder.views.traces import to_traces
 
 LS = use("c1", command="ls")
@@ -91,3 +96,39 @@ def test_a_tool_that_failed_is_an_error(trajectories: Mapping[str, Trajectory]) 
     assert [one["isError"] for one in messages(thinking) if one["role"] == "toolResult"] == [False, True]
     [denied] = [one for one in messages(alone) if one["role"] == "toolResult"]
     assert (denied["isError"], denied["content"]) == (True, [{"type": "text", "text": "denied"}])
+
+
+ALPHA = Block("reasoning", "alpha"), Block("text", "I look."), Block("tool_call", call_id="c1")
+BETA = Block("reasoning", "beta"), Block("tool_call", call_id="c2")
+
+
+def interleaved() -> Trajectory:
+    """A run whose answer thinks again between its calls."""
+    uses = use("c1", command="ls"), use("c2", command="pwd")
+    blocks = [block.to_document() for block in (*ALPHA, *BETA)]
+    return run(call(["q"], "I look.", *uses, response={"reasoning": "alpha\n\nbeta", "blocks": blocks}))
+
+
+def test_interleaved_blocks_are_parts_in_their_order() -> None:
+    """Thinking stands before the call that it led to, as the model had it."""
+    dropped: Counter[str] = Counter()
+    [session] = to_traces(interleaved(), dropped=dropped)
+
+    _, answer = messages(session)
+    assert answer["content"] == [
+        {"type": "thinking", "thinking": "alpha"},
+        {"type": "text", "text": "I look."},
+        {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}},
+        {"type": "thinking", "thinking": "beta"},
+        {"type": "toolCall", "id": "c2", "name": "bash", "arguments": {"command": "pwd"}},
+    ]
+    assert +dropped == Counter()
+
+
+@pytest.mark.parametrize("view", [to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns])
+def test_an_order_that_is_lost_is_counted(view: Callable[..., Payload]) -> None:
+    """Formats with one place for thoughts, one for the text and one for calls."""
+    dropped: Counter[str] = Counter()
+    view(interleaved(), dropped=dropped)
+
+    assert dropped["interleaved thoughts, texts and calls in answers"] == 1

@@ -191,3 +191,53 @@ def test_figures_have_them(recorder: TrajectoryRecorder) -> None:
         ("library", 1, 0),
         ("web", 1, 1),
     ]
+
+
+def linted(recorder: TrajectoryRecorder) -> Trajectory:
+    """A run that runs one tool that its model asked for, and another for itself."""
+    call(recorder, asked("mend it"), said("I look.", calls=[("c1", "bash", "{}")]))
+    with recorder.tool_call("bash", {}) as running:
+        running.result = "a.py"
+    use(recorder, "lint", "clean")
+    answer = {"role": "assistant", "content": "I look.", "tool_calls": [CALLED]}
+    given = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
+    call(recorder, asked("mend it", answer, given), said("done", identity="r2"))
+    recorder.finalize()
+    return load(recorder.trajectory_path)
+
+
+CALLED = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+
+
+def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """What ran in the step of a call is a step behind it, with name and arguments, and is read back as such."""
+    document = to_atif(linted(recorder))
+
+    assert [(one["source"], one.get("llm_call_count")) for one in document["steps"]] == [
+        ("user", None),
+        ("agent", 1),
+        ("agent", 0),
+        ("agent", 1),
+    ]
+    looked, ran = document["steps"][1:3]
+    assert [one["source_call_id"] for one in looked["observation"]["results"]] == ["c1"]
+    assert [(one["function_name"], one["arguments"]) for one in ran["tool_calls"]] == [("lint", {"q": "tea"})]
+    assert [one["content"] for one in ran["observation"]["results"]] == ["clean"]
+    (tmp_path / "atif.json").write_text(json.dumps(document))
+    again = load(tmp_path / "atif.json")
+    assert [[(one.name, one.arguments) for one in step.tool_calls] for step in again.agent_steps] == [
+        [("bash", {})],
+        [("lint", {"q": "tea"})],
+        [],
+    ]
+    assert to_atif(again) == document
+
+
+def test_a_session_answers_only_what_was_asked(recorder: TrajectoryRecorder) -> None:
+    """A result without a call has no place in Pi's sessions: it is counted, and not there as well."""
+    dropped: Counter[str] = Counter()
+    [session] = to_traces(linted(recorder), dropped=dropped)
+
+    messages = [line["message"] for line in session if line["type"] == "message"]
+    assert [one["toolName"] for one in messages if one["role"] == "toolResult"] == ["bash"]
+    assert dropped[UNASKED] == 1

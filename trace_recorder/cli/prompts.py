@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from trace_recorder.cli.terminal import counted, text_of
 from trace_recorder.conversation import LLMResponse, Message, Payload, ToolResult
+from trace_recorder.views.parts import text_of as said_in
 
 REMEMBERED = 8
 """How many earlier prompts of its run one may continue: of two that fork, the nearer one."""
@@ -130,4 +131,5 @@ def _repeats(message: Message, answer: LLMResponse | None) -> bool:
 
 
 def _said(one: Message | LLMResponse) -> tuple[str, list[Payload]]:
-    return text_of(one.content), [(call.name, call.arguments) for call in one.tool_calls]
+    text = said_in(one) if isinstance(one, Message) else one.content or ""
+    return text, [(call.name, call.arguments) for call in one.tool_calls]

@@ -6,7 +6,7 @@ the agent recorded itself, and calls that belong to no step, stand by themselves
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -14,13 +14,16 @@ from datetime import datetime
 from trace_recorder.cli.head import error_of, tokens_of
 from trace_recorder.cli.prompts import Prompt, Prompts
 from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
-from trace_recorder.conversation import Choice, LLMResponse, ToolCall, ToolResult
+from trace_recorder.conversation import LLMResponse, ToolCall, ToolResult
 from trace_recorder.providers.stream_usage import ADVICE
 from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.contents import ORDERS, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.tokens import is_usage_left_out
 from trace_recorder.views.turns import agent_of, turns_of
 from trace_recorder.views.unasked import alone
 
+_TOLD = frozenset({THOUGHTS, SIGNATURES, ORDERS})
+"""What an answer holds that is told anyway, or says nothing to people."""
 _SHORT = 100
 """Arguments of up to this many characters stand on one line."""
 
@@ -103,8 +106,8 @@ class Show:
         if call.answered:
             yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
-            for choice in response.choices[1:]:
-                yield from self._choice(choice)
+            for number in range(1, len(response.choices)):
+                yield from self._choice(response, number)
         yield Entry("error", error_of(call.error), style="red")
         yield Entry("incomplete", _incomplete(call, running=self._running), style="yellow")
 
@@ -149,10 +152,23 @@ class Show:
         yield Entry("tokens", tokens_of(asdict(response.usage)))
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
+        yield from self._beside(response)
 
-    def _choice(self, choice: Choice) -> Iterator[Entry]:
+    def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
+        """Tell what an answer holds beside its text: a refusal as it is, the rest by its kind."""
+        held = [one for one in contents_of_answer(response, number) if one.kind not in _TOLD]
+        for one in held:
+            if one.kind == REFUSALS:
+                said = one.raw.get("refusal") if isinstance(one.raw, dict) else one.raw
+                yield Entry("refusal", text_of(said, full=self._full), style="yellow")
+        kinds = Counter(one.kind for one in held if one.kind != REFUSALS)
+        yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
+
+    def _choice(self, response: LLMResponse, number: int) -> Iterator[Entry]:
+        choice = response.choices[number]
         yield Entry("thought", choice.reasoning or "", style="italic")
         yield Entry(f"choice {choice.index}", choice.content or "", style="green")
+        yield from self._beside(response, number)
         for call in choice.tool_calls:
             yield from self._tool(call)
 

@@ -14,7 +14,9 @@ from typing import TypeVar
 
 from trace_recorder.conversation import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.views.functions import result_text
 from trace_recorder.views.parts import parts_of, text_of
+from trace_recorder.views.turn import choice_of
 from trace_recorder.views.turns import Turn, agent_of, turns_of
 
 Sign = tuple[Payload, ...]
@@ -44,9 +46,7 @@ class AnsweredTurn:
     def response(self) -> LLMResponse:
         """What the model said; of several answers the one with which the conversation went on."""
         response = self.turn.interaction.response
-        if not self.choice or self.choice >= len(response.choices):
-            return response
-        said = response.choices[self.choice]
+        said = choice_of(response, self.choice)
         return replace(
             response,
             content=said.content,
@@ -86,13 +86,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
 def message_of(result: ToolResult) -> Message:
     """Make a tool message of a result that the model was never shown."""
     extra: dict[str, Payload] = {"is_error": True} if result.success is False else {}
-    return Message("tool", text_of_result(result), call_id=result.call_id, name=result.name, extra=extra)
-
-
-def text_of_result(result: ToolResult) -> str:
-    """Write a result as text: the error where it failed, a text as it is, anything else as JSON."""
-    value = result.sent or (result.error if result.result is None else result.result)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
 
 
 def text_of_message(message: Message) -> str:

@@ -24,7 +24,6 @@ from trace_recorder.views.conversations import Conversation, conversations, step
 from trace_recorder.views.functions import built_in, function_of, is_function
 from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
 from trace_recorder.views.turns import agent_of, turns_of
-from trace_recorder.views.unasked import alone
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _SHOWN = Carries.of(places=("part", "images"))
@@ -87,9 +86,8 @@ class _Writing:
         self.mains = [one for one in found if one.of == main and one.kind != "apart"]
         others = [one for one in found if one not in self.mains]
         self._places = {one: place for place, one in enumerate(others, start=1)}
-        self._hosts = hosts_of(others, self.mains, turns, self._told)
-        of_turns = {id(step) for told in self._told.values() for step in told}
-        self._tools = [step for step in trajectory.agent_steps if alone(step) and id(step) not in of_turns]
+        self._hosts = hosts_of(others, self.mains, turns, self._told.steps)
+        self._tools = self._told.unasked.get(None, [])
         if not turns and not self._tools and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"

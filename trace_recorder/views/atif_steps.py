@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from trace_recorder.atif_members import DIALECT, KEPT, effort_of, kept_in
 from trace_recorder.atif_tools import MARK
 from trace_recorder.conversation import Choice, Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction
-from trace_recorder.views.conversations import Conversation, Said
+from trace_recorder.views.conversations import Conversation, Said, Told
 from trace_recorder.views.functions import arguments_of, result_text
 from trace_recorder.views.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.tokens import counts_of, tokens_of
@@ -87,7 +87,7 @@ class Steps:
     """Writes the steps of conversations, one behind the other. `at` finds the step of a turn."""
 
     images: Images
-    told: Mapping[Turn, Sequence[AgentStep]]
+    told: Told
     steps: list[dict[str, Payload]] = field(default_factory=list)
     at: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
     _open: dict[str, dict[str, Payload]] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Steps:
         """Write steps of tools alone between the others, in the order of time."""
         for tool in tools:
             later = (at for at, step in enumerate(self.steps) if step.get("timestamp", "") > tool.timestamp)
-            self.steps.insert(next(later, len(self.steps)), _of_tools(tool))
+            self.steps.insert(next(later, len(self.steps)), _of_tools(tool, tool.timestamp))
         for number, step in enumerate(self.steps, start=1):
             step["step_id"] = number
 
@@ -138,9 +138,11 @@ class Steps:
         members = {"message": self.images.content(message)}
         members |= known(reasoning_content=message.reasoning, tool_calls=calls or None)
         if said.answer:
-            told = self.told.get(said.turn, ())
+            told = self.told.steps.get(said.turn, ())
             step = self._step(said, "agent", _about(said.turn) | members | _of_call(said.turn, told))
             self.at[said.turn] = step
+            for tools in self.told.unasked.get(said.turn, ()):
+                self.steps.append(_of_tools(tools, step.get("timestamp"), len(self.steps) + 1))
         else:
             step = self._step(said, "agent", members)
             if KEPT not in message.extra:
@@ -169,7 +171,7 @@ class Steps:
         called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
         told = [
             (result, one.derived and result.duration_seconds is None)
-            for one in self.told.get(turn, ())
+            for one in self.told.steps.get(turn, ())
             for result in one.tool_results
         ]
         for result, derived in told:
@@ -237,15 +239,15 @@ def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
     return {name: [*members[name]]} if name in members else {}
 
 
-def _of_tools(one: AgentStep) -> dict[str, Payload]:
+def _of_tools(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payload]:
     results = []
     for result in one.tool_results:
         content = result_text(result)
         extra = _extra_of(result, content, derived=False)
         results.append({"source_call_id": result.call_id, "content": content} | known(extra=extra or None))
     return {
-        "step_id": 0,
-        "timestamp": one.timestamp,
+        "step_id": number,
+        "timestamp": at or one.timestamp,
         "source": "agent",
         "message": "",
         "tool_calls": [_call(call) for call in one.tool_calls],

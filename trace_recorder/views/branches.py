@@ -18,6 +18,7 @@ from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import Trajectory
 from trace_recorder.views.endings import CUT_OFF, fault_of
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNASKED, count
+from trace_recorder.views.turn import choice_of
 from trace_recorder.views.turns import Turn, turns_of
 from trace_recorder.views.utterances import Vocabulary
 
@@ -109,10 +110,7 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
     `choice` is the number of the answer that was taken.
     """
-    response = turn.interaction.response
-    if not turn.whole:
-        return NOT_WHOLE
-    return fault_of(response if not choice or choice >= len(response.choices) else response.choices[choice])
+    return fault_of(choice_of(turn.interaction.response, choice)) if turn.whole else NOT_WHOLE
 
 
 def _ancestors(turn: Turn) -> list[Turn]:

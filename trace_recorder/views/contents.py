@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from trace_recorder.conversation import Choice, LLMResponse, Message, Payload, ToolCall
+from trace_recorder.conversation import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
 from trace_recorder.providers.shape import as_dict, as_list
 from trace_recorder.views.parts import Image, part_of
 
@@ -25,6 +25,7 @@ NAMES = "names of speakers"
 UNSUMMARISED = "thoughts of which the summary is told"
 REFUSALS, BLOCKED, CITATIONS = "refusals", "blocked prompts or contents", "citations"
 CODE = "executed code and its output"
+ORDERS = "interleaved thoughts, texts and calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,17 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
     reasoning = choice.reasoning if number else response.reasoning
     if reasoning:
         yield Content(THOUGHTS, "beside", reasoning)
+    blocks = choice.interleaved if number else response.interleaved
+    kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
+    if kinds != sorted(kinds):
+        yield Content(ORDERS, "beside", [block.to_document() for block in blocks])
     members = choice.extra if number else {**response.extra, **choice.extra}
     yield from (Content(one.kind, "beside", one.raw) for one in _of_members(members))
     yield from _of_calls(choice.tool_calls if number else response.tool_calls)
+
+
+_PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
+"""Where a block stands in an answer whose order says nothing."""
 
 
 def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:

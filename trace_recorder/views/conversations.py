@@ -21,8 +21,9 @@ from typing import Literal
 
 from trace_recorder.conversation import Message, Tool
 from trace_recorder.trajectory import AgentStep, Trajectory
-from trace_recorder.views.functions import result_text
+from trace_recorder.views.answers import message_of
 from trace_recorder.views.turns import Turn, agent_of, turns_of
+from trace_recorder.views.unasked import unasked_of
 from trace_recorder.views.utterances import Utterance, Vocabulary
 
 Kind = Literal["first", "continues", "apart"]
@@ -30,12 +31,16 @@ Kind = Literal["first", "continues", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message in its place. `turn` is the one whose prompt it came with; `answer` is whether the model said it."""
+    """One message in its place. `turn` is the one whose prompt it came with; `answer` is whether the model said it.
+
+    `choice` is the number of that answer.
+    """
 
     message: Message
     turn: Turn
     answer: bool = False
     copied: bool = False
+    choice: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +114,7 @@ class Conversation:
         for place in range(len(self.lines) - 1, -1, -1):
             line = self.lines[place]
             if line.answer and line.turn is self._newest:
-                self.lines[place] = Said(line.turn.answer(choice), line.turn, answer=True)
+                self.lines[place] = Said(line.turn.answer(choice), line.turn, answer=True, choice=choice)
                 return
 
     def tools(self) -> list[Tool]:
@@ -154,17 +159,33 @@ def _tell_apart(own: Sequence[Conversation]) -> None:
         conversation.kind = next(kinds) if conversation.began is main else "apart"
 
 
-def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> dict[Turn, list[AgentStep]]:
-    """Give the steps of each turn: those that derive from it, and those that the agent recorded of it."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What steps tell, by turn: those that derive from it, and those that the agent recorded of it.
+
+    Of `unasked` tools no model knows: they are in none of the `steps`, and stand apart with the turn in whose step they
+    ran, or with None.
+    """
+
+    steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
+    unasked: dict[Turn | None, list[AgentStep]] = field(default_factory=dict)
+
+
+def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> Told:
+    """Give the steps of each turn."""
     by_id = {turn.interaction.interaction_id: turn for turn in turns}
     by_response = _by_response(turns)
-    found: dict[Turn, list[AgentStep]] = {}
+    apart = {id(one.step): one for one in unasked_of(trajectory)}
+    found = Told()
     for number, step in enumerate(trajectory.agent_steps, start=1):
         response = step.llm_response.id if step.llm_response else None
         named = step.interaction.interaction_id if step.interaction else f"step_{number}"
         turn = by_id.get(named) or by_response.get(response or "") or _that_asked(step, turns)
+        unasked = apart.get(id(step))
+        if unasked is not None:
+            found.unasked.setdefault(turn, []).append(unasked.apart())
         if turn is not None:
-            found.setdefault(turn, []).append(step)
+            found.steps.setdefault(turn, []).append(unasked.rest() if unasked else step)
     return found
 
 
@@ -176,9 +197,7 @@ def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentS
         results = [result for step in told.get(said.turn, ()) for result in step.tool_results] if said.answer else []
         for result in results:
             if result.call_id not in brought:
-                extra = {"is_error": True} if result.success is False else {}
-                message = Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
-                yield Said(message, said.turn)
+                yield Said(message_of(result), said.turn)
 
 
 def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:

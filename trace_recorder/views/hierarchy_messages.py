@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.conversation import Message, Payload, Tool, ToolCall, ToolResult, known
-from trace_recorder.views.answers import AnsweredTurn, text_of_result
+from trace_recorder.views.answers import AnsweredTurn
+from trace_recorder.views.functions import result_text
 from trace_recorder.views.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.tokens import counts_of
 from trace_recorder.views.turns import Turn, answer_of
@@ -129,7 +130,7 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
     text = "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
     failed = text if message.extra.get("is_error") is True else None
     if result is not None and result.success is False:
-        failed = text_of_result(result)
+        failed = result_text(result)
     return {
         "id": identity,
         "name": message.name or (call.name if call else ""),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from trace_recorder.conversation import Message, Payload, known
+from trace_recorder.conversation import Block, Message, Payload, ToolCall, known
 from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
-from trace_recorder.views.contents import THOUGHTS
+from trace_recorder.views.contents import ORDERS, THOUGHTS
 from trace_recorder.views.conversations import Conversation, Said, conversations, steps_by_turn, with_results
 from trace_recorder.views.endings import Ending, ending_of
 from trace_recorder.views.functions import arguments_of, function_of
@@ -35,6 +35,7 @@ from trace_recorder.views.left_out import (
 )
 from trace_recorder.views.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.tokens import counts_of
+from trace_recorder.views.turn import choice_of
 from trace_recorder.views.turns import Turn, turns_of
 
 VERSION = 3
@@ -46,7 +47,7 @@ _CARRIED: Statement = {
     "instructions": _SHOWN,
     "questions": _SHOWN,
     "tool results": _SHOWN,
-    "answers": Carries.of(THOUGHTS, places=("part", "images")),
+    "answers": Carries.of(ORDERS, THOUGHTS, places=("part", "images")),
 }
 """Parts that are neither text nor image at hand are told as text."""
 _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
@@ -59,7 +60,7 @@ def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) ->
     What has no place in a session is counted in `dropped`.
     """
     turns = turns_of(trajectory)
-    told = steps_by_turn(trajectory, turns)
+    told = steps_by_turn(trajectory, turns).steps
     counter: Counter[str] = Counter() if dropped is None else dropped
     count(trajectory, counter, *_LEFT_OUT)
     count_contents(turns, counter, _CARRIED)
@@ -147,17 +148,13 @@ class _Session:
     def _assistant(self, said: Said) -> dict[str, Payload]:
         message = said.message
         self._asked |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
-        thinking = [{"type": "thinking", "thinking": message.reasoning}] if message.reasoning else []
-        calls = [
-            {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_of(call)}
-            for call in message.tool_calls
-        ]
-        content = [
-            *thinking,
-            *(part for part in self._content(message) if part != {"type": "text", "text": ""}),
-            *calls,
-        ]
-        return {"role": "assistant", "content": content, **(_about(said.turn.interaction) if said.answer else {})}
+        if said.answer:
+            blocks = choice_of(said.turn.interaction.response, said.choice).blocks
+            content = [*_in_order(blocks, message.tool_calls)]
+            return {"role": "assistant", "content": content, **_about(said.turn.interaction)}
+        texts = [part for part in self._content(message) if part != {"type": "text", "text": ""}]
+        calls = map(_call, message.tool_calls)
+        return {"role": "assistant", "content": [*_thinking(message.reasoning), *texts, *calls]}
 
     def _content(self, message: Message) -> list[Payload]:
         return [self._part(part) for part in parts_of(message)]
@@ -172,6 +169,26 @@ class _Session:
         text, cut = described(part, _LONGEST)
         self._dropped["long strings in parts that are neither text nor image"] += cut
         return {"type": "text", "text": text}
+
+
+def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
+    """The parts of an answer as the model gave them; a block of another kind is counted by what it is."""
+    following = iter(calls)
+    for block in blocks:
+        if block.type == "reasoning":
+            yield from _thinking(block.text)
+        elif block.type == "text":
+            yield {"type": "text", "text": block.text}
+        elif block.type == "tool_call":
+            yield _call(next(following))
+
+
+def _thinking(text: str | None) -> list[Payload]:
+    return [{"type": "thinking", "thinking": text}] if text else []
+
+
+def _call(call: ToolCall) -> dict[str, Payload]:
+    return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_of(call)}
 
 
 def _about(one: LLMInteraction) -> dict[str, Payload]:

@@ -83,10 +83,14 @@ def agent_of(one: LLMInteraction | AgentStep) -> str | None:
     return one.agent_id or one.agent
 
 
+def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
+    """Give the answer of this number; where there is none, the first."""
+    return response.choices[choice] if 0 < choice < len(response.choices) else response
+
+
 def answer_of(response: LLMResponse, choice: int = 0) -> Message:
     """Make a message of an answer."""
-    several: tuple[LLMResponse | Choice, ...] = (response, *response.choices[1:])
-    said = several[choice if choice < len(several) else 0]
+    said = choice_of(response, choice)
     return Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
 
 

@@ -6,7 +6,7 @@ says nothing of them, so that a format which is made of that has no place for th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trace_recorder.conversation import ToolCall, ToolResult
 from trace_recorder.trajectory import AgentStep, Trajectory
@@ -20,6 +20,20 @@ class Unasked:
     step: AgentStep
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
+
+    def apart(self) -> AgentStep:
+        """The step as one of these tools alone."""
+        step = self.step
+        error = step.error if alone(step) else None
+        return replace(step, tool_calls=self.calls, tool_results=self.results, error=error)
+
+    def rest(self) -> AgentStep:
+        """The step without them."""
+        left, step = {call.call_id for call in self.calls}, self.step
+        calls = tuple(call for call in step.tool_calls if call.call_id not in left)
+        return replace(
+            step, tool_calls=calls, tool_results=tuple(one for one in step.tool_results if one.call_id not in left)
+        )
 
 
 def unasked_of(trajectory: Trajectory) -> list[Unasked]:
