@@ -7,12 +7,18 @@ time.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from trace_recorder.recorder import current
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell has its background jobs ignore Ctrl-C, which tests press
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
 settings.register_profile(

@@ -26,13 +26,13 @@ from trace_recorder.conversation import (
 )
 from trace_recorder.providers import by_hand
 from trace_recorder.reading import result_of
-from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction
+from trace_recorder.trajectory import Attempt, ErrorInfo, LLMInteraction, NothingRaw
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 @dataclass(slots=True)
-class Source:
+class Source(NothingRaw):
     """What the document tells of a call: the messages of the conversation up to `length`, which calls share."""
 
     shared: list[Message]
@@ -64,22 +64,6 @@ class Source:
     def is_whole(self) -> bool:
         """Whether it is known: it is."""
         return True
-
-    def raw_request(self) -> Payload:
-        """Nothing: ATIF has none."""
-        return None
-
-    def raw_response(self) -> Payload:
-        """Nothing: ATIF has none."""
-        return None
-
-    def raw_stream(self) -> str | None:
-        """Nothing: ATIF has none."""
-        return None
-
-    def raw_chunks(self) -> None:
-        """Nothing: ATIF has none."""
-        return
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ from trace_recorder.trajectory import (
     ErrorInfo,
     Gap,
     LLMInteraction,
+    NothingRaw,
     Reward,
     Status,
     Trajectory,
@@ -102,7 +103,7 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class _DocumentSource:
+class _DocumentSource(NothingRaw):
     """What a document tells of an interaction: nothing raw."""
 
     reading: RequestReading
@@ -116,18 +117,6 @@ class _DocumentSource:
 
     def is_whole(self) -> bool:
         return True
-
-    def raw_request(self) -> Payload:
-        return None
-
-    def raw_response(self) -> Payload:
-        return None
-
-    def raw_stream(self) -> str | None:
-        return None
-
-    def raw_chunks(self) -> None:
-        return None
 
 
 def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:

@@ -102,6 +102,28 @@ class InteractionSource(Protocol):
         """The chunks of that stream, each with the seconds since the request; None where they are not known."""
 
 
+class NothingRaw:
+    """The half of a source that has no journal: nothing is known of what went over the wire."""
+
+    __slots__ = ()
+
+    def raw_request(self) -> Payload:
+        """Nothing."""
+        return None
+
+    def raw_response(self) -> Payload:
+        """Nothing."""
+        return None
+
+    def raw_stream(self) -> str | None:
+        """Nothing."""
+        return None
+
+    def raw_chunks(self) -> None:
+        """Nothing."""
+        return
+
+
 @dataclass(frozen=True, slots=True)
 class LLMInteraction:
     """One request to a model with its response.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trace_recorder.conversation import NO_RESPONSE, LLMResponse, Message, Payload, RequestReading, ToolResult
-from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction
+from trace_recorder.conversation import NO_RESPONSE, LLMResponse, Message, RequestReading, ToolResult
+from trace_recorder.trajectory import AgentStep, ErrorInfo, LLMInteraction, NothingRaw
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(NothingRaw):
     """What a step that stands alone tells of its call: nothing raw."""
 
     messages: list[Message]
@@ -23,18 +23,6 @@ class _Source:
 
     def is_whole(self) -> bool:
         return bool(self.messages)
-
-    def raw_request(self) -> Payload:
-        return None
-
-    def raw_response(self) -> Payload:
-        return None
-
-    def raw_stream(self) -> str | None:
-        return None
-
-    def raw_chunks(self) -> None:
-        return None
 
 
 def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
