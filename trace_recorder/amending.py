@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder import journal
+from trace_recorder.clocks import now
 from trace_recorder.conversation import Payload, known
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.journal import BINARY, Journal, Record, now
+from trace_recorder.journal import BINARY, Journal, Record
 from trace_recorder.load import fold_journal
 from trace_recorder.paths import document_of, journal_of
 from trace_recorder.plain import to_json

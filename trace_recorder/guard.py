@@ -18,7 +18,7 @@ from inspect import CO_VARARGS
 from types import CodeType, FrameType, TracebackType
 from typing import TypeVar
 
-from trace_recorder.journal import now
+from trace_recorder.clocks import now
 
 logger = logging.getLogger("trace_recorder")
 
@@ -168,22 +168,19 @@ class Guard:
         self.failures.clear()
 
 
-_RECORDING = frozenset(
-    f"trace_recorder.{room}" for room in ("capture.exchange", "capture.pulse", "recorder", "telling", "run")
-)
-
-
 def is_recording() -> bool:
     """Whether whoever calls this was called in the middle of recording something, in a thread that may hold locks.
 
     What the garbage collector ends at such a moment must wait for nobody. The stack is asked, and no counter, which
-    Ctrl-C could leave wrong for good.
+    Ctrl-C could leave wrong for good. A module that records, and so may hold a lock, says `__records__ = True`; the
+    frames of the caller's own module that are on top of the stack do not count.
     """
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_name == "broken":  # of the exchange that asks
+    frame: FrameType | None = sys._getframe(1)
+    caller = sys._getframe(1).f_globals
+    while frame is not None and frame.f_globals is caller:
         frame = frame.f_back
     while frame is not None:
-        if frame.f_globals.get("__name__") in _RECORDING:
+        if "__records__" in frame.f_globals:
             return True
         frame = frame.f_back
     return False

@@ -19,7 +19,6 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -56,11 +55,6 @@ _TRIES = 8
 _MARK = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 _decode = json.JSONDecoder().raw_decode
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
-
-
-def now() -> str:
-    """The time as records state it: ISO 8601, UTC, to the microsecond."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 class Record(NamedTuple):

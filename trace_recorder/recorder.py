@@ -34,6 +34,8 @@ from trace_recorder.registry import Registry
 from trace_recorder.reserving import DIRECTORY, Files, is_sentence
 from trace_recorder.run import Run
 
+__records__ = True  # `guard.is_recording` looks for this name
+
 logger = logging.getLogger("trace_recorder")
 
 Client = TypeVar("Client")

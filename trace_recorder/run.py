@@ -29,15 +29,18 @@ from weakref import ref
 from zlib import crc32
 
 from trace_recorder import paths, process
+from trace_recorder.clocks import now
 from trace_recorder.conversation import Payload, known
 from trace_recorder.endings import Ending
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.items import ItemEncoder
-from trace_recorder.journal import SCHEMA, VERSION, Data, Journal, now
+from trace_recorder.journal import SCHEMA, VERSION, Data, Journal
 from trace_recorder.plain import facts, members, plain
 from trace_recorder.redact import Redaction, masks_in
 from trace_recorder.snapshot import Snapshot, When, Writer
+
+__records__ = True  # `guard.is_recording` looks for this name
 
 SHOWN: Mapping[str, When] = {
     "llm_request": "soon",

@@ -30,6 +30,8 @@ from trace_recorder.pieces import Layout
 from trace_recorder.replacing import replace_file
 from trace_recorder.trajectory import History, Status
 
+__records__ = True  # `guard.is_recording` looks for this name
+
 SMALL = 256 * 1024
 """A document of up to this many bytes may be written before a recording call returns; a larger one is not."""
 INLINE_LIMIT = 16 * 1024 * 1024

@@ -15,6 +15,8 @@ from trace_recorder.guard import attempt
 from trace_recorder.plain import handed_over, is_error, listed, members, name_of, named_error, plain, stated, to_json
 from trace_recorder.run import Run
 
+__records__ = True  # `guard.is_recording` looks for this name
+
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
     """What is told of a run when it begins, by a call of `who`. Raises TypeError where `max_steps` is no number."""

@@ -36,6 +36,8 @@ from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
 from trace_recorder.snapshot import AT_A_STRETCH, BREATH
 
+__records__ = True  # `guard.is_recording` looks for this name
+
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""

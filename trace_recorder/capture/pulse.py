@@ -13,6 +13,8 @@ from typing import Protocol
 
 from trace_recorder.guard import attempt
 
+__records__ = True  # `guard.is_recording` looks for this name
+
 SECONDS = 1.0
 
 
