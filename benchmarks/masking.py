@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 
 SIZE = 1_000_000
 ROUNDS = 7

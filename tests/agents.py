@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.capture.server import Server
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from trace_recorder import load
 from trace_recorder.cli.commands import app
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 CALL = """
     import httpx, os, sys

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from trace_recorder.recorder import current
+from trace_recorder.attach.recorder import current
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN

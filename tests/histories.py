@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.recording import Payload
+from tests.run_fixtures import Payload
 
 CALLS = 300
 TURN = 3000

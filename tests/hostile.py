@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pydantic
 from hypothesis import strategies as st
 
-from tests.recording import Payload
+from tests.run_fixtures import Payload
 
 
 @dataclasses.dataclass

@@ -5,47 +5,20 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import trace_recorder
-from tests.recording import ROOT, python
+from tests.run_fixtures import ROOT, python
 
 PACKAGE = ROOT / "trace_recorder"
 SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer"}
 
-ROOMS = (
-    # A room may import those above it, those that share its line, and nothing else of the package.
-    "errors clocks registry process",
-    "conversation descriptor",
-    "renaming",
-    "json_text journal",
-    "guard",
-    "forms",
-    "plain json_text stream_chunks trajectory typed paths replacing schemas",
-    "arguments endings",
-    (
-        "items item_table redact spelled secret_encodings secret_endings secret_names secret_runs secret_shapes"
-        " secret_values"
-    ),
-    "providers",
-    "reading marked stepping tool_steps metrics document atif_members atif_reading atif_tools atif schema",
-    "executions interaction filed pieces texts",
-    "fold draft_steps",
-    "draft load validation reserving",
-    "snapshot",
-    "run amending",
-    "steps",
-    "tools telling",
-    "capture",
-    "recorder",
-    "current",
-    "instrumenting",
-    "outside",
-    "views clients cli viewer",
-)
-"""The order of the rooms, from the first to the last."""
+TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+ROOMS = re.findall(r"^\| `([a-z_]+)(?:\.py|/)` \|", TABLE, re.MULTILINE)
+"""The order of the rooms, from the first to the last, as the page on the architecture has it."""
 
 
 def room(module: str) -> str:
@@ -83,18 +56,31 @@ def _is_room(module: str) -> bool:
 
 
 def rank(name: str) -> int:
-    return next(number for number, rooms in enumerate(ROOMS) if name in rooms.split())
+    return ROOMS.index(name)
+
+
+def part(module: str) -> str:
+    """The file or folder of a room in which a module lies."""
+    return ".".join(module.split(".")[:3])
+
+
+def in_circles(ways: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Those of the modules, or folders, that cannot be put into an order, with what they import."""
+    left = {name: imported - {name} for name, imported in ways.items()}
+    while free := {name for name, imported in left.items() if not imported & left.keys()}:
+        left = {name: imported for name, imported in left.items() if name not in free}
+    return left
 
 
 def own(modules: frozenset[str]) -> set[str]:
     return {module for module in modules if module.startswith("trace_recorder.")}
 
 
-def test_every_room_has_its_place() -> None:
-    """The order names every room that there is."""
+def test_the_table_of_rooms_is_that_of_the_folders() -> None:
+    """Every module and folder of the root has one row, and every row is there."""
     there = {room(module) for module in imports() if "." in module}
 
-    assert there - {name for rooms in ROOMS for name in rooms.split()} == set()
+    assert sorted(ROOMS) == sorted(there)
 
 
 def test_no_room_imports_one_below_it() -> None:
@@ -109,13 +95,18 @@ def test_no_room_imports_one_below_it() -> None:
     assert wrong == []
 
 
+def test_folders_inside_a_room_are_one_way_too() -> None:
+    """What lies in a room, its files and its folders as wholes, can be put into an order as well."""
+    ways: dict[str, set[str]] = {}
+    for module, modules in imports().items():
+        ways.setdefault(part(module), set()).update(map(part, own(modules)))
+
+    assert in_circles(ways) == {}
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Each module can be read before those that import it."""
-    left = {module: own(modules) - {module} for module, modules in imports().items()}
-    while free := {module for module, modules in left.items() if not modules & left.keys()}:
-        left = {module: modules for module, modules in left.items() if module not in free}
-
-    assert left == {}
+    assert in_circles({module: own(modules) for module, modules in imports().items()}) == {}
 
 
 def test_nobody_inside_imports_the_top() -> None:
@@ -123,15 +114,18 @@ def test_nobody_inside_imports_the_top() -> None:
     assert [module for module, modules in imports().items() if "trace_recorder" in modules] == []
 
 
-def test_readers_and_the_rooms_below_them_import_no_sdk() -> None:
-    """What reads a provider's JSON needs nobody's library; pydantic is for the schemas alone."""
-    allowed = {"schema": {"pydantic"}, "schemas": {"pydantic"}, "cli": {"rich", "typer"}}
+def test_rooms_import_no_sdk() -> None:
+    """What records, reads and exports needs no SDK; pydantic is for the schemas, rich for the command line."""
+    allowed = {"trace_recorder.derive.schemas": {"pydantic"}, "trace_recorder.cli": {"rich", "typer"}}
     found = {
         (module, imported)
         for module, modules in imports().items()
         for imported in modules
         if "." in module
-        and imported.partition(".")[0] in SDKS - allowed.get(room(module), set())
+        and not any(
+            module.startswith(folder) and imported.partition(".")[0] in sdks for folder, sdks in allowed.items()
+        )
+        and imported.partition(".")[0] in SDKS
         and room(module) not in {"clients", "viewer"}
     }
 

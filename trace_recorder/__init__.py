@@ -5,7 +5,7 @@ with TrajectoryRecorder(task="fix the failing test") as recorder:
     run_my_agent(client)
 """
 
-from trace_recorder.current import (
+from trace_recorder.attach.current import (
     agent,
     annotate,
     async_http_client,
@@ -18,6 +18,8 @@ from trace_recorder.current import (
     unwrap,
     wrap,
 )
+from trace_recorder.attach.instrument import instrument, uninstrument
+from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.errors import (
     AlreadyFinalizedError,
     BoundClientError,
@@ -27,11 +29,9 @@ from trace_recorder.errors import (
     TrajectoryPathError,
     UnsupportedClientError,
 )
-from trace_recorder.instrumenting import instrument, uninstrument
-from trace_recorder.load import load
-from trace_recorder.recorder import TrajectoryRecorder
-from trace_recorder.redact import default_redactor
-from trace_recorder.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.imports.load import load
+from trace_recorder.storage.redaction.redactor import default_redactor
+from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
 
 __all__ = [
     "AgentStep",

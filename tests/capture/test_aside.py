@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.recording import CHAT, asked, records_of, streamed
+from tests.run_fixtures import CHAT, asked, records_of, streamed
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 WORDS = [f"word{number} " for number in range(2000)]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.recording import Answer, Payload, Wire, journal_of, records_of
+from tests.run_fixtures import Answer, Payload, Wire, journal_of, records_of
 from tests.wire.corpus import load as corpus
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.providers import join_stream
-from trace_recorder.views import openai_finetuning
-from trace_recorder.views.turns import turns_of
+from trace_recorder.dialects.readers import join_stream
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.training import openai_finetuning
 
 MISSING = "the stream ended without its last event"
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta"

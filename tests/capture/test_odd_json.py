@@ -9,7 +9,7 @@ from typing import NoReturn
 import httpx
 import pytest
 
-from tests.recording import Answer, Payload, Wire
+from tests.run_fixtures import Answer, Payload, Wire
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 
 HALF = "abc\ud83dxyz"

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.wire.corpus import Exchange, load
-from trace_recorder.clients.dialects import (
+from trace_recorder.clients.wire_formats import (
     anthropic_messages,
     google_generate,
     ollama_chat,
     openai_chat,
     openai_responses,
 )
-from trace_recorder.clients.messages import shared
+from trace_recorder.clients.wire_formats.messages import shared
+from trace_recorder.dialects.readers import reader_of
 from trace_recorder.errors import MessageFormatError
-from trace_recorder.providers import reader_of
 
 Payload = Any
 DIALECTS = {

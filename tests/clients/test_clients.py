@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.capture.server import CHAT, CHAT_STREAM, plain, serving, stream
-from tests.recording import python
+from tests.run_fixtures import python
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import (
     AnthropicClient,

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zlib import compress, crc32
 
-from trace_recorder import journal
-from trace_recorder.conversation import Payload
-from trace_recorder.journal import Journal
+from trace_recorder.storage import journal
+from trace_recorder.storage.journal import Journal
+from trace_recorder.values.messages import Payload
 
 BEGAN = datetime(2025, 6, 12, 20, 5, 46, tzinfo=UTC)
 ID = "0123456789abcdef0123456789abcdef"

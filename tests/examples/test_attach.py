@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
-from tests.recording import ROOT, records_of
+from tests.run_fixtures import ROOT, records_of
 from trace_recorder import load
 
 STAND_INS = ROOT / "tests" / "stand_ins"

@@ -14,9 +14,9 @@ import pytest
 
 from tests.capture.server import CHAT, plain, serving
 from tests.examples.test_attach import environment
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from trace_recorder import load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)

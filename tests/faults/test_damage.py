@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.recording import asked, call, records_of, said, streamed
+from tests.run_fixtures import asked, call, records_of, said, streamed
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.journal import Record
+from trace_recorder.storage.journal import Record
 
 DAMAGES = {
     "nuls": lambda block: bytes(len(block)),

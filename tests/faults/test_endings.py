@@ -15,9 +15,9 @@ import pytest
 from tests.capture.server import SILENCE, chat_chunk, serving, stream
 from tests.faults.answering import Provider, answer_to
 from tests.faults.unlucky import LENGTH
-from tests.recording import python
+from tests.run_fixtures import python
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 PIECES = [chat_chunk("one "), 0.1, chat_chunk("two "), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
 
@@ -176,7 +176,7 @@ def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -
     """An agent that finalizes when it is told to end, in the middle of whatever it records, leaves files in order."""
     code = f"""
         import os, signal, sys
-        from tests.recording import asked, call, said
+        from tests.run_fixtures import asked, call, said
         from trace_recorder import TrajectoryRecorder
         recorder = TrajectoryRecorder(sys.argv[1])
         recorder.start()

@@ -13,9 +13,9 @@ import pytest
 from tests.faults.answering import Provider, answer_to
 from tests.faults.refusing import environment
 from tests.faults.unlucky import FAULTS, LENGTH, ON_A_MOUNT, REFUSING, questions
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from trace_recorder import LLMInteraction, Trajectory, load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 NO_RECORD_LOST = {"write the document", "keep the journal where it was"}
 """What may be a gap where every record is on file."""

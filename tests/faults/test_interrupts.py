@@ -16,15 +16,25 @@ from typing import Any
 import pytest
 
 from tests.faults.unlucky import limit
-from tests.recording import Answer, asked, call, said, streamed
+from tests.run_fixtures import ROOT, Answer, asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import exchange
-from trace_recorder.journal import Journal
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
+from trace_recorder.storage.journal import Journal
 
-PACKAGE = Path(sys.modules[TrajectoryRecorder.__module__].__file__ or "").parent
-LASTING = ("journal.py", "run.py", "items.py", "redact.py", "snapshot.py", "replacing.py", "recorder.py", "guard.py")
-"""Rooms that keep something from one call to the next, beside `capture/`: an interrupt elsewhere is one in theirs."""
+PACKAGE = ROOT / "trace_recorder"
+LASTING = (
+    "storage/journal.py",
+    "recording/run.py",
+    "storage/items/encoder.py",
+    "storage/redaction/redactor.py",
+    "derive/live_document/writer.py",
+    "storage/atomic_write.py",
+    "attach/recorder.py",
+    "guard.py",
+)
+"""Modules that keep something from one call to the next, beside `capture/`: an interrupt elsewhere is one in theirs."""
+LOOKED_AT = {*(PACKAGE / name for name in LASTING), *(PACKAGE / "capture").glob("*.py")}
 
 Place = tuple[str, int]
 Trace = Callable[[FrameType, str, Any], Any]
@@ -32,8 +42,7 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 def is_looked_at(name: str) -> bool:
     """Whether a file is one of the package in which an interrupt can leave something half done."""
-    path = Path(name)
-    return path.parent == PACKAGE / "capture" or (path.parent == PACKAGE and path.name in LASTING)
+    return Path(name) in LOOKED_AT
 
 
 def passing(act: Callable[[Place], None]) -> Trace:

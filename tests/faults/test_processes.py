@@ -16,9 +16,9 @@ import pytest
 from tests.faults.answering import Provider
 from tests.faults.awkward_parents import FORKS
 from tests.faults.parents import WORKERS
-from tests.recording import ROOT, records_of
+from tests.run_fixtures import ROOT, records_of
 from trace_recorder import load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from tests.faults.refusing import environment
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from trace_recorder import load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 Payload = Any
 
 AGENT = """
     import json, logging, os, sys
     from trace_recorder import TrajectoryRecorder
-    from tests.recording import asked, call, said
+    from tests.run_fixtures import asked, call, said
 
     class Told(logging.Handler):
         def emit(self, record):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.recording import asked, call, python, records_of, said
+from tests.run_fixtures import asked, call, python, records_of, said
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
 
 KEPT = "keep the journal where it was"
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.capture.server import chat_chunk, serving, stream
 from tests.faults.unlucky import UnavailableError, attribute, limit
-from tests.recording import TIME, records_of
+from tests.run_fixtures import TIME, records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.journal import Journal, Record, read
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
+from trace_recorder.storage.journal import Journal, Record, read
 
 PIECES = [chat_chunk("one " * 50), 1.3, chat_chunk("two " * 50), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
 

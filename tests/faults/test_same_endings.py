@@ -15,9 +15,9 @@ import trio
 
 from tests.agents import Place, ending
 from tests.capture.server import CHAT, Server, plain, serving
-from tests.recording import ROOT, Payload
+from tests.run_fixtures import ROOT, Payload
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.endings import ending_of
+from trace_recorder.values.run_ending import ending_of
 
 BLOCK = """
 import asyncio, os, signal, sys

@@ -18,11 +18,11 @@ import httpx
 import pytest
 
 from tests.faults.unlucky import limit as system_limit
-from tests.recording import CHAT, TIME, Answer, Wire, asked, call, said, streamed
+from tests.run_fixtures import CHAT, TIME, Answer, Wire, asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.validate import validate
 from trace_recorder.guard import Guard, attempt
-from trace_recorder.journal import Journal, Record, read
-from trace_recorder.validation import validate
+from trace_recorder.storage.journal import Journal, Record, read
 
 
 class TooLateError(Exception):

@@ -22,10 +22,10 @@ from typing import Any
 from examples.demo.policy import Action
 from tests.frameworks.page import without_us
 from tests.frameworks.provider import SCRIPT, Provider, providing
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from trace_recorder import load
-from trace_recorder.trajectory import Trajectory
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
+from trace_recorder.values.trajectory import Trajectory
 
 Payload = Any
 Step = tuple[str, list[tuple[str, Payload]], list[Payload]]

@@ -14,7 +14,7 @@ from typing import Any
 import openai
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.capture import pulse
+from trace_recorder.capture import stream_flusher as pulse
 
 Payload = Any
 LEAVE = "leave it"

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 
 from tests.isolation.outcomes import KINDS
-from trace_recorder import TrajectoryRecorder, guard, interaction
-from trace_recorder.capture import exchange, headers, pulse, transport
+from trace_recorder import TrajectoryRecorder, guard
+from trace_recorder.capture import exchange, headers, transport
+from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.derive import interactions as interaction
+from trace_recorder.derive.live_document.writer import Snapshot
 from trace_recorder.guard import Guard
-from trace_recorder.items import ItemEncoder
-from trace_recorder.journal import Journal
-from trace_recorder.redact import Redaction
-from trace_recorder.run import Run
-from trace_recorder.snapshot import Snapshot
+from trace_recorder.recording.run import Run
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.redaction.redactor import Redaction
 
 Payload = Any
 Break = Callable[[pytest.MonkeyPatch], None]

@@ -20,7 +20,7 @@ import pytest
 
 from tests.capture.server import CHAT, chat_chunk, plain, serving
 from trace_recorder import TrajectoryRecorder, load, wrap
-from trace_recorder.current import following
+from trace_recorder.attach.current import following
 
 Payload = Any
 AGENTS = 200

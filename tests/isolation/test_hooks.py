@@ -11,8 +11,8 @@ from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import pulse
-from trace_recorder.validation import validate
+from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.derive.validate import validate
 
 pytestmark = of_the_sdks
 

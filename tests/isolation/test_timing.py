@@ -18,8 +18,9 @@ import pytest
 from tests.capture.server import Answer, chat_chunk, serving
 from tests.isolation.hooks import Break, fail, failing, flush_at_once, together
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import exchange, pulse
-from trace_recorder.journal import Journal
+from trace_recorder.capture import exchange
+from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.storage.journal import Journal
 
 Payload = Any
 PIECES = 5

@@ -19,17 +19,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
-from tests.recording import Payload, rich_run
+from tests.run_fixtures import Payload, rich_run
 from tests.secrets.corpus import innocent, keys
-from trace_recorder.fold import Fold
-from trace_recorder.item_table import ItemTable
-from trace_recorder.items import ItemEncoder
-from trace_recorder.journal import read
-from trace_recorder.json_text import NotJsonError, members_of, parse
-from trace_recorder.plain import to_json
-from trace_recorder.providers import by_hand, join_stream, reader_of
-from trace_recorder.providers.sse import events, json_lines
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.derive.fold import Fold
+from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects.readers import join_stream, reader_of
+from trace_recorder.dialects.sse import events, json_lines
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal import read
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.values.json_text import NotJsonError, members_of, parse
+from trace_recorder.values.jsonable import to_json
 
 SLOW = 5.0
 """What takes more seconds than this is a finding of a search by the command."""

@@ -12,15 +12,15 @@ import json
 from collections.abc import Callable, Mapping
 
 from tests.poison.mutations import APIS
-from tests.recording import Payload
+from tests.run_fixtures import Payload
 from tests.secrets.corpus import keys
-from trace_recorder.items import ItemEncoder
-from trace_recorder.journal import read
-from trace_recorder.json_text import NotJsonError, members_of, one_line, parse
-from trace_recorder.plain import plain
-from trace_recorder.providers import join_stream
-from trace_recorder.providers.sse import events, json_lines
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.dialects.readers import join_stream
+from trace_recorder.dialects.sse import events, json_lines
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.journal import read
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.values.json_text import NotJsonError, members_of, one_line, parse
+from trace_recorder.values.jsonable import plain
 
 UNITS = (
     *(

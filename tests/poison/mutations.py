@@ -15,11 +15,11 @@ from random import Random
 from hypothesis import strategies as st
 
 from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA
-from tests.recording import TOOL, Payload, asked
+from tests.run_fixtures import TOOL, Payload, asked
 from tests.wire.corpus import load
-from trace_recorder.conversation import known
+from trace_recorder.values.messages import known
 
-DATA = Path(__file__).parents[1] / "providers" / "data"
+DATA = Path(__file__).parents[1] / "dialects" / "data"
 
 
 def deep(depth: int = 150) -> Payload:

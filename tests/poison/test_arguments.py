@@ -32,10 +32,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hostile import HOSTILE, Raising, nested, values
-from tests.recording import Payload, exactly, json_values, records_of
+from tests.run_fixtures import Payload, exactly, json_values, records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.json_text import DEEPEST_DOCUMENT, parse
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
+from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
 
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 

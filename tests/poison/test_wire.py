@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from tests.poison.mutations import BODIES, mutations
 from tests.poison.test_arguments import faults
-from tests.recording import Answer, Payload, Wire, json_texts, json_values
+from tests.run_fixtures import Answer, Payload, Wire, json_texts, json_values
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.providers.endpoints import endpoint_of
+from trace_recorder.dialects.endpoints import endpoint_of
 
 ADDRESSES = (
     "https://api.openai.com/v1/chat/completions",

@@ -17,7 +17,7 @@ from typing import Literal
 
 import httpx
 
-from tests.recording import Payload
+from tests.run_fixtures import Payload
 from tests.schedules.wires import DIALECTS, Ask, Dialect, Said, Turn
 from trace_recorder import TrajectoryRecorder
 

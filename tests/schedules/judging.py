@@ -20,11 +20,11 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.document import expanded
-from trace_recorder.validation import _difference, validate
+from trace_recorder.derive.document import expanded
+from trace_recorder.derive.validate import _difference, validate
 
 PAUSE = 4000
 """At most so many moments within the package pass between two interruptions,"""

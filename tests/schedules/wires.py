@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.recording import CHAT, Payload
+from tests.run_fixtures import CHAT, Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from tests.recording import Payload
+from tests.run_fixtures import Payload
 from tests.wire.corpus import load
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 
 _LETTERS = {
     "a": string.ascii_letters + string.digits,

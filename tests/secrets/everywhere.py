@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.recording import Answer, Payload, asked, call, said, streamed
+from tests.run_fixtures import Answer, Payload, asked, call, said, streamed
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryRecorder
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import PLACES
-from trace_recorder.secret_shapes import SHAPES
+from trace_recorder.storage.redaction.patterns import SHAPES
 
 PAGE = ROOT / "docs" / "secrets.md"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.secrets.corpus import false_alarms, innocent, keys, masked, masked_on_the_wire
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 
 PLACES = {
     "alone": "{}",

@@ -15,13 +15,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.recording import CHAT, Wire, asked, call, records_of, said
+from tests.run_fixtures import CHAT, Wire, asked, call, records_of, said
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import headers
-from trace_recorder.redact import Redaction, default_redactor
-from trace_recorder.secret_values import COOKIES, KEPT, KnownSecrets
-from trace_recorder.validation import validate
+from trace_recorder.derive.validate import validate
+from trace_recorder.storage.redaction.known_values import COOKIES, KEPT, KnownSecrets
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 
 OWN = "opaque-Own-Key-0f-the-client/+"
 

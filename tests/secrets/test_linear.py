@@ -13,8 +13,14 @@ from types import FrameType
 
 import pytest
 
-from trace_recorder import redact, secret_encodings, secret_endings, secret_names, secret_shapes, secret_values, spelled
-from trace_recorder.redact import Redaction, default_redactor
+from trace_recorder.storage.redaction import encodings as secret_encodings
+from trace_recorder.storage.redaction import known_values as secret_values
+from trace_recorder.storage.redaction import names as secret_names
+from trace_recorder.storage.redaction import partial_secrets as secret_endings
+from trace_recorder.storage.redaction import patterns as secret_shapes
+from trace_recorder.storage.redaction import redactor as redact
+from trace_recorder.storage.redaction import split_secrets as spelled
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 
 MODULES = (secret_shapes, secret_names, secret_values, secret_encodings, secret_endings)
 FULL = {

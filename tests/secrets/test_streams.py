@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.recording import ROOT
+from tests.run_fixtures import ROOT
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import bytes_of
-from trace_recorder.redact import Redaction, default_redactor
-from trace_recorder.secret_endings import unfinished
-from trace_recorder.secret_shapes import PEM_LONGEST
+from trace_recorder.storage.redaction.partial_secrets import unfinished
+from trace_recorder.storage.redaction.patterns import PEM_LONGEST
+from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 
 BODY = "\n".join("MIIEowIBAAKCAQEAx7k2" + f"{n:02d}" + "Qw9ErTy8UiOp3AsDf6GhJk1LzXcVb0Nm5QwErTyUiO" for n in range(26))
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----"

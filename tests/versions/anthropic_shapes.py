@@ -8,18 +8,7 @@ from typing import Any
 
 from tests.capture.server import MESSAGE, plain
 from tests.versions.answers import COUNTED, MESSAGE_STREAM, MESSAGE_TOOL
-from tests.versions.shapes import (
-    Call,
-    Make,
-    entered,
-    iterated,
-    on_aiohttp,
-    on_own,
-    parsed,
-    parsed_stream,
-    read,
-    shapes,
-)
+from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, parsed_stream, read, shapes
 
 Payload = Any
 

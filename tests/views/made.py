@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trace_recorder import Trajectory
-from trace_recorder.document import from_document
+from trace_recorder.derive.document import from_document
 
 Payload = Any
 

@@ -1,6 +1,6 @@
 """Runs in every shape that a view has to carry: each function makes one in a directory, and returns where it is.
 
-`RUNS` names all of them: those through the real SDKs (`conversations.py`), those of text agents and of sub-agents, and
+`RUNS` names all of them: those through the real SDKs (`lines.py`), those of text agents and of sub-agents, and
 those that are empty, broken off, damaged, or known from their document alone. `every(directory)` makes them all.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 from tests.capture.server import plain, serving
 from tests.data import recorded
 from tests.data.written import Writing, asked, called, change, said
-from tests.views import conversations
-from tests.views.conversations import QUESTION, SYSTEM, ULM, WEATHER, answered, openai_client, spoken
+from tests.views import sdk_conversations as conversations
+from tests.views.sdk_conversations import QUESTION, SYSTEM, ULM, WEATHER, answered, openai_client, spoken
 from trace_recorder import TrajectoryRecorder
 
 Payload = Any

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.recording import folded
+from tests.run_fixtures import folded
 from tests.views.corpus_runs import corpus_runs
 from tests.views.runs import RUNS
 from tests.wire.corpus import DIRECTORY
 from trace_recorder import Trajectory, load
-from trace_recorder.document import from_document
-from trace_recorder.views.hierarchy import to_hierarchy
-from trace_recorder.views.invariant import dataset_lines, to_invariant
-from trace_recorder.views.parsing import parse_code, parse_react
-from trace_recorder.views.toolbrain import debug_lines, to_turns
+from trace_recorder.derive.document import from_document
+from trace_recorder.views.hierarchy.document import to_hierarchy
+from trace_recorder.views.invariant.dataset import dataset_lines, to_invariant
+from trace_recorder.views.toolbrain.parsing import parse_code, parse_react
+from trace_recorder.views.toolbrain.turns import debug_lines, to_turns
 
 VIEWS: dict[str, Callable[[Trajectory], Any]] = {
     "turns": to_turns,

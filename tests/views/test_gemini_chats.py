@@ -14,16 +14,16 @@ from google import genai
 from google.genai import types
 
 from tests.capture.server import Answer, Server, serving, stream
-from tests.recording import Payload
+from tests.run_fixtures import Payload
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.conversation import Message, ToolCall
-from trace_recorder.providers.google_generate import read_request
-from trace_recorder.trajectory import History
-from trace_recorder.views.invariant import to_invariant
-from trace_recorder.views.openai_finetuning import to_openai_finetuning
-from trace_recorder.views.traces import to_traces
-from trace_recorder.views.trl import to_trl
-from trace_recorder.views.turns import turns_of
+from trace_recorder.dialects.google_generate import read_request
+from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.trajectory import History
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.invariant.dataset import to_invariant
+from trace_recorder.views.pi_sessions import to_traces
+from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
+from trace_recorder.views.training.trl import to_trl
 
 THOUGHT: Payload = {"text": "Hm", "thought": True}
 CALL: Payload = {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}

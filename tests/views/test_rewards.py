@@ -121,7 +121,7 @@ def test_what_is_no_reward_function_is_told(name: str, why: str) -> None:
 
 def test_a_function_over_a_trace_is_given_toolbrains_turns() -> None:
     """ToolBrain's own form: a list of turns, and keyword arguments."""
-    pytest.importorskip("trace_recorder.views.toolbrain")
+    pytest.importorskip("trace_recorder.views.toolbrain.turns")
 
     def reward_turns(trace: list[dict[str, object]], **kwargs: object) -> float:
         assert trace[0].keys() >= {"prompt_for_model", "model_completion", "parsed_completion"}

@@ -7,10 +7,10 @@ from datetime import datetime
 import pytest
 
 from tests.views.made import Payload, call, run, use
+from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.cost import Cost, cost_of, table
 from trace_recorder.views.stats import Stats, time_of
-from trace_recorder.views.tokens import Counts
-from trace_recorder.views.turns import turns_of
+from trace_recorder.views.token_counts import Counts
 
 LS = use("c1", command="ls")
 FAILED = {"response": {}, "error": {"type": "rate_limit", "message": "later"}}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.views.made import call, gave, run, use
 from trace_recorder import Trajectory, load
+from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.trae import to_trae
-from trace_recorder.views.turns import turns_of
 
 USED = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
 TRAE = {

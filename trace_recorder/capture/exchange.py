@@ -22,19 +22,21 @@ from functools import partial
 from urllib.parse import urljoin
 from weakref import ref
 
-from trace_recorder import stream_chunks
-from trace_recorder.capture import headers, pulse, usage_notice
+from trace_recorder.capture import headers
+from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.capture import usage_warning as usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
-from trace_recorder.conversation import JoinedStream, Payload, known
+from trace_recorder.derive.live_document.writer import AT_A_STRETCH, BREATH
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.readers import join_stream, why_incomplete
+from trace_recorder.dialects.sse import breathing
 from trace_recorder.guard import attempt, is_recording
-from trace_recorder.json_text import NotJsonError, one_line, parse
-from trace_recorder.plain import facts, members, message_of, named_error, to_json
-from trace_recorder.providers import join_stream, why_incomplete
-from trace_recorder.providers.endpoints import Endpoint
-from trace_recorder.providers.sse import breathing
-from trace_recorder.redact import clean_url, url_secrets
-from trace_recorder.run import Run
-from trace_recorder.snapshot import AT_A_STRETCH, BREATH
+from trace_recorder.recording.run import Run
+from trace_recorder.storage import stream_chunks
+from trace_recorder.storage.redaction.redactor import clean_url, url_secrets
+from trace_recorder.values.json_text import NotJsonError, one_line, parse
+from trace_recorder.values.jsonable import facts, members, message_of, named_error, to_json
+from trace_recorder.values.messages import JoinedStream, Payload, known
 
 __records__ = True  # `guard.is_recording` looks for this name
 

@@ -16,10 +16,10 @@ from typing import Any, Protocol, Self
 from weakref import ref
 
 from trace_recorder.capture.exchange import Exchange, Sent
-from trace_recorder.conversation import Payload
+from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
-from trace_recorder.providers.endpoints import Endpoint, endpoint_of
-from trace_recorder.run import Run
+from trace_recorder.recording.run import Run
+from trace_recorder.values.messages import Payload
 
 guard = Guard()
 """For what goes wrong before it is known to which run a call belongs."""

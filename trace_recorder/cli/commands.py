@@ -1,8 +1,8 @@
 """The commands: what they are called, what they take, where their output goes, and how they exit.
 
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
-is printed is made elsewhere: `listing.py`, `head.py` and `show.py`, `checking.py`. Commands over many runs, which write
-files, have files of their own: `export.py`, `stats.py`, `score.py`; so has `run.py`.
+is printed is made elsewhere: `list_runs.py`, `run_header.py` and `show.py`, `validation_report.py`. Commands over many
+runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so has `run.py`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli import walk
+from trace_recorder.cli import show_turns as walk
 from trace_recorder.cli.export import export
-from trace_recorder.cli.head import head
-from trace_recorder.cli.listing import Listing, listing, newest, nothing_in, table
-from trace_recorder.cli.printing import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.reading import UnreadableError, is_directory, read, runs_of
+from trace_recorder.cli.list_runs import Listing, listing, newest, nothing_in, table
+from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read, runs_of
 from trace_recorder.cli.run import SETTINGS, run
+from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
-from trace_recorder.cli.terminal import Sheet
+from trace_recorder.cli.text_layout import Sheet
 from trace_recorder.guard import attempt
-from trace_recorder.reserving import DIRECTORY
-from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.parsing import PARSERS
+from trace_recorder.storage.reserved_path import DIRECTORY
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.toolbrain.parsing import PARSERS
 
 app = typer.Typer(
     name="trace-recorder",
@@ -204,7 +204,7 @@ def validate_(files: Files, as_json: AsJson = False) -> None:
     Each record, each request and stream put together again, and the document beside the journal. Exits with 1 where
     there is an error.
     """
-    from trace_recorder.cli import checking  # noqa: PLC0415 - it imports pydantic, which the others do without
+    from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
     try:
         reports = [checking.report(file) for file in runs_of(files)]

@@ -1,4 +1,4 @@
-"""The command `export`: what it takes, and how it exits. How runs are written is in `exporting.py`."""
+"""The command `export`: what it takes, and how it exits. How runs are written is in `export_files.py`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.exporting import Export, Summary, Target
+from trace_recorder.cli.export_files import Export, Summary, Target
 from trace_recorder.cli.formats import FORMATS
-from trace_recorder.cli.printing import fail, warn
-from trace_recorder.cli.pushing import Push
-from trace_recorder.cli.reading import UnreadableError, runs_of
-from trace_recorder.conversation import Payload
+from trace_recorder.cli.output import fail, warn
+from trace_recorder.cli.push import Push
+from trace_recorder.cli.read_files import UnreadableError, runs_of
 from trace_recorder.errors import PushError
+from trace_recorder.values.messages import Payload
 
 Paths = Annotated[
     list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)

@@ -17,9 +17,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.cli.naming import conversation_file
-from trace_recorder.conversation import Payload
-from trace_recorder.trajectory import Trajectory
+from trace_recorder.cli.export_names import conversation_file
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
 
 Kind = Literal["rows", "documents", "sessions"]
 
@@ -62,19 +62,19 @@ class Format:
         if form is None:
             return view
         if self.function == "to_turns":
-            return partial(view, parser=import_module("trace_recorder.views.parsing").PARSERS[form])
+            return partial(view, parser=import_module("trace_recorder.views.toolbrain.parsing").PARSERS[form])
         return partial(view, **{"cut" if self.function == "to_hierarchy" else "form": form})
 
 
 FORMATS: dict[str, Format] = {
-    "atif": Format("documents", "atif", "atif_documents"),
-    "hierarchy": Format("documents", "hierarchy", "to_hierarchy", forms=("turn", "message")),
-    "invariant": Format("rows", "invariant", "dataset_lines", begins_with_metadata=True),
-    "openai": Format("rows", "openai_finetuning", "to_openai_finetuning", trains=True),
-    "toolbrain": Format("documents", "toolbrain", "to_turns", forms=("calls", "code", "react")),
-    "traces": Format("sessions", "traces", "to_traces"),
+    "atif": Format("documents", "atif.document", "atif_documents"),
+    "hierarchy": Format("documents", "hierarchy.document", "to_hierarchy", forms=("turn", "message")),
+    "invariant": Format("rows", "invariant.dataset", "dataset_lines", begins_with_metadata=True),
+    "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
+    "toolbrain": Format("documents", "toolbrain.turns", "to_turns", forms=("calls", "code", "react")),
+    "traces": Format("sessions", "pi_sessions", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),
-    "trl": Format("rows", "trl", "to_trl", forms=("messages", "prompt_completion", "tokens"), trains=True),
+    "trl": Format("rows", "training.trl", "to_trl", forms=("messages", "prompt_completion", "tokens"), trains=True),
 }
 
 

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
+from trace_recorder.attach.subprocess import supervisor as parent
 from trace_recorder.cli import run_summary
-from trace_recorder.cli.printing import warn
-from trace_recorder.cli.terminal import in_one_line
+from trace_recorder.cli.output import warn
+from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.guard import attempt
-from trace_recorder.outside import parent
-from trace_recorder.reserving import DIRECTORY
+from trace_recorder.storage.reserved_path import DIRECTORY
 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
 Task = Annotated[str | None, typer.Option("--task", help="What the agent is to do, for the file.")]

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trace_recorder.cli.listing import outline
-from trace_recorder.cli.reading import UnreadableError
-from trace_recorder.cli.terminal import counted
-from trace_recorder.metrics import metrics_of
-from trace_recorder.outside.parent import Ended
+from trace_recorder.attach.subprocess.supervisor import Ended
+from trace_recorder.cli.list_runs import outline
+from trace_recorder.cli.read_files import UnreadableError
+from trace_recorder.cli.text_layout import counted
+from trace_recorder.values.metrics import metrics_of
 
 _NAMED = 10
 """How many files are named."""

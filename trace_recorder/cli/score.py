@@ -12,19 +12,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from trace_recorder.amending import append_rewards
-from trace_recorder.cli import walk
+from trace_recorder.cli import show_turns as walk
 from trace_recorder.cli.export import given
-from trace_recorder.cli.printing import console, fail, print_lines, warn
-from trace_recorder.cli.reading import UnreadableError, read, reason, runs_of
-from trace_recorder.cli.terminal import counted
-from trace_recorder.conversation import Payload
+from trace_recorder.cli.output import console, fail, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
+from trace_recorder.cli.text_layout import counted
 from trace_recorder.guard import attempt
-from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.parsing import PARSERS, Parser
+from trace_recorder.recording.amend import append_rewards
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import Function, is_batch, reward_function, rewards_of, score_batch, told
 from trace_recorder.views.rewards import score as score_of
 from trace_recorder.views.stats import Spread
+from trace_recorder.views.toolbrain.parsing import PARSERS, Parser
 
 Paths = Annotated[
     list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)

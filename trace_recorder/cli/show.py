@@ -11,16 +11,16 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from trace_recorder.cli.head import error_of, tokens_of
-from trace_recorder.cli.prompts import Prompt, Prompts
-from trace_recorder.cli.terminal import Entry, compact, heading, moment, seconds, text_of
-from trace_recorder.conversation import LLMResponse, ToolCall, ToolResult
-from trace_recorder.providers.stream_usage import ADVICE
-from trace_recorder.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
-from trace_recorder.views.contents import ORDERS, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
-from trace_recorder.views.tokens import is_usage_left_out
-from trace_recorder.views.turns import agent_of, turns_of
-from trace_recorder.views.unasked import alone
+from trace_recorder.cli.new_messages import Prompt, Prompts
+from trace_recorder.cli.run_header import error_of, tokens_of
+from trace_recorder.cli.text_layout import Entry, compact, heading, moment, seconds, text_of
+from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
+from trace_recorder.views.content.kinds import ORDERS, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
+from trace_recorder.views.conversations.call_chains import agent_of, turns_of
+from trace_recorder.views.conversations.unrequested_tools import alone
+from trace_recorder.views.token_counts import is_usage_left_out
 
 _TOLD = frozenset({THOUGHTS, SIGNATURES, ORDERS})
 """What an answer holds that is told anyway, or says nothing to people."""

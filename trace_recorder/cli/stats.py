@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.printing import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.reading import UnreadableError, read, reason, runs_of
-from trace_recorder.cli.terminal import counted, in_one_line, number, seconds
-from trace_recorder.conversation import Payload
+from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
+from trace_recorder.cli.text_layout import counted, in_one_line, number, seconds
+from trace_recorder.dialects.stream_usage import ADVICE
 from trace_recorder.guard import attempt
-from trace_recorder.providers.stream_usage import ADVICE
+from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
 from trace_recorder.views.stats import Stats
 

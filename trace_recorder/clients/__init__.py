@@ -3,15 +3,15 @@
 from trace_recorder.clients.anthropic import AnthropicClient
 from trace_recorder.clients.azure import AzureClient
 from trace_recorder.clients.client import Client
-from trace_recorder.clients.creating import create_client
 from trace_recorder.clients.doubao import DoubaoClient
-from trace_recorder.clients.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.factory import create_client
 from trace_recorder.clients.google import GoogleClient
 from trace_recorder.clients.ollama import OllamaClient
 from trace_recorder.clients.openai import OpenAIClient, OpenAICompatibleClient
 from trace_recorder.clients.openrouter import OpenRouterClient
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream
-from trace_recorder.conversation import LLMResponse, Message, ToolCall, ToolResult
+from trace_recorder.clients.wire_formats.stream_events import Finished, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult
 
 __all__ = [
     "AnthropicClient",

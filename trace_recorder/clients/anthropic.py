@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.dialect import JsonObject
-from trace_recorder.clients.dialects import anthropic_messages
 from trace_recorder.clients.openai import counted
+from trace_recorder.clients.wire_formats import anthropic_messages
+from trace_recorder.clients.wire_formats.wire_format import JsonObject
 from trace_recorder.errors import MissingKeyError
 
 

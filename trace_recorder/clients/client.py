@@ -16,17 +16,17 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
-from trace_recorder.clients.dialect import Dialect, JsonObject
-from trace_recorder.clients.messages import Given, count_made_up, shared
-from trace_recorder.clients.retrying import Retrying
+from trace_recorder.attach.current import current_recorder, unwrap, wrap
+from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.clients.retries import Retrying
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, Source
-from trace_recorder.clients.tools import GivenTool, declared
-from trace_recorder.clients.turns import carried, with_turn
-from trace_recorder.conversation import LLMResponse, Payload
-from trace_recorder.current import current_recorder, unwrap, wrap
+from trace_recorder.clients.wire_formats.messages import Given, count_made_up, shared
+from trace_recorder.clients.wire_formats.provider_turn import carried, with_turn
+from trace_recorder.clients.wire_formats.tools import GivenTool, declared
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.readers import reader_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
-from trace_recorder.providers import reader_of
-from trace_recorder.recorder import TrajectoryRecorder
+from trace_recorder.values.messages import LLMResponse, Payload
 
 Side = Literal["sync", "async"]
 LEFT_OUT = "reasoning_left_out"
@@ -45,7 +45,7 @@ class Client:
     """A thin client of one provider; see `docs/clients.md`. A `with` block, sync or async, closes what it made.
 
     `model` is asked where a call names none. Calls are recorded by `recorder`, else by the current one. A call that
-    fails is tried again up to `retries` times, by the table in `retrying.py`. `options` go to the SDK's clients.
+    fails is tried again up to `retries` times, by the table in `retries.py`. `options` go to the SDK's clients.
     """
 
     provider: ClassVar[str]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.dialect import JsonObject
-from trace_recorder.clients.dialects import google_generate
+from trace_recorder.clients.wire_formats import google_generate
+from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
 _VERTEX = ("vertexai", "credentials")
 _MADE_BY_SDK = {"sdk_http_response", "parsed", "automatic_function_calling_history"}

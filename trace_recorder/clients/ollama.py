@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.dialect import JsonObject
-from trace_recorder.clients.dialects import ollama_chat
+from trace_recorder.clients.wire_formats import ollama_chat
+from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
 
 class OllamaClient(Client):

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
+from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.dialect import JsonObject
-from trace_recorder.clients.dialects import openai_chat, openai_responses
-from trace_recorder.recorder import TrajectoryRecorder
+from trace_recorder.clients.wire_formats import openai_chat, openai_responses
+from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
 COUNT = "x-stainless-retry-count"
 """The header by which this family of SDKs says which attempt a request is; the recording reads it."""

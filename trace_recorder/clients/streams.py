@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from trace_recorder.clients.dialect import Dialect, JsonObject
-from trace_recorder.clients.events import Finished, StreamEvent, ToolCallDelta
-from trace_recorder.clients.retrying import Retrying
-from trace_recorder.conversation import LLMResponse, Payload
+from trace_recorder.clients.retries import Retrying
+from trace_recorder.clients.wire_formats.stream_events import Finished, StreamEvent, ToolCallDelta
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.readers import join_stream
 from trace_recorder.errors import StreamNotFinishedError
-from trace_recorder.providers import join_stream
+from trace_recorder.values.messages import LLMResponse, Payload
 
 
 @dataclass(frozen=True, slots=True)

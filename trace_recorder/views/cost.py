@@ -14,9 +14,9 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 
-from trace_recorder.conversation import Payload, known
-from trace_recorder.trajectory import LLMInteraction
-from trace_recorder.views.tokens import Counts, counts_of
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.trajectory import LLMInteraction
+from trace_recorder.views.token_counts import Counts, counts_of
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]

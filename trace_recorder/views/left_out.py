@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.trajectory import LLMInteraction, Trajectory
-from trace_recorder.views.contents import Content, Place, contents_of, contents_of_answer
-from trace_recorder.views.tokens import tokens_of
-from trace_recorder.views.turns import Relation, Turn, interactions_of
-from trace_recorder.views.unasked import unasked_of
+from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.views.content.kinds import Content, Place, contents_of, contents_of_answer
+from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
+from trace_recorder.views.conversations.unrequested_tools import unasked_of
+from trace_recorder.views.token_counts import tokens_of
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
 _SIDES: Mapping[str, Side] = {

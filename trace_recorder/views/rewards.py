@@ -23,8 +23,8 @@ from types import CodeType
 from typing import Any
 
 from trace_recorder.guard import attempt
-from trace_recorder.trajectory import Trajectory
-from trace_recorder.views.parsing import Parser, parse_tool_calls
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.toolbrain.parsing import Parser, parse_tool_calls
 
 Function = Callable[..., Any]
 
@@ -188,4 +188,4 @@ def _taken(parameters: list[inspect.Parameter], variables: dict[str, object]) ->
 
 
 def _trace_of(trajectory: Trajectory, parser: Parser) -> object:
-    return import_module("trace_recorder.views.toolbrain").to_turns(trajectory, parser)
+    return import_module("trace_recorder.views.toolbrain.turns").to_turns(trajectory, parser)

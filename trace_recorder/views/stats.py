@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trace_recorder.conversation import Payload, known
-from trace_recorder.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.views.conversations.call_chains import agent_of
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.rewards import rewards_of
-from trace_recorder.views.tokens import counts_of, is_usage_left_out
-from trace_recorder.views.turns import agent_of
+from trace_recorder.views.token_counts import counts_of, is_usage_left_out
 
 Span = tuple[float, float]
 _COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")

@@ -10,8 +10,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from trace_recorder.conversation import Payload
-from trace_recorder.trajectory import Trajectory
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ATTEMPTS,
@@ -25,7 +26,6 @@ from trace_recorder.views.left_out import (
     count,
     count_contents,
 )
-from trace_recorder.views.turns import turns_of
 
 _ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps"),

@@ -1,0 +1,171 @@
+"""What follows the context beside clients and tools: steps, sub-agents, annotations, rewards; and what is misspelt."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import trace_recorder
+from tests.run_fixtures import Payload, asked, call, records_of, said
+from trace_recorder import TrajectoryRecorder, load
+
+
+def loop(recorder: TrajectoryRecorder | None = None) -> None:
+    """An agent that marks all that there is to mark, and knows no recorder."""
+    with trace_recorder.agent("researcher") as agent, trace_recorder.step() as step:
+        step.reflection = "found"
+        with trace_recorder.tool_call("search", {"q": "tea"}, call_id="c1") as running:
+            running.result = ["a book"]
+        trace_recorder.annotate("label", agent.name)
+        trace_recorder.reward("found", True, step=step.step_number)
+
+
+def told(path: Path) -> Payload:
+    """What a run says of such an agent."""
+    run = load(path)
+    steps = [(one.agent, one.reflection, [tool.name for tool in one.tool_calls]) for one in run.agent_steps]
+    return steps, run.annotations, [(one.name, one.value, one.step_number) for one in run.rewards]
+
+
+EXPECTED = ([("researcher", "found", ["search"])], {"label": "researcher"}, [("found", 1, 1)])
+
+
+def test_what_is_marked_is_of_the_recorder_that_is_active(tmp_path: Path) -> None:
+    """One agent, two runs, at once: each has its own."""
+
+    def run(name: str) -> None:
+        with TrajectoryRecorder(tmp_path / name, strict=True):
+            both.wait()
+            loop()
+
+    both = threading.Barrier(2)
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one.json", "two.json")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [told(tmp_path / name) for name in ("one.json", "two.json")] == [EXPECTED] * 2
+
+
+def test_a_thread_without_a_context_has_the_only_recorder(tmp_path: Path) -> None:
+    """As tools and clients do."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True):
+        thread = threading.Thread(target=loop)
+        thread.start()
+        thread.join()
+
+    assert told(tmp_path / "run.json") == EXPECTED
+
+
+def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The blocks are there all the same, with what belongs to them."""
+    loop()
+    with trace_recorder.step(7) as given, trace_recorder.step() as step:
+        step.state, step.error = "thinking", "no"
+    with trace_recorder.agent("a") as agent:
+        pass
+
+    assert (given.step_number, step.step_number, agent.name, agent.agent_id) == (7, 1, "a", None)
+    assert ([*tmp_path.iterdir()], caplog.messages) == ([], [])
+
+
+def test_an_exception_passes_where_no_recorder_is_active() -> None:
+    """A block without a recorder swallows nothing."""
+    with pytest.raises(ValueError, match="no"), trace_recorder.step(), trace_recorder.tool_call("t"):
+        raise ValueError("no")
+
+
+def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
+    """In a context that still knows of it, nothing is done, and nothing is raised."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start()
+    context = contextvars.copy_context()
+    recorder.finalize()
+
+    context.run(loop)
+
+    assert [one.kind for one in records_of(tmp_path / "run.json")] == ["start", "finalize"]
+
+
+def test_several_recorders_are_told_apart_by_the_context_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a thread without one, what is marked goes unrecorded, and both runs say so."""
+    with TrajectoryRecorder(tmp_path / "one.json") as one, TrajectoryRecorder(tmp_path / "two.json"):
+        thread = threading.Thread(target=loop)
+        thread.start()
+        thread.join()
+        call(one, asked("a"), said("b"))
+
+    assert told(tmp_path / "one.json")[1:] == ({}, [])
+    assert {gap.what for gap in load(tmp_path / "one.json").gaps} == {
+        f"record {what}" for what in ("a sub-agent", "a step", "a tool call", "an annotation", "a reward")
+    }
+    assert "Copy the context" in caplog.text
+
+
+def test_a_disabled_recorder_is_not_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is recorded, and the blocks are there."""
+    monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
+    with TrajectoryRecorder(tmp_path / "run.json"):
+        loop()
+
+    assert [*tmp_path.iterdir()] == []
+
+
+# ── what is misspelt ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("begin", [TrajectoryRecorder.step, lambda _: trace_recorder.step()], ids=["own", "following"])
+def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[TrajectoryRecorder], Payload]) -> None:
+    """What is misspelt would be on no file."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder, begin(recorder) as step:
+        with pytest.raises(AttributeError, match="reflexion"):
+            step.reflexion = "no"
+        step.reflection = "yes"
+
+    assert [one.reflection for one in load(tmp_path / "run.json").agent_steps] == ["yes"]
+
+
+def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:
+    """Of a tool's and of a sub-agent's; and where no recorder is active."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        blocks = [recorder.tool_call("bash"), recorder.agent("a")]
+    blocks += [trace_recorder.tool_call("bash"), trace_recorder.agent("a"), trace_recorder.step()]
+
+    for block in blocks:
+        with pytest.raises(AttributeError, match="resutl"):
+            block.resutl = 1
+
+
+@pytest.mark.parametrize("path", ["fix the failing test", "Make it work, please.", "what is 1.5 times 3?"])
+def test_a_path_that_looks_like_a_task_is_told_so(path: str) -> None:
+    """It is used as it is, with a warning that names what was meant."""
+    with pytest.warns(UserWarning, match="task="):
+        recorder = TrajectoryRecorder(path)
+
+    assert str(recorder).startswith("<TrajectoryRecorder")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["run", "my run", "my first run.json", "runs/of this week/one", "a/b c d", None, Path("fix the failing test")],
+)
+def test_any_other_path_is_none(path: str | Path | None) -> None:
+    """A name, with a suffix, in a directory, or made as a path."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TrajectoryRecorder(path)
+
+
+def test_a_path_beside_a_task_is_meant() -> None:
+    """Who gives both knows the one from the other."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TrajectoryRecorder("the first of all runs", task="fix the failing test")

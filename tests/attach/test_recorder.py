@@ -1,0 +1,406 @@
+"""The life of a run, and what the agent records itself."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from openai.types.chat import ChatCompletion
+
+from tests.capture.server import CHAT
+from trace_recorder import AlreadyFinalizedError, TrajectoryPathError, TrajectoryRecorder, load
+
+ASK = [{"role": "user", "content": "hello"}]
+ROOT = Path(__file__).parents[2]
+
+
+def document(recorder: TrajectoryRecorder) -> dict[str, object]:
+    """The document as any tool reads it."""
+    return json.loads(recorder.trajectory_path.read_text())  # type: ignore[no-any-return]
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run an agent of its own process."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_run_from_start_to_finalize(tmp_path: Path) -> None:
+    """The four calls of the interface leave a document with what they were given."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start(task="add", provider="openai", model="m", max_steps=5)
+    recorder.record_llm_interaction(ASK, {"content": "3", "usage": {"input_tokens": 4}}, "openai", "m", ["bash"])
+    recorder.record_agent_step(1, "completed", llm_messages=ASK, reflection="easy")
+    recorder.finalize(success=True, final_result="3")
+
+    written = document(recorder)
+    root = {
+        name: written[name] for name in ("task", "provider", "model", "max_steps", "success", "final_result", "status")
+    }
+    [one], [step] = written["llm_interactions"], written["agent_steps"]  # type: ignore[misc]
+    assert root == {
+        "task": "add",
+        "provider": "openai",
+        "model": "m",
+        "max_steps": 5,
+        "success": True,
+        "final_result": "3",
+        "status": "completed",
+    }
+    assert (one["input_messages"], one["response"]["content"], one["tools_available"]) == (ASK, "3", ["bash"])
+    assert (step["step_number"], step["state"], step["llm_messages"], step["reflection"]) == (
+        1,
+        "completed",
+        ASK,
+        "easy",
+    )
+
+
+def test_the_document_is_there_after_every_call(tmp_path: Path) -> None:
+    """While the run goes on, each call's record is in the document when the call returns."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        seen = [(document(recorder)["status"], len(document(recorder)["llm_interactions"]))]  # type: ignore[arg-type]
+        for number in range(3):
+            recorder.record_llm_interaction(ASK, {"content": str(number)}, "p", "m")
+            seen.append((document(recorder)["status"], len(document(recorder)["llm_interactions"])))  # type: ignore[arg-type]
+
+    assert seen == [("running", 0), ("running", 1), ("running", 2), ("running", 3)]
+
+
+def test_an_exception_in_a_with_block_is_on_file_and_passes(tmp_path: Path) -> None:
+    """A block that is left by an exception ends the run as failed, with the error."""
+    with pytest.raises(ZeroDivisionError), TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        _ = 1 / 0
+
+    trajectory = load(recorder.trajectory_path)
+    assert (trajectory.status, trajectory.success) == ("failed", False)
+    assert trajectory.error is not None
+    assert (trajectory.error.type, trajectory.error.message) == ("ZeroDivisionError", "division by zero")
+
+
+def test_a_with_block_that_ends_normally_is_completed(tmp_path: Path) -> None:
+    """Whether the task succeeded is for the caller to say: without finalize it stays unknown."""
+
+    async def run() -> TrajectoryRecorder:
+        async with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            pass
+        return recorder
+
+    trajectory = load(asyncio.run(run()).trajectory_path)
+    assert (trajectory.status, trajectory.success) == ("completed", None)
+
+
+def test_finalize_in_a_with_block_stands(tmp_path: Path) -> None:
+    """What finalize said is not overwritten by the end of the block."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.finalize(success=True, final_result={"answer": 3})
+
+    trajectory = load(recorder.trajectory_path)
+    assert (trajectory.success, trajectory.final_result) == (True, {"answer": 3})
+
+
+@pytest.mark.parametrize("call", ["finalize", "record_llm_interaction", "record_agent_step", "reward", "annotate"])
+def test_recording_after_finalize_says_what_to_do(tmp_path: Path, call: str) -> None:
+    """Each method raises after finalize, and says how to go on."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.finalize()
+    arguments = {
+        "finalize": (),
+        "record_llm_interaction": (ASK, {}, "p", "m"),
+        "record_agent_step": (1, "thinking"),
+        "reward": ("r", 1.0),
+        "annotate": ("k", 1),
+    }[call]
+
+    with pytest.raises(AlreadyFinalizedError, match=rf"{call}\(\): this run has been finalized.*start\(\)"):
+        getattr(recorder, call)(*arguments)
+
+
+def test_recording_before_start_starts_by_itself(tmp_path: Path) -> None:
+    """A caller that never starts loses nothing."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="t")
+    recorder.record_llm_interaction(ASK, {"content": "x"}, "p", "m", None)
+
+    assert (document(recorder)["task"], len(document(recorder)["llm_interactions"])) == ("t", 1)  # type: ignore[arg-type]
+    recorder.finalize()
+
+
+def test_starting_twice_keeps_both_runs(tmp_path: Path) -> None:
+    """A second start closes the open run as interrupted, with a warning, and begins a new file."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start(task="first")
+    recorder.annotate("n", 1)
+    with pytest.warns(UserWarning, match="closed as interrupted"):
+        recorder.start(task="second")
+    recorder.finalize(success=True)
+
+    runs = {load(path).task: (path.name, load(path).status, load(path).annotations) for path in tmp_path.glob("*.json")}
+    assert runs == {"first": ("run.1.json", "interrupted", {"n": 1}), "second": ("run.json", "completed", {})}
+
+
+def test_starting_again_after_finalize_begins_a_new_file(tmp_path: Path) -> None:
+    """One recorder records runs one after another, each to a file of its own."""
+    recorder = TrajectoryRecorder(directory=tmp_path)
+    paths = []
+    for number in range(3):
+        recorder.start(task=str(number))
+        paths.append(recorder.trajectory_path)
+        recorder.finalize(success=True)
+
+    assert [(load(path).task, load(path).success) for path in paths] == [("0", True), ("1", True), ("2", True)]
+
+
+def test_the_default_file_has_the_time_as_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a path the file is trajectories/trajectory_YYYYMMDD_HHMMSS.json, and the directory is made."""
+    monkeypatch.chdir(tmp_path)
+    with TrajectoryRecorder() as recorder:
+        pass
+
+    assert recorder.trajectory_path.relative_to(tmp_path).match("trajectories/trajectory_????????_??????.json")
+    assert (tmp_path / "trajectories" / ".gitignore").read_text() == "*\n"
+
+
+def test_the_environment_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TRACE_RECORDER_DIR takes the place of the default directory, not of one that is given."""
+    monkeypatch.setenv("TRACE_RECORDER_DIR", str(tmp_path / "elsewhere"))
+    with TrajectoryRecorder() as recorder, TrajectoryRecorder(directory=tmp_path / "given") as other:
+        pass
+
+    assert (recorder.trajectory_path.parent.name, other.trajectory_path.parent.name) == ("elsewhere", "given")
+
+
+def test_disabled_recorders_record_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With TRACE_RECORDER_DISABLED everything works and nothing is written."""
+    monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
+    with TrajectoryRecorder(directory=tmp_path / "none") as recorder:
+        recorder.record_llm_interaction(ASK, {}, "p", "m")
+        recorder.record_agent_step(1, "thinking")
+        recorder.save_trajectory()
+        recorder.finalize(success=True)
+
+    assert (list(tmp_path.iterdir()), bool(recorder)) == ([], True)
+
+
+def test_the_path_can_be_asked_for_before_the_start(tmp_path: Path) -> None:
+    """The name is reserved when it is asked for, and stays."""
+    recorder, other = TrajectoryRecorder(directory=tmp_path), TrajectoryRecorder(directory=tmp_path)
+    asked, asked_other = recorder.get_trajectory_path(), other.get_trajectory_path()
+    recorder.start()
+    recorder.finalize()
+
+    assert (recorder.get_trajectory_path(), asked != asked_other) == (asked, True)
+    del other
+    assert not Path(asked_other).with_suffix(".jsonl").exists()
+
+
+def test_a_directory_as_path_is_refused(tmp_path: Path) -> None:
+    """A path that is a directory raises, and says what to give."""
+    with pytest.raises(TrajectoryPathError, match="is a directory; give TrajectoryRecorder the path of a file"):
+        TrajectoryRecorder(tmp_path).start()
+
+
+@pytest.mark.parametrize(("name", "value"), [("history", "all"), ("durability", "tape")])
+def test_unknown_settings_are_refused(name: str, value: str) -> None:
+    """A setting of another value raises, and names those that there are."""
+    with pytest.raises(ValueError, match=f"{name} is '{value}', and has to be one of"):
+        TrajectoryRecorder(**{name: value})  # type: ignore[arg-type]
+
+
+def test_what_is_recorded_is_copied(tmp_path: Path) -> None:
+    """Later changes of what was handed over change nothing on file."""
+    messages = [{"role": "user", "content": "hello"}]
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.record_llm_interaction(messages, {"content": "x"}, "p", "m")
+        messages[0]["content"] = "changed"
+        messages.append({"role": "user", "content": "more"})
+
+    assert document(recorder)["llm_interactions"][0]["input_messages"] == ASK  # type: ignore[index]
+
+
+class State(enum.Enum):
+    """A state as agents have it."""
+
+    THINKING = "thinking"
+
+
+@dataclasses.dataclass
+class TraeToolCall:
+    """A tool call as Trae Agent has it."""
+
+    name: str
+    call_id: str
+    arguments: dict[str, object]
+    id: str | None = None
+
+
+@dataclasses.dataclass
+class TraeResponse:
+    """A response as Trae Agent has it."""
+
+    content: str
+    usage: object
+    model: str
+    finish_reason: str
+    tool_calls: list[TraeToolCall]
+
+
+def test_objects_with_attributes_are_taken(tmp_path: Path) -> None:
+    """Messages, responses, tools, calls and results may be plain objects, dataclasses or enums."""
+    call = TraeToolCall("bash", "call_1", {"command": "ls"})
+    usage = SimpleNamespace(input_tokens=1, output_tokens=2, cache_read_input_tokens=None)
+    result = SimpleNamespace(call_id="call_1", name="bash", success=True, result="a.py", error=None, id=None)
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        recorder.record_llm_interaction(
+            [SimpleNamespace(role="user", content="hello", tool_call=None, tool_result=None)],
+            TraeResponse("", usage, "m-1", "tool_calls", [call]),
+            "anthropic",
+            "m",
+            [SimpleNamespace(name="bash", run=print)],
+        )
+        recorder.record_agent_step(1, State.THINKING, tool_calls=[call], tool_results=[result], error=ValueError("no"))
+
+    [one], [step] = document(recorder)["llm_interactions"], document(recorder)["agent_steps"]  # type: ignore[misc]
+    shown = {"call_id": "call_1", "name": "bash", "arguments": {"command": "ls"}, "id": None}
+    assert one["response"]["tool_calls"] == step["tool_calls"] == [shown]
+    assert one["response"]["usage"] == {"input_tokens": 1, "output_tokens": 2}
+    assert one["tools_available"] == ["bash"]
+    assert (step["state"], step["error"]) == ("thinking", "ValueError: no")
+    assert step["tool_results"] == [
+        {"call_id": "call_1", "success": True, "result": "a.py", "error": None, "name": "bash", "id": None}
+    ]
+
+
+def test_a_response_object_of_an_sdk_is_taken(tmp_path: Path) -> None:
+    """An SDK's own response is read by its dialect."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        recorder.record_llm_interaction(ASK, ChatCompletion.model_validate(CHAT), "openai", "m")
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (one.response.content, one.response.id, one.response.usage.input_tokens) == ("hi", "chatcmpl-1", 3)
+
+
+def test_an_exception_as_response_is_a_failed_call(tmp_path: Path) -> None:
+    """A call that failed is recorded with its error and an empty response."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.record_llm_interaction(ASK, TimeoutError("too late"), "p", "m")
+
+    [one] = document(recorder)["llm_interactions"]  # type: ignore[misc]
+    assert (one["response"], one["error"]) == ({}, {"type": "TimeoutError", "message": "too late"})
+
+
+def test_rewards_annotations_and_summaries_are_in_the_document(tmp_path: Path) -> None:
+    """What is known of a run beside its calls stands at the root, and a summary at its step."""
+    with TrajectoryRecorder(tmp_path / "run.json", metadata={"suite": "s"}, strict=True) as recorder:
+        recorder.record_agent_step(7, "completed")
+        recorder.update_lakeview(7, "it listed files")
+        recorder.reward("tests", 1.0, weight=0.5, explanation="all pass")
+        recorder.annotate("label", "good")
+
+    written = document(recorder)
+    assert (written["metadata"], written["annotations"]) == ({"suite": "s"}, {"label": "good"})
+    [reward] = written["rewards"]  # type: ignore[misc]
+    assert (reward["name"], reward["value"], reward["weight"], reward["explanation"]) == ("tests", 1.0, 0.5, "all pass")
+    assert written["agent_steps"][0]["lakeview_summary"] == "it listed files"  # type: ignore[index]
+
+
+def test_a_redactor_that_breaks_drops_the_record_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A failure of recording does not reach the agent: it is logged once, counted, and on file as gaps."""
+
+    def broken(text: str) -> str:
+        if "hello" in text:
+            raise RuntimeError("no")
+        return text
+
+    caplog.set_level(logging.WARNING, "trace_recorder")
+    with TrajectoryRecorder(tmp_path / "run.json", redact=broken) as recorder:
+        for _ in range(3):
+            recorder.record_llm_interaction(ASK, {"content": "x"}, "p", "m")
+
+    trajectory = load(recorder.trajectory_path)
+    assert [(gap.what, gap.why) for gap in trajectory.gaps] == [("record an LLM interaction", "RuntimeError: no")] * 3
+    assert len(caplog.records) == 1
+
+
+def test_strict_raises_what_goes_wrong(tmp_path: Path) -> None:
+    """With strict=True a failure of recording is raised."""
+
+    def broken(text: str) -> str:
+        if "hello" in text:
+            raise RuntimeError("no")
+        return text
+
+    with TrajectoryRecorder(tmp_path / "run.json", redact=broken, strict=True) as recorder:
+        with pytest.raises(RuntimeError, match="no"):
+            recorder.record_llm_interaction(ASK, {"content": "x"}, "p", "m")
+
+
+def test_a_process_that_ends_without_finalize_is_interrupted(tmp_path: Path) -> None:
+    """At a normal exit without finalize the document is written, and the run is interrupted."""
+    path = tmp_path / "run.json"
+    done = run_python(f"""
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder({str(path)!r})
+        recorder.record_agent_step(1, "thinking")
+    """)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(path.read_text())["status"] == "interrupted"
+
+
+def test_two_processes_in_one_second_have_two_files(tmp_path: Path) -> None:
+    """Runs of two processes, and of one, that begin in the same second are whole and apart."""
+    code = """
+        import sys
+        from trace_recorder import TrajectoryRecorder
+        for _ in range(3):
+            with TrajectoryRecorder(directory=sys.argv[1], task="t"):
+                pass
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    processes = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}) for _ in range(4)]
+    codes = [process.wait() for process in processes]
+
+    statuses = [load(path).status for path in tmp_path.glob("*.json")]
+    assert (codes, statuses) == ([0] * 4, ["completed"] * 12)
+
+
+def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
+    """A child that records after a fork has its own file, which names its parent's run; the parent's stays whole."""
+    path = tmp_path / "run.json"
+    done = run_python(f"""
+        import os
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder({str(path)!r})
+        recorder.record_agent_step(1, "thinking")
+        if os.fork() == 0:
+            recorder.record_agent_step(2, "thinking")
+            recorder.finalize(success=True)
+            os._exit(0)
+        os.wait()
+        recorder.record_agent_step(3, "thinking")
+        recorder.finalize(success=True)
+    """)
+
+    parent, child = load(path), load(tmp_path / "run.1.json")
+    start = json.loads((tmp_path / "run.1.jsonl").read_text().splitlines()[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ([step.step_number for step in parent.agent_steps], [step.step_number for step in child.agent_steps]) == (
+        [1, 3],
+        [2],
+    )
+    assert start["data"]["parent"] == parent.trajectory_id

@@ -1,0 +1,269 @@
+"""Every call of the process: clients of any age and make, libraries imported later, and everything put back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import httpx2
+import ollama
+import openai
+import pytest
+from google import genai
+from google.genai.types import HttpOptions
+
+from tests.capture.server import CHAT, CHAT_STREAM, GENERATED, MESSAGE, OLLAMA, Answer, plain, serving, stream
+from tests.run_fixtures import Wire, asked, python, said
+from trace_recorder import (
+    TrajectoryRecorder,
+    UnsupportedClientError,
+    async_http_client,
+    instrument,
+    load,
+    uninstrument,
+    unwrap,
+    wrap,
+)
+from trace_recorder.capture.all_clients import SEAM
+
+ASK: Any = [{"role": "user", "content": "hello"}]
+URL = "http://provider.test/v1/chat/completions"
+CLASSES = (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)
+
+
+def inside() -> list[object]:
+    """Everything that instrumenting changes in the process."""
+    return [*(vars(kind)[SEAM] for kind in CLASSES), *sys.meta_path]
+
+
+@pytest.fixture(autouse=True)
+def _put_back() -> Iterator[None]:
+    before = inside()
+    yield
+    uninstrument()
+    assert inside() == before
+
+
+def seen(recorder: TrajectoryRecorder) -> list[tuple[str, str | None]]:
+    """Who answered each call of a run, and what."""
+    calls = load(recorder.trajectory_path).llm_interactions
+    return [(one.api, one.response.content if one.response else None) for one in calls]
+
+
+def ask(client: openai.OpenAI) -> None:
+    client.chat.completions.create(model="m", messages=ASK)
+
+
+def openai_client(url: str, **settings: Any) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, **settings)
+
+
+def call_openai(url: str) -> None:
+    with openai_client(url) as client:
+        ask(client)
+
+
+def call_openai_stream(url: str) -> None:
+    with openai_client(url) as client:
+        for _ in client.chat.completions.create(model="m", messages=ASK, stream=True):
+            pass
+
+
+def call_openai_async(url: str) -> None:
+    async def work() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k") as client:
+            await client.chat.completions.create(model="m", messages=ASK)
+
+    asyncio.run(work())
+
+
+def call_anthropic(url: str) -> None:
+    with anthropic.Anthropic(base_url=url, api_key="k") as client:
+        client.messages.create(model="m", messages=ASK, max_tokens=9)
+
+
+def call_google(url: str) -> None:
+    client = genai.Client(api_key="k", http_options=HttpOptions(base_url=url))
+    client.models.generate_content(model="m", contents="hello")
+    client.close()
+
+
+def call_google_async(url: str) -> None:
+    async def work() -> None:
+        client = genai.Client(api_key="k", http_options=HttpOptions(base_url=url))
+        await client.aio.models.generate_content(model="m", contents="hello")
+        await client.aio.aclose()
+        client.close()
+
+    asyncio.run(work())
+
+
+def call_ollama(url: str) -> None:
+    client = ollama.Client(host=url)
+    client.chat(model="m", messages=ASK)
+    client._client.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "api"),
+    [
+        (call_openai, plain(CHAT), "openai-chat"),
+        (call_openai_stream, stream(*CHAT_STREAM), "openai-chat"),
+        (call_openai_async, plain(CHAT), "openai-chat"),
+        (call_anthropic, plain(MESSAGE), "anthropic-messages"),
+        (call_google, plain(GENERATED), "google-generate"),
+        (call_google_async, plain(GENERATED), "google-generate"),
+        (call_ollama, plain(OLLAMA), "ollama-chat"),
+    ],
+)
+def test_a_call_that_nobody_wrapped_is_recorded(call: Any, answer: Answer, api: str, tmp_path: Path) -> None:
+    """Each SDK's own client, made with nothing of ours, is on file with what it was answered."""
+    instrument()
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        call(server.url)
+
+    [(recorded, content)] = seen(recorder)
+    assert (recorded, bool(content)) == (api, True)
+
+
+def test_a_client_that_was_there_before_is_recorded_too(tmp_path: Path) -> None:
+    """A client with a custom transport for one host, made before, is recorded from `instrument` to `uninstrument`."""
+    client = httpx.Client(mounts={"http://provider.test": Wire(said("from the mount"))}, trust_env=False)
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        for change in (uninstrument, instrument, instrument, uninstrument):
+            change()
+            client.post(URL, json=asked("hello"))
+
+    assert seen(recorder) == [("openai-chat", "from the mount")] * 2
+
+
+@pytest.mark.parametrize("bound", ["bound", "following", "both", "unwrapped"])
+def test_a_wrapped_client_is_recorded_once(bound: str, tmp_path: Path) -> None:
+    """A call of a client that is wrapped is one interaction of its own recorder; unwrapped again, of the process's."""
+    own, other = TrajectoryRecorder(tmp_path / "own.json"), TrajectoryRecorder(tmp_path / "other.json")
+    instrument(recorder=other)
+    with serving(plain(CHAT)) as server, own, openai_client(server.url) as client:
+        if bound in {"following", "both"}:
+            wrap(client)
+        if bound in {"bound", "both", "unwrapped"}:
+            own.wrap(client)
+        ask(unwrap(client) if bound == "unwrapped" else client)
+
+    assert (len(seen(own)), list(tmp_path.glob("other*"))) == (1, [])
+
+
+def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> None:
+    """Where somebody has put a transport of theirs around one of ours, the call is on file once."""
+
+    class Around(httpx2.AsyncBaseTransport):
+        def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+            self._inner = inner
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            return await self._inner.handle_async_request(request)
+
+        async def aclose(self) -> None:
+            await self._inner.aclose()
+
+    async def run(url: str) -> None:
+        made = httpx2.AsyncClient(transport=Around(async_http_client(library="httpx2")._transport), trust_env=False)
+        async with openai.AsyncOpenAI(base_url=url, api_key="k", http_client=made) as client:
+            await client.chat.completions.create(model="m", messages=ASK)
+
+    instrument()
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        asyncio.run(run(f"{server.url}/v1"))
+
+    assert len(seen(recorder)) == 1
+
+
+def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
+    """A recorder that is active in the context is told first; the given one begins with the first call left to it."""
+    given, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
+    instrument(recorder=given)
+    with httpx.Client(transport=Wire(said("yes")), trust_env=False) as client:
+        with active:
+            client.post(URL, json=asked("hello"))
+        before = list(tmp_path.glob("given*"))
+        client.post(URL, json=asked("hello"))
+        client.get("http://provider.test/something/else")
+    given.finalize()
+
+    assert (before, len(seen(active)), len(seen(given))) == ([], 1, 1)
+
+
+def test_other_traffic_and_unrecorded_calls_are_left_alone() -> None:
+    """Without a recorder that runs, and for what is no LLM call, the response is the transport's own object."""
+    instrument()
+    response = httpx.Response(200, json={})
+    client = httpx.Client(transport=httpx.MockTransport(lambda _: response), trust_env=False)
+
+    got = client.post(URL, json=asked("hello")), client.post("http://provider.test/else")
+    assert [one is response for one in got] == [True, True]
+
+
+def test_what_somebody_puts_around_ours_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A method that somebody replaced after us is not taken away with ours; nothing is recorded through it then."""
+    instrument()
+    ours = vars(httpx.Client)[SEAM]
+
+    def around(*arguments: Any) -> Any:
+        return ours(*arguments)
+
+    with monkeypatch.context() as patch, TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        patch.setattr(httpx.Client, SEAM, around)
+        theirs = vars(httpx.Client)[SEAM]
+        uninstrument()
+        stayed = vars(httpx.Client)[SEAM] is theirs
+        httpx.Client(transport=Wire(said("yes")), trust_env=False).post(URL, json=asked("hello"))
+        patch.undo()
+        setattr(httpx.Client, SEAM, ours.__wrapped__)
+
+    assert (stayed, seen(recorder)) == (True, [])
+
+
+def test_an_unfamiliar_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a client class has no such method, `instrument` says so, and has changed nothing."""
+    before = inside()[1:]
+    with monkeypatch.context() as patch:
+        patch.delattr(httpx.Client, SEAM)
+        with pytest.raises(UnsupportedClientError, match="instrument"):
+            instrument()
+        after = [*(vars(kind)[SEAM] for kind in CLASSES[1:]), *sys.meta_path]
+
+    assert after == before
+
+
+LATER = """
+import json, sys
+import trace_recorder
+recorder = trace_recorder.TrajectoryRecorder(sys.argv[2], strict=True)
+trace_recorder.instrument(recorder=recorder)
+before = sorted({"httpx", "httpx2"} & set(sys.modules))
+import httpx, httpx2
+loaders = [sorted(vars(one.__spec__.loader)) for one in (httpx, httpx2)]
+for library in (httpx, httpx2):
+    library.post(sys.argv[1], json={"model": "m", "messages": []})
+trace_recorder.uninstrument()
+left = ["_transport_for_url" in repr(vars(kind)) and hasattr(vars(kind)["_transport_for_url"], "__wrapped__")
+        for kind in (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)]
+recorder.finalize()
+print(json.dumps([before, loaders, left]))
+"""
+
+
+def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
+    """Instrumenting imports no library; one that the program imports then is recorded, its loader as it was."""
+    with serving(plain(CHAT)) as server:
+        ended = python(LATER, f"{server.url}/v1/chat/completions", tmp_path / "run.json")
+
+    before, loaders, left = json.loads(ended.stdout or "[0, 0, 0]")
+    assert (ended.stderr, before, left) == ("", [], [False] * 4)
+    assert loaders == [["name", "path"]] * 2
+    assert len(load(tmp_path / "run.json").llm_interactions) == 2

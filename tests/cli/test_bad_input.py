@@ -1,0 +1,317 @@
+"""Every command with every kind of bad input: an exit code and a sentence, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import program
+from tests.cli.test_export import invoke, recorded
+from trace_recorder import TraceRecorderError, Trajectory, TrajectoryFormatError, load
+from trace_recorder.derive.document import from_document
+from trace_recorder.derive.validate import validate
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.stats import Stats
+
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "list": ("list",),
+    "list --json": ("list", "--json"),
+    "show": ("show",),
+    "show --json": ("show", "--json"),
+    "show --turns": ("show", "--turns"),
+    "validate": ("validate",),
+    "validate --json": ("validate", "--json"),
+    "stats": ("stats",),
+    "stats --json": ("stats", "--json"),
+    "score": ("score", "--reward", "one.py:one"),
+    "export atif": ("export", "-f", "atif", "-o", "out"),
+    "export hierarchy": ("export", "-f", "hierarchy", "-o", "out"),
+    "export invariant": ("export", "-f", "invariant", "-o", "out.jsonl"),
+    "export openai": ("export", "-f", "openai", "-o", "out.jsonl"),
+    "export toolbrain": ("export", "-f", "toolbrain", "-o", "out"),
+    "export traces": ("export", "-f", "traces", "-o", "out"),
+    "export trae": ("export", "-f", "trae", "-o", "out"),
+    "export trl": ("export", "-f", "trl", "-o", "out.jsonl"),
+}
+ONE = "def one(trajectory):\n    return 1\n"
+
+
+def document(**members: Payload) -> bytes:
+    return json.dumps({"llm_interactions": [], "agent_steps": [], **members}).encode()
+
+
+def calling(**members: Payload) -> bytes:
+    """A document of one call, some of whose members are of a wrong type."""
+    call = {"timestamp": "2025-06-12T22:05:46Z", "provider": "p", "model": "m", "input_messages": []}
+    return document(llm_interactions=[{**call, "response": {"content": "x", "model": "m"}, **members}])
+
+
+UNREADABLE: Mapping[str, bytes] = {
+    "empty.json": b"",
+    "blank.json": b" \n\n",
+    "blank.jsonl": b" \n\n",
+    "zeros.json": bytes(64),
+    "junk.json": bytes(range(256)) * 4,
+    "junk.jsonl": bytes(range(256)) * 4,
+    "text.json": b"the quick brown fox",
+    "text.jsonl": b"the quick\nbrown fox\n",
+    "cut.json": b'{"llm_interactions": [',
+    "list.json": b"[1]",
+    "number.json": b"7",
+    "nan.json": b"NaN",
+    "null.json": b"null",
+    "string.json": b'"x"',
+    "object.json": b'{"name": "x"}',
+    "deep.json": b"[" * 100_000,
+    "calls.json": b'{"llm_interactions": 5, "agent_steps": {}}',
+    "call.json": b'{"llm_interactions": [5, null, "x"], "agent_steps": [3]}',
+    "attempts.json": calling(attempts=[1]),
+    "rewards.json": document(rewards=[1]),
+    "newer.json": document(schema_version=99),
+    "atif.json": b'{"schema_version": "ATIF-v1.7", "steps": 5, "agent": []}',
+    "steps.json": b'{"schema_version": "ATIF-v1.7", "steps": [5], "agent": {"name": 3}}',
+}
+"""Files that are no trajectory."""
+WRONG: Mapping[str, bytes] = {
+    "provider.json": calling(provider=7),
+    "providers.json": calling(provider=["x"]),
+    "model.json": calling(model={"a": 1}),
+    "served.json": calling(model=None, response={"content": "x", "model": [1]}),
+    "seconds.json": calling(duration_seconds="x"),
+    "first.json": calling(time_to_first_token_seconds="x"),
+    "timestamp.json": calling(timestamp=5),
+    "tokens.json": calling(response={"content": "x", "usage": {"input_tokens": "many", "cost": "x"}}),
+    "usage.json": calling(response={"usage": []}),
+    "messages.json": calling(input_messages=[{"role": 5, "content": {"a": 1}}, 7]),
+    "tools.json": calling(response={"tool_calls": [{"name": 5, "arguments": "x", "call_id": []}, 5]}),
+    "status.json": document(start_time=5, execution_time="x", status=[1], task=5, success="x"),
+    "metrics.json": document(metrics="x", metadata=[1], annotations=5),
+    "metrics2.json": document(metrics={"llm_calls": [1], "input_tokens": {}}, status="completed", provider=[1]),
+    "step.json": document(agent_steps=[{"step_number": "x", "timestamp": 1, "state": 5, "tool_calls": [1]}]),
+    "deep_in.json": calling(response={"content": "x", "extra": json.loads("[" * 500 + "]" * 500)}),
+    "nothing.jsonl": b"",
+    "nuls.jsonl": bytes(64),
+    "torn.jsonl": b'{"seq":1,"time":"2025',
+}
+"""Files with a trajectory in which something is missing, or is not what it should be."""
+PLACES = ("missing.json", "missing.jsonl", "object.json/inside.json", "n" * 300 + ".json", "dangling.json", "loop.json")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with a reward function and files of every kind."""
+    for name, content in {**UNREADABLE, **WRONG, "one.py": ONE.encode()}.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "dangling.json").symlink_to("nowhere.json")
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def outcome(command: str, *paths: str) -> tuple[int, list[str]]:
+    """How a command ends over paths, and the sentences in which it tells that something is wrong."""
+    name, *options = COMMANDS[command]
+    result = invoke(name, *paths, *options, *(["--force"] if name == "export" else []))
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+    assert "Traceback" not in result.output
+    if command == "validate":
+        return result.exit_code, [line for line in result.stdout.splitlines() if line.startswith("  error")]
+    if command == "validate --json":
+        found = [finding for report in json.loads(result.stdout) for finding in report["findings"]]
+        return result.exit_code, [one["what"] for one in found if one["severity"] == "error"]
+    summary = f" as {command.partition(' ')[2]}: "
+    return result.exit_code, [line for line in result.stderr.splitlines() if summary not in line]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_run_is_one_sentence(command: str, place: Path) -> None:
+    """The sentence names the file, and the exit code is 1."""
+    told = {name: outcome(command, name) for name in (*UNREADABLE, *PLACES)}
+
+    assert {name: code for name, (code, _) in told.items() if code != 1} == {}
+    assert {name: said for name, (_, said) in told.items() if len(said) != 1} == {}
+    named = [name for name in told if command.startswith("validate") or name in told[name][1][0]]
+    assert named == [*told]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_of_wrong_types_is_no_traceback(command: str, place: Path) -> None:
+    """It is shown, or refused in a sentence, or both; what is refused has the exit code 1."""
+    told = {name: outcome(command, name) for name in WRONG}
+
+    assert {name: code for name, (code, said) in told.items() if code not in {0, 1} or (code and not said)} == {}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_files_and_directories(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's file, a directory, and the working directory as a dot; of a directory, `show` shows the newest run."""
+    monkeypatch.chdir(tmp_path)
+    for directory in ("runs", "here"):
+        recorded(tmp_path / directory / "a.json", "the older")
+        recorded(tmp_path / directory / "b.json", "the newest")
+    (tmp_path / "here" / "one.py").write_text(ONE)
+    (tmp_path / "one.py").write_text(ONE)
+    name, *options = COMMANDS[command]
+
+    results = [
+        invoke(name, path, *options, *(["--force"] if name == "export" else [])) for path in ("runs/b.json", "runs")
+    ]
+    monkeypatch.chdir(tmp_path / "here")
+    results.append(invoke(name, ".", *options))
+    assert [(one.exit_code, one.exception) for one in results] == [(0, None)] * 3
+    if name == "show":
+        assert [("the newest" in one.output, "the older" in one.output) for one in results] == [(True, False)] * 3
+
+
+def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
+    """Each command tells of what it cannot read, and does its work with the rest."""
+    recorded(place / "good.json", "the good one")
+    for command in COMMANDS:
+        name, *options = COMMANDS[command]
+        result = invoke(name, ".", *options, *(["--force"] if name == "export" else []))
+        assert result.exception is None or isinstance(result.exception, SystemExit), (command, repr(result.exception))
+        assert "Traceback" not in result.output
+
+    assert [one.name for one in load("good.json").rewards] == ["one"]
+    assert '"the good one"' in (place / "out.jsonl").read_text()
+    assert (place / "out" / "good.json").is_file()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_directory_has_no_runs(command: str, place: Path) -> None:
+    """That is said; only where a run was to be shown or checked is it a failure."""
+    (place / "none").mkdir()
+    name, *options = COMMANDS[command]
+    result = invoke(name, "none", *options)
+
+    assert result.exit_code == (1 if name in {"show", "validate"} else 0)
+    assert result.output.strip()
+    if result.exit_code:
+        assert result.stderr == "trace-recorder: there are no trajectories in none\n"
+
+
+@pytest.mark.parametrize("path", [".", "/", "", ".."])
+def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
+    """`load` says so as the error that it is."""
+    with pytest.raises(TrajectoryFormatError, match="is a directory") as refused:
+        load(path)
+    assert isinstance(refused.value, TraceRecorderError)
+    with pytest.raises(IsADirectoryError):
+        validate(path)
+
+
+@pytest.mark.parametrize("name", ["empty.json", "nothing.jsonl", "nuls.jsonl"])
+def test_an_empty_file_is_not_ok(name: str, place: Path) -> None:
+    """Nothing is on file, or nothing but the zeros of a lost disk block: `validate` has an error for that."""
+    assert [(one.severity, one.what) for one in validate(name).findings] == [
+        ("error", "it is empty: nothing is on file")
+    ]
+
+
+def test_an_empty_document_is_said_to_be_empty(place: Path) -> None:
+    """And not in the words of a JSON parser."""
+    with pytest.raises(TrajectoryFormatError, match=r"empty\.json is no trajectory: it is empty"):
+        load("empty.json")
+
+
+def test_figures_take_a_provider_that_is_no_string() -> None:
+    """Names of any type are counted under their text."""
+    given: list[tuple[Payload, Payload]] = [(7, "m"), (["x"], {"a": 1}), (None, None), ("p", "m")]
+    run = Trajectory(
+        llm_interactions=[
+            replace(one, provider=provider, model=model)
+            for provider, model in given
+            for one in from_document(json.loads(calling(response={})), "it").llm_interactions
+        ]
+    )
+    figures = Stats()
+    figures.add(run)
+
+    assert [(one["provider"], one["model"]) for one in figures.to_json()["models"]] == [
+        *(("7", "m"), ('["x"]', '{"a": 1}'), ("p", "m"), ("unknown", "unknown"))
+    ]
+
+
+def test_a_run_that_cannot_be_counted_is_counted_nowhere(place: Path) -> None:
+    """The figures are those of the others, whole."""
+    recorded(place / "good.json")
+    alone = json.loads(invoke("stats", "good.json", "--json").stdout)
+    result = invoke("stats", "seconds.json", "good.json", "status.json", "--json")
+
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 2)
+    assert json.loads(result.stdout) == {**alone, "unreadable": 2}
+
+
+# ── output that nobody takes ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def piped(arguments: list[str], to: str) -> tuple[int, str]:
+    """Run the program with stdout somewhere else; its exit code, and what it says on stderr."""
+    command = " ".join([sys.executable, "-m", "trace_recorder.cli", *arguments])
+    script = f"set -o pipefail; {command} {to}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("command", [name for name in COMMANDS if "-o" not in COMMANDS[name]])
+def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
+    """One sentence, and the exit code 1, whether much is written or little."""
+    recorded(tmp_path / "runs" / "a.json", "word " * 30_000)
+    (tmp_path / "one.py").write_text(ONE)
+    name, *options = COMMANDS[command]
+    options = [option.replace("one.py", str(tmp_path / "one.py")) for option in options]
+
+    code, said = piped([name, str(tmp_path / "runs"), *options], "> /dev/full")
+    assert (code, said) == (1, "trace-recorder: stdout: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_full_disk_is_told_of_rows_too(tmp_path: Path) -> None:
+    """Rows on stdout, and a file of rows."""
+    recorded(tmp_path / "a.json")
+
+    assert piped(["export", str(tmp_path / "a.json"), "-f", "openai"], "> /dev/full")[0] == 1
+    code, said = piped(["export", str(tmp_path / "a.json"), "-f", "openai"], "> /dev/full")
+    assert (code, said.splitlines()[-1]) == (1, "trace-recorder: stdout: No space left on device")
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["list", "show", "validate", "stats", "export"])
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_a_closed_pipe_is_silence(command: str, size: int, tmp_path: Path) -> None:
+    """`| head -1`, whether the pipe is closed before the first line or after it."""
+    recorded(tmp_path / "a.json", "line\n" * size)
+    options = ["-f", "trl"] if command == "export" else []
+
+    for reader in ("head -1", "true", "sleep 0"):
+        code, said = piped([command, str(tmp_path / "a.json"), *options], f"| {reader} > /dev/null")
+        assert (code in {0, 1}, [line for line in said.splitlines() if " as trl: " not in line]) == (True, [])
+
+
+def test_closed_streams_are_no_traceback(tmp_path: Path) -> None:
+    """A program may be started without stdout, or without stderr."""
+    recorded(tmp_path / "a.json")
+
+    assert piped(["list", str(tmp_path)], ">&-") == (0, "")
+    assert piped(["show", str(tmp_path / "none.json")], "2>&-") == (1, "")
+
+
+def test_the_program_fails_in_one_sentence(tmp_path: Path) -> None:
+    """As a program as well: nothing of Python's comes through."""
+    done = program("validate", tmp_path / "none.json")
+    assert (done.returncode, done.stderr) == (1, b"")
+    done = program("list", tmp_path / "none")
+    assert (done.returncode, done.stderr.decode()) == (
+        1,
+        f"trace-recorder: {tmp_path / 'none'}: {os.strerror(2)}\n",
+    )

@@ -1,0 +1,344 @@
+"""The command line: what it prints, where, and how it exits; in process, and as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.data import recorded
+from tests.data.shown import by_hand, captured
+from tests.data.written import Writing, asked, change, said
+from trace_recorder import Trajectory, TrajectoryFormatError, load
+from trace_recorder.cli import main
+from trace_recorder.cli import read_files as reading
+from trace_recorder.cli.commands import app
+from trace_recorder.values.messages import Payload
+
+
+@pytest.fixture(autouse=True)
+def _two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Etc/GMT-2")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A directory with a captured run, one recorded by hand, one of which only the document is left, and no more."""
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    captured(directory / "captured.jsonl").journal.close()
+    by_hand(directory / "by_hand.jsonl")
+    head = {"task": "An older\nrun" + " that was long" * 6, "start_time": "2025-06-11T08:00:00Z", "end_time": None}
+    (directory / "alone.json").write_text(json.dumps({**head, "llm_interactions": [], "agent_steps": []}))
+    (directory / ".hidden.json").write_text("{")
+    (directory / "notes.txt").write_text("none of ours")
+    return directory
+
+
+def invoke(*arguments: object, code: int = 0) -> str:
+    """What a command prints, given that it exits so."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def program(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """The command line as a program of its own."""
+    command = [sys.executable, "-m", "trace_recorder.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environment})
+
+
+# ── list ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
+    """One line each, whatever became of them; what is not known is left free."""
+    assert invoke("list", runs) == (
+        "file            start                task                                                          status   "
+        "success  model             calls  tokens in  out    took\n"
+        "alone.json      2025-06-11 10:00:00  An older run that was long that was long that was long th...  unknown  "
+        "                               0\n"
+        "by_hand.jsonl   2025-06-12 22:05:46  List                                                          failed   "
+        "no       anthropic/claude      2          9    2  8.25 s\n"
+        "captured.jsonl  2025-06-12 22:05:46  Mend a.py                                                     unknown  "
+        "         openai/gpt-4o         4      1,200   30\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (150, "file start task status success model calls tokens in out took"),
+        (110, "file task status success model calls tokens in out took"),
+        (80, "file task status success model calls took"),
+        (70, "file task status success calls took"),
+        (58, "file task status success"),
+        (24, "file status"),
+        (3, "file status"),
+    ],
+)
+def test_a_narrow_terminal_has_the_columns_that_matter_most(
+    width: int, titles: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is as wide as there is room; the least important columns go first, and no line is broken."""
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    lines = invoke("list", runs).splitlines()
+    assert " ".join(lines[0].split()) == titles
+    assert max(map(len, lines)) <= max(width, 24)
+
+
+def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
+    """--json gives what is known, null where it is not."""
+    [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
+    names = ["file", "start_time", "task", "status", "success", "provider", "model", "llm_calls", "input_tokens"]
+
+    assert list(first) == [*names, "output_tokens", "execution_time", "rewards"]
+    assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
+
+
+def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -> None:
+    """It hides no other, and is told in the words of `load`."""
+    good = recorded.by_hand(tmp_path)
+    bad = tmp_path / "package.json"
+    bad.write_text('{"name": "x"}')
+    with pytest.raises(TrajectoryFormatError) as refused:
+        load(bad)
+
+    lines = invoke("list", tmp_path).splitlines()
+    assert (lines[1].split()[0], lines[2:]) == (good.name, ["", "Not shown:", f"  {refused.value}"])
+    assert json.loads(invoke("list", tmp_path, "--json"))["others"] == [
+        {"file": bad.name, "reason": str(refused.value)}
+    ]
+
+
+def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong with one file, it is told, and the others are listed."""
+
+    def load_or_break(path: Path) -> Trajectory:
+        return load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)
+
+    monkeypatch.setattr(reading, "load", load_or_break)
+    lines = invoke("list", runs).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["file", "alone.json", "by_hand.jsonl"]
+    assert lines[-1] == f"  {runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
+
+
+def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
+    """It is told from one that was broken off, although neither has an end on file."""
+    going = captured(tmp_path / "going.jsonl", socket.gethostname())
+    captured(tmp_path / "gone.jsonl", socket.gethostname()).journal.close()
+
+    rows = json.loads(invoke("list", tmp_path, "--json"))["trajectories"]
+    going.journal.close()
+    assert [(row["file"], row["status"]) for row in rows] == [("going.jsonl", "running"), ("gone.jsonl", "interrupted")]
+
+
+def test_the_environment_names_the_default_directory(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an argument, TRACE_RECORDER_DIR is listed."""
+    monkeypatch.setenv("TRACE_RECORDER_DIR", str(runs))
+
+    assert invoke("list") == invoke("list", runs)
+
+
+def test_without_either_the_usual_directory_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is `trajectories`, where recorders put their files."""
+    (tmp_path / "trajectories").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert invoke("list") == "There are no trajectories in trajectories.\n"
+
+
+# ── validate ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_whole_is_said_to_be(tmp_path: Path) -> None:
+    """With what there was to look at."""
+    path = recorded.by_hand(tmp_path)
+
+    assert invoke("validate", path) == f"{path}: ok (9 records, 3 LLM interactions)\n"
+
+
+def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path) -> None:
+    """Errors and notes of each file, and a summary."""
+    whole, changed, none = runs / "by_hand.jsonl", runs / "captured.jsonl", runs / "none.json"
+
+    def late(record: dict[str, Payload]) -> None:
+        record["seq"] += record["seq"] > 14
+
+    change(changed, late)
+    assert invoke("validate", whole, changed, none, code=1) == (
+        f"{whole}: ok (13 records, 2 LLM interactions)\n"
+        "  note   journal, record 12 (gap): record a request: OSError: disk full\n"
+        "  note   document: there is no by_hand.json beside the journal\n"
+        f"{changed}: 1 error (16 records, 4 LLM interactions)\n"
+        "  error  journal, record 16 (llm_response): missing before it: record 15\n"
+        "  note   journal: the run has no end on file: it goes on, or it was broken off\n"
+        "  note   document: there is no captured.json beside the journal\n"
+        f"{none}: 1 error\n"
+        "  error  file: No such file or directory\n"
+        "3 files, 2 with errors\n"
+    )
+
+
+def test_findings_for_machines(runs: Path) -> None:
+    """--json gives the same, and the same exit code."""
+    [report] = json.loads(invoke("validate", runs / "none.json", "--json", code=1))
+
+    finding = {"severity": "error", "where": "file", "what": "No such file or directory"}
+    told = {"path": str(runs / "none.json"), "findings": [finding], "records": 0, "interactions": 0, "ok": False}
+    assert report == told
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "none.json"], "none.json: No such file or directory"),
+        (["list", "none"], "none: No such file or directory"),
+        (["list", "none.json"], "none.json: No such file or directory"),
+        (["show", "alone.json", "--step", "3"], "alone.json has no step 3"),
+        (["show", "by_hand.jsonl", "--step", "3"], "by_hand.jsonl has no step 3; it has 1, 2"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(
+    arguments: list[str], said: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes to stderr, and the exit code is 1."""
+    monkeypatch.chdir(runs)
+
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"trace-recorder: {said}\n")
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"a": 1}', b'{"llm_interactions": [], "schema_version": 99}'])
+def test_a_file_that_is_none_of_ours_is_refused_in_the_words_of_load(content: bytes, tmp_path: Path) -> None:
+    """What is no trajectory, and what is of a newer version."""
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(TrajectoryFormatError) as refused:
+        load(path)
+
+    assert invoke("show", path, code=1) == f"trace-recorder: {refused.value}\n"
+
+
+def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
+    """Values of the wrong type are said to be there, in one sentence."""
+    path = tmp_path / "file.json"
+    call = {"timestamp": "", "duration_seconds": "x"}
+    path.write_text(json.dumps({"llm_interactions": [call], "agent_steps": []}))
+
+    output = invoke("show", path, code=1)
+    assert (output.startswith(f"trace-recorder: {path}"), output.count("\n")) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["show", "a", "b"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
+)
+def test_misuse_exits_with_2(arguments: list[str]) -> None:
+    """It is told how the command is used."""
+    assert invoke(*arguments, code=2).startswith("Usage: trace-recorder")
+
+
+# ── as a program ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
+    """`python -m trace_recorder.cli` is the same, with nothing on stderr."""
+    result = program("show", runs / "by_hand.jsonl")
+
+    assert (result.returncode, result.stdout.decode(), result.stderr) == (
+        0,
+        invoke("show", runs / "by_hand.jsonl"),
+        b"",
+    )
+
+
+def test_any_locale_can_show_any_text(tmp_path: Path) -> None:
+    """Where an encoding has no word for a character, its escape stands; JSON stays JSON."""
+    writing = Writing(tmp_path / "run.jsonl", task="Grüße 日本")
+    writing.request(1, asked())
+    writing.response(1, body=said("\U0001f600"))
+    writing.journal.close()
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    lines = program("show", writing.path, **ascii_only).stdout.decode("ascii").splitlines()
+    assert (lines[1], lines[-1]) == ("  task       Gr\\xfc\\xdfe \\u65e5\\u672c", "  answer     \\U0001f600")
+    document = json.loads(program("show", "--json", writing.path, **ascii_only).stdout.decode("ascii"))
+    assert document["llm_interactions"][0]["response"]["content"] == "\U0001f600"
+
+
+def test_a_reader_that_stops_reading_is_no_error_to_speak_of(runs: Path) -> None:
+    """`trace-recorder show … | head -1` ends in silence."""
+    writing = Writing(runs / "long.jsonl")
+    writing.request(1, asked(*({"role": "user", "content": f"{n} " * 400} for n in range(500))))
+    writing.journal.close()
+    command = [sys.executable, "-m", "trace_recorder.cli", "show", str(writing.path)]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == b"long.jsonl\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich", "rich.console"])
+def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+    """One line, and exit code 1."""
+    code = f"import sys; sys.modules[{missing!r}] = None; from trace_recorder.cli import main; main()"
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = "trace-recorder: the command line needs typer and rich: pip install 'trace-recorder[cli]'\n"
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", told)
+
+
+def test_listing_and_showing_do_without_pydantic() -> None:
+    """Only validation needs it."""
+    code = "import sys, trace_recorder.cli.commands; print('pydantic' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_the_version_is_told() -> None:
+    """--version says whose it is."""
+    assert invoke("--version").startswith("trace-recorder ")
+
+
+def test_help_names_the_commands() -> None:
+    """Each with its first sentence."""
+    commands = [line.split(maxsplit=1) for line in invoke("--help").partition("Commands:\n")[2].splitlines()]
+
+    assert commands == [
+        ["list", "List the runs in a directory."],
+        ["show", "Show a run, step by step."],
+        ["validate", "Check that files are whole and true."],
+        ["export", "Write runs in another format."],
+        ["stats", "Count over runs."],
+        ["score", "Score runs, and append the rewards to their journals."],
+        ["run", "Run a command, and record the LLM calls of its Python processes."],
+    ]
+
+
+def test_main_exits_as_its_command_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The entry point of the package takes the program's own arguments."""
+    monkeypatch.setattr(sys, "argv", ["trace-recorder", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert (ended.value.code, capsys.readouterr().out[:15]) == (0, "trace-recorder ")

@@ -1,0 +1,231 @@
+"""`trace-recorder export`: files in, files out, what is told, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.counting import alive, arguments_of
+from tests.run_fixtures import Payload, call, rich_run
+from tests.run_fixtures import asked as asked_again
+from tests.run_fixtures import said as said_again
+from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.cli.commands import app
+
+
+def invoke(*arguments: object) -> Result:
+    """What a command did."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
+
+
+def recorded(path: Path, answer: str = "a", *, success: bool | None = True) -> Path:
+    """A run of one call."""
+    with TrajectoryRecorder(path, task="ask") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "openai", "m")
+        recorder.finalize(success=success)
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A directory with two runs that succeeded, one that did not, and a file that is none."""
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    for number, success in enumerate((True, True, False)):
+        recorded(directory / f"run{number}.json", f"answer {number}", success=success)
+    return directory
+
+
+def rows(path: Path) -> list[Payload]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
+    """In the order of their names, and readable by their owner alone."""
+    out = tmp_path / "out" / "rows.jsonl"
+    result = invoke("export", runs, "--format", "openai", "-o", out)
+
+    assert (result.exit_code, result.stderr) == (0, f"trace-recorder: 3 runs as openai: 3 rows, in {out}\n")
+    assert [row["messages"][-1]["content"] for row in rows(out)] == ["answer 0", "answer 1", "answer 2"]
+    assert out.stat().st_mode & 0o777 == 0o600 or sys.platform == "win32"
+
+
+def test_rows_may_go_to_stdout(runs: Path) -> None:
+    """What is told goes to stderr."""
+    result = invoke("export", runs / "run0.json", "-f", "trl", "--form", "prompt_completion")
+
+    assert json.loads(result.stdout)["completion"] == [{"role": "assistant", "content": "answer 0"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("atif", ["run0.json", "run1.json", "run2.json"]),
+        ("trae", ["run0.json", "run1.json", "run2.json"]),
+        ("toolbrain", ["run0.json", "run1.json", "run2.json"]),
+        ("hierarchy", ["run0.json", "run1.json", "run2.json"]),
+        ("traces", ["run0.jsonl", "run1.jsonl", "run2.jsonl"]),
+    ],
+)
+def test_documents_get_a_file_a_run(name: str, files: list[str], runs: Path, tmp_path: Path) -> None:
+    """Called as the run's own."""
+    result = invoke("export", runs, "-f", name, "-o", tmp_path / "out")
+
+    assert result.exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
+
+
+def test_one_run_may_be_given_its_file(runs: Path, tmp_path: Path) -> None:
+    """A path that ends in .json is that of the document."""
+    assert invoke("export", runs / "run0.json", "-f", "atif", "-o", tmp_path / "x.json").exit_code == 0
+    assert json.loads((tmp_path / "x.json").read_text())["schema_version"] == "ATIF-v1.7"
+
+
+def test_runs_of_one_name_get_numbers(runs: Path, tmp_path: Path) -> None:
+    """Runs of several directories do not take each other's place."""
+    (tmp_path / "more").mkdir()
+    recorded(tmp_path / "more" / "run0.json")
+    invoke("export", runs, tmp_path / "more", "-f", "atif", "-o", tmp_path / "out")
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("run0.1.json", "run0.json", "run1.json", "run2.json")
+    ]
+
+
+def test_nothing_that_exists_is_replaced_unasked(runs: Path) -> None:
+    """Exporting into the runs' own directory would take their documents' place."""
+    before = (runs / "run0.json").read_bytes()
+    result = invoke("export", runs, "-f", "atif", "-o", runs)
+
+    assert result.exit_code == 1
+    assert "run0.json exists: give another -o, or --force to replace it" in result.stderr
+    assert (runs / "run0.json").read_bytes() == before
+
+
+def test_a_file_of_rows_is_replaced_when_asked(runs: Path, tmp_path: Path) -> None:
+    """With --force; without it the old one stays."""
+    out = tmp_path / "rows.jsonl"
+    out.write_text("old")
+
+    assert (invoke("export", runs, "-f", "openai", "-o", out).exit_code, out.read_text()) == (1, "old")
+    assert (invoke("export", runs, "-f", "openai", "-o", out, "--force").exit_code, len(rows(out))) == (0, 3)
+
+
+def test_a_broken_file_is_told_and_passed_over(runs: Path, tmp_path: Path) -> None:
+    """The others are exported; the exit code says that one was not."""
+    (runs / "broken.json").write_text('{"llm_interactions": [')
+    (runs / "newer.json").write_text('{"llm_interactions": [], "schema_version": 99}')
+    result = invoke("export", runs, "-f", "openai", "-o", tmp_path / "rows.jsonl")
+
+    assert result.exit_code == 1
+    assert "broken.json is no trajectory: it is not JSON" in result.stderr
+    assert "newer.json has schema_version 99, and this trace_recorder reads up to 1" in result.stderr
+    assert "3 runs as openai: 3 rows" in result.stderr
+
+
+def test_a_run_with_nothing_in_it_is_told(tmp_path: Path) -> None:
+    """That is no failure: there is nothing that the format could hold."""
+    with TrajectoryRecorder(tmp_path / "empty.json"):
+        pass
+
+    for name in ("openai", "atif"):
+        result = invoke("export", tmp_path / "empty.json", "-f", name, "-o", tmp_path / f"{name}.jsonl")
+        assert (result.exit_code, "empty.json: " in result.stderr) == (0, True)
+
+
+def test_a_run_that_goes_on_is_exported_as_far_as_it_is(tmp_path: Path) -> None:
+    """And that it goes on is said."""
+    recorder = TrajectoryRecorder(tmp_path / "on.json")
+    recorder.start()
+    recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+    result = invoke("export", tmp_path / "on.json", "-f", "openai")
+    recorder.finalize()
+
+    assert len(result.stdout.splitlines()) == 1
+    assert "1 run still going on: exported as far as they are" in result.stderr
+
+
+def test_what_was_left_out_is_counted(tmp_path: Path) -> None:
+    """Over all runs, by what it is."""
+    result = invoke("export", rich_run(tmp_path / "rich.json"), "-f", "openai")
+
+    assert "left out: 2 x calls that failed, or whose answer or prompt is not whole" in result.stderr
+
+
+def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:
+    """Its name, what else is given, how many runs, and how many of those that were judged succeeded."""
+    out = tmp_path / "rows.jsonl"
+    invoke("export", runs, "-f", "trl", "-o", out, "--name", "try", "--metadata", "split=train", "--metadata", "seed=7")
+
+    assert json.loads((tmp_path / "rows.jsonl.metadata.json").read_text()) == {
+        "runs": 3,
+        "accuracy": 0.6667,
+        "accuracy_runs": 3,
+        "split": "train",
+        "seed": 7,
+        "name": "try",
+    }
+
+
+def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: Path) -> None:
+    """On the first line, though how many succeeded is known only at the end; then one object a run."""
+    invoke("export", runs, "-f", "invariant", "-o", tmp_path / "set.jsonl", "--name", "try")
+
+    first, *traces = rows(tmp_path / "set.jsonl")
+    assert first == {"metadata": {"runs": 3, "accuracy": 0.6667, "accuracy_runs": 3, "name": "try"}}
+    assert [trace["index"] for trace in traces] == [0, 1, 2]
+    assert [trace["messages"][-1]["content"] for trace in traces] == ["answer 0", "answer 1", "answer 2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["-f", "csv"], "none of atif"),
+        (["-f", "atif"], "say with -o in which directory"),
+        (["-f", "openai", "--metadata", "alone"], "not KEY=VALUE"),
+    ],
+)
+def test_misuse_is_told(arguments: list[str], why: str, runs: Path) -> None:
+    """With the exit code 2, before anything is read."""
+    result = invoke("export", runs, *arguments)
+
+    assert (result.exit_code, why in " ".join(result.stderr.replace("│", " ").split())) == (2, True)
+
+
+def test_a_form_that_a_format_does_not_have_is_told(runs: Path) -> None:
+    """With those that it has."""
+    result = invoke("export", runs, "-f", "trl", "--form", "nonsense")
+
+    assert (result.exit_code, "its forms are messages, prompt_completion, tokens" in result.stderr) == (1, True)
+
+
+def test_images_stand_beside_the_document(tmp_path: Path) -> None:
+    """In a directory that is called after it."""
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    shown = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixel}"}}]
+    with TrajectoryRecorder(tmp_path / "see.json") as recorder:
+        call(recorder, asked_again({"role": "user", "content": shown}), said_again("red"))
+    invoke("export", tmp_path / "see.json", "-f", "atif", "-o", tmp_path / "out")
+
+    [image] = (tmp_path / "out" / "see_images").iterdir()
+    [part] = json.loads((tmp_path / "out" / "see.json").read_text())["steps"][0]["message"]
+    assert part["source"] == {"media_type": "image/png", "path": f"see_images/{image.name}"}
+
+
+@pytest.mark.parametrize("name", ["openai", "atif"])
+def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
+    """When another is read, the one before it has been let go of, however many there are."""
+    for number in range(5):
+        with TrajectoryRecorder(tmp_path / "runs" / f"{number}.json") as recorder:
+            call(recorder, asked_again({"role": "user", "content": f"{number}"}), said_again("done"))
+    out = tmp_path / "out" / ("rows.jsonl" if name == "openai" else "")
+
+    there = arguments_of(
+        lambda: invoke("export", tmp_path / "runs", "-f", name, "-o", out), load, lambda _: alive(Trajectory)
+    )
+
+    assert (len(there), {*there}) == (5, {there[0]})

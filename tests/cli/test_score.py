@@ -1,0 +1,365 @@
+"""`trace-recorder score`: functions over saved runs, and their rewards on file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_export import invoke, recorded
+from trace_recorder import TrajectoryRecorder, load
+
+MINE = """
+def length(trajectory, per=1):
+    return len(trajectory.llm_interactions[0].response.content) / per
+
+def undecided(trajectory):
+    return None
+
+def ranked(traces, best=1.0):
+    print(f"a batch of {len(traces)}")
+    longest = max(len(trace[0]["model_completion"]) for trace in traces)
+    return [best if len(trace[0]["model_completion"]) == longest else None for trace in traces]
+
+def torn(traces):
+    raise RuntimeError("no judge today")
+
+def broken(trajectory):
+    raise RuntimeError("no judge today")
+"""
+
+
+def line_of(words: str, number: int = 1) -> int:
+    """The line of the file of functions that holds some words for the nth time."""
+    return [at for at, line in enumerate(MINE.splitlines(), start=1) if words in line][number - 1]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A file with reward functions."""
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two runs that have ended."""
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    recorded(directory / "a.json", "four")
+    recorded(directory / "b.json", "sixsix")
+    return directory
+
+
+def rewards(directory: Path) -> list[list[tuple[str, float, float]]]:
+    """The rewards of each run: name, value, weight."""
+    return [
+        [(one.name, one.value, one.weight) for one in load(path).rewards] for path in sorted(directory.glob("*.json"))
+    ]
+
+
+def test_each_run_gets_its_reward(runs: Path, mine: Path) -> None:
+    """Under the function's name, in its journal and its document."""
+    result = invoke("score", runs, "--reward", f"{mine}:length")
+
+    assert result.exit_code == 0
+    assert result.stdout == (
+        f"{runs / 'a.json'}: length 4\n{runs / 'b.json'}: length 6\nscored 2 of 2 runs: mean length 5, from 4 to 6\n"
+    )
+    assert rewards(runs) == [[("length", 4.0, 1.0)], [("length", 6.0, 1.0)]]
+
+
+def test_a_reward_may_have_a_name_a_weight_and_variables(runs: Path, mine: Path) -> None:
+    """What is set is passed to the function by its name."""
+    invoke("score", runs, "--reward", f"{mine}:length", "--name", "short", "--weight", "0.5", "--set", "per=2")
+
+    assert rewards(runs) == [[("short", 2.0, 0.5)], [("short", 3.0, 0.5)]]
+
+
+def test_a_run_is_scored_once_unless_asked(runs: Path, mine: Path) -> None:
+    """A second time over the same directory adds nothing; --again does."""
+    invoke("score", runs / "a.json", "--reward", f"{mine}:length")
+    result = invoke("score", runs, "--reward", f"{mine}:length")
+    assert "a.json: has this reward already" in result.stdout
+    assert [len(own) for own in rewards(runs)] == [1, 1]
+
+    invoke("score", runs, "--reward", f"{mine}:length", "--again")
+    assert [len(own) for own in rewards(runs)] == [2, 2]
+
+
+def test_nothing_is_written_when_nothing_is_to_be(runs: Path, mine: Path) -> None:
+    """A dry run, and a function that gives no reward."""
+    before = {path: path.read_bytes() for path in runs.iterdir()}
+
+    assert "a.json: length 4" in invoke("score", runs, "--reward", f"{mine}:length", "--dry-run").stdout
+    assert "a.json: no reward" in invoke("score", runs, "--reward", f"{mine}:undecided").stdout
+    assert {path: path.read_bytes() for path in runs.iterdir()} == before
+
+
+def test_a_function_that_fails_is_told_of_each_run(runs: Path, mine: Path) -> None:
+    """Its error names the run, the file and the line; nothing is written, and the exit code says so."""
+    result = invoke("score", runs, "--reward", f"{mine}:broken")
+
+    where = f"RuntimeError: no judge today ({mine}, line {line_of('raise', 2)}, in broken)"
+    assert result.exit_code == 1
+    assert result.stderr == "".join(
+        f"trace-recorder: {runs / name} cannot be scored: {where}\n" for name in ("a.json", "b.json")
+    )
+    assert result.stdout == "scored 0 of 2 runs, 2 could not be\n"
+    assert rewards(runs) == [[], []]
+
+
+def test_a_run_that_goes_on_is_refused_and_the_others_are_scored(runs: Path, mine: Path) -> None:
+    """Its journal is the recorder's until it ends."""
+    recorder = TrajectoryRecorder(runs / "c.json")
+    recorder.start()
+    recorder.record_llm_interaction([], {"content": "x"}, "openai", "m")
+    result = invoke("score", runs, "--reward", f"{mine}:length")
+    recorder.finalize()
+
+    assert (result.exit_code, "still being written" in result.stderr) == (1, True)
+    assert [len(own) for own in rewards(runs)] == [1, 1, 0]
+
+
+def test_a_function_that_is_none_is_told_before_anything_is_read(runs: Path) -> None:
+    """In one sentence."""
+    result = invoke("score", runs, "--reward", "no_such_module:f")
+
+    assert (result.exit_code, "no module no_such_module" in result.stderr) == (1, True)
+
+
+def test_a_batch_is_scored_by_one_call(runs: Path, mine: Path) -> None:
+    """ToolBrain's form for judges that rank: `f(traces)`; each run is given its own reward."""
+    result = invoke("score", runs, "--reward", f"{mine}:ranked", "--set", "best=0.5")
+
+    assert result.exit_code == 0
+    assert result.stdout == (
+        f"a batch of 2\n{runs / 'a.json'}: no reward\n{runs / 'b.json'}: ranked 0.5\n"
+        "scored 1 of 2 runs, 1 without a reward: mean ranked 0.5\n"
+    )
+    assert rewards(runs) == [[], [("ranked", 0.5, 1.0)]]
+
+
+def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine: Path) -> None:
+    """The others are told; a function is not called for no run."""
+    invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
+    recorder = TrajectoryRecorder(runs / "c.json")
+    recorder.start()
+    first = invoke("score", runs, "--reward", f"{mine}:ranked")
+    recorder.finalize()
+    again = invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
+
+    assert (first.exit_code, "c.json is still being written" in first.stderr) == (1, True)
+    assert first.stdout == (
+        f"{runs / 'b.json'}: has this reward already (--again scores it again)\n"
+        f"a batch of 1\n{runs / 'a.json'}: ranked 1\n"
+        "scored 1 of 3 runs, 1 scored before, 1 could not be: mean ranked 1\n"
+    )
+    assert "a batch" not in again.stdout
+
+
+def test_a_batch_that_fails_writes_nothing(runs: Path, mine: Path) -> None:
+    """It is told once, for all."""
+    result = invoke("score", runs, "--reward", f"{mine}:torn")
+
+    where = f"RuntimeError: no judge today ({mine}, line {line_of('raise', 1)}, in torn)"
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"trace-recorder: the runs cannot be scored: {where}\n",
+    )
+    assert rewards(runs) == [[], []]
+
+
+# ── functions that are the user's ────────────────────────────────────────────────────────────────────────────────────
+
+DEEP = """
+import functools, json
+
+def loud(function):
+    @functools.wraps(function)
+    def around(*given, **named):
+        return function(*given, **named)
+    return around
+
+def helper(text):
+    return json.loads(text)
+
+@loud
+def parsed(trajectory):
+    if "four" in trajectory.llm_interactions[0].response.content:
+        return helper("{")
+    return 1
+
+def nowhere(trajectory):
+    return float("nan")
+
+def told(trajectory):
+    return "no number"
+
+def leaving(trajectory):
+    raise SystemExit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "name", "what"),
+    [
+        ("parsed", "return helper", "parsed", "JSONDecodeError: Expecting property name"),
+        ("nowhere", "def nowhere", "nowhere", "ValueError: the reward is nan"),
+        ("told", "def told", "told", "ValueError: could not convert string to float: 'no number'"),
+        ("leaving", "raise SystemExit", "leaving", "it calls for the end of the program"),
+    ],
+)
+def test_an_error_is_told_with_its_place(
+    function: str, line: str, name: str, what: str, runs: Path, tmp_path: Path
+) -> None:
+    """The line of the user's own function, under whatever it is decorated with, and above whatever it called."""
+    path = tmp_path / "deep.py"
+    path.write_text(DEEP)
+    number = next(at for at, text in enumerate(DEEP.splitlines(), start=1) if line in text)
+    result = invoke("score", runs, "--reward", f"{path}:{function}")
+
+    first, *others = result.stderr.splitlines()
+    assert (result.exit_code, what in first) == (1, True)
+    assert first.endswith(f"({path}, line {number}, in {name})")
+    assert [(len(others), len(own)) for own in rewards(runs)] == (
+        [(0, 0), (0, 1)] if function == "parsed" else [(1, 0), (1, 0)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("def f(:\n    pass\n", "line 1"),
+        ("import no_such_thing\ndef f(trace): return 1\n", "there is no module no_such_thing"),
+        ("x = 1\nraise RuntimeError('not today')\n", "RuntimeError: not today"),
+        ("1 / 0\n", "line 1"),
+        ("def f(): return 1\n", "f takes no run"),
+        ("f = max\n", "f"),
+    ],
+)
+@pytest.mark.parametrize("form", ["file", "module"])
+def test_a_file_that_cannot_be_imported_is_one_sentence(
+    form: str, source: str, what: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own error with the file and the line, and no traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"broken_{abs(hash(source))}"
+    (tmp_path / f"{name}.py").write_text(source)
+    result = invoke("score", runs, "--reward", f"{name}.py:f" if form == "file" else f"{name}:f")
+
+    assert (result.exit_code, isinstance(result.exception, SystemExit), result.stderr.count("\n")) == (1, True, 1)
+    assert what in result.stderr
+
+
+TEXT = """
+def acted(trace):
+    return sum(turn["parsed_completion"]["tool_code"] is not None for turn in trace)
+
+def acted_of_all(traces):
+    return [acted(trace) for trace in traces]
+"""
+
+
+@pytest.mark.parametrize("function", ["acted", "acted_of_all"])
+@pytest.mark.parametrize(("parser", "count"), [(None, 0), ("calls", 0), ("code", 1), ("react", 0)])
+def test_a_text_agent_has_its_parser(function: str, parser: str | None, count: int, tmp_path: Path) -> None:
+    """`--parser` has the turns parsed as `export` and `show --turns` do."""
+    (tmp_path / "mine.py").write_text(TEXT)
+    run = recorded(tmp_path / "run.json", "Thought: I add.\n<code>\nadd(5, 7)\n</code>")
+    options = [] if parser is None else ["--parser", parser]
+    result = invoke("score", run, "--reward", f"{tmp_path / 'mine.py'}:{function}", *options)
+
+    assert (result.exit_code, [one.value for one in load(run).rewards]) == (0, [count])
+
+
+def test_a_parser_that_is_none_is_misuse(runs: Path, mine: Path) -> None:
+    """With those that there are, before anything is read."""
+    result = invoke("score", runs, "--reward", f"{mine}:length", "--parser", "xml")
+
+    assert (result.exit_code, "none of calls, code, react" in result.stderr, rewards(runs)) == (2, True, [[], []])
+
+
+def test_a_variable_may_be_called_parser(tmp_path: Path) -> None:
+    """What is set for the function is not what is meant for us."""
+    (tmp_path / "mine.py").write_text("def named(trajectory, parser, function):\n    return parser + function\n")
+    run = recorded(tmp_path / "run.json")
+    result = invoke(
+        *("score", run, "--reward", f"{tmp_path / 'mine.py'}:named", "--set", "parser=2", "--set", "function=3")
+    )
+
+    assert (result.exit_code, [one.value for one in load(run).rewards]) == (0, [5])
+
+
+def test_export_takes_a_parser_by_the_same_name(tmp_path: Path) -> None:
+    """`--parser` is `--form` where the form is a parser."""
+    run = recorded(tmp_path / "run.json", "Thought: I add.\n<code>\nadd(5, 7)\n</code>")
+    for option in ("--form", "--parser"):
+        invoke("export", run, "-f", "toolbrain", option, "code", "-o", tmp_path / f"{option[2:]}.json")
+
+    assert (tmp_path / "parser.json").read_bytes() == (tmp_path / "form.json").read_bytes()
+    assert json.loads((tmp_path / "parser.json").read_text())[0]["parsed_completion"]["tool_code"] == "add(5, 7)"
+
+
+# ── what became of it ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rewards_are_listed(runs: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column more, of rewards of the whole run, each the last of its name."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert "rewards" not in invoke("list", runs).stdout
+    invoke("score", runs / "a.json", "--reward", f"{mine}:length")
+    invoke("score", runs / "a.json", "--reward", f"{mine}:length", "--again", "--set", "per=4")
+    invoke("score", runs / "a.json", "--reward", f"{mine}:length", "--name", "whole")
+
+    titles, *rows = invoke("list", runs).stdout.splitlines()
+    at = titles.index("rewards")
+    assert [row[at:].strip() for row in rows] == ["length 1, whole 4", ""]
+    assert [row["rewards"] for row in json.loads(invoke("list", runs, "--json").stdout)["trajectories"]] == [
+        {"length": 1.0, "whole": 4.0},
+        {},
+    ]
+
+
+def test_rewards_are_counted(runs: Path, mine: Path) -> None:
+    """By name: of how many runs, the mean, and between what."""
+    invoke("score", runs, "--reward", f"{mine}:length")
+    invoke("score", runs / "b.json", "--reward", f"{mine}:length", "--name", "only b")
+
+    figures = json.loads(invoke("stats", runs, "--json").stdout)
+    assert figures["rewards"] == [
+        {"name": "length", "runs": 2, "mean": 5.0, "least": 4.0, "most": 6.0},
+        {"name": "only b", "runs": 1, "mean": 6.0, "least": 6.0, "most": 6.0},
+    ]
+    assert [line.split() for line in invoke("stats", runs).stdout.splitlines()[-3:]] == [
+        ["reward", "runs", "mean", "least", "most"],
+        ["length", "2", "5", "4", "6"],
+        ["only", "b", "1", "6", "6", "6"],
+    ]
+
+
+def test_accuracy_is_of_those_that_were_judged(tmp_path: Path) -> None:
+    """A run of which nobody said whether it succeeded is in no share, and how many were judged is said."""
+    for number, success in enumerate((True, True, False, None, None)):
+        recorded(tmp_path / "runs" / f"{number}.json", success=success)
+    out = tmp_path / "rows.jsonl"
+    invoke("export", tmp_path / "runs", "-f", "openai", "-o", out, "--name", "try")
+
+    about = json.loads((tmp_path / "rows.jsonl.metadata.json").read_text())
+    assert about == {"runs": 5, "accuracy": 0.6667, "accuracy_runs": 3, "name": "try"}
+    assert invoke("stats", tmp_path / "runs").stdout.splitlines()[0] == (
+        "runs    5 runs: 5 completed; 2 succeeded, 1 did not: accuracy 67% of 3 judged runs"
+    )
+    figures = json.loads(invoke("stats", tmp_path / "runs", "--json").stdout)["runs"]
+    assert (figures["accuracy"], figures["accuracy_runs"]) == (0.6667, 3)
+
+
+def test_without_a_verdict_there_is_no_accuracy(tmp_path: Path) -> None:
+    """Not even 0."""
+    recorded(tmp_path / "runs" / "a.json", success=None)
+
+    assert invoke("stats", tmp_path / "runs").stdout.splitlines()[0] == "runs    1 run: 1 completed; none judged"
+    assert "accuracy" not in json.loads(invoke("stats", tmp_path / "runs", "--json").stdout)["runs"]

@@ -1,0 +1,91 @@
+"""`show` of what is in no answer's text: refusals as they are, the rest by its kind, errors of several parts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tests.run_fixtures import Answer, Payload, Wire, asked
+from tests.run_fixtures import call as exchanged
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.cli.commands import app
+
+
+def shown(path: Path) -> list[str]:
+    """The lines that `show` prints of a run."""
+    result = CliRunner().invoke(app, ["show", str(path)])
+    assert result.exit_code == 0, result.output
+    return [line.strip() for line in result.output.splitlines()]
+
+
+CHAT = {"choices": [{"index": 0, "message": {"role": "assistant", "content": None, "refusal": "I cannot."}}]}
+PARTS = [{"type": "refusal", "refusal": "I cannot."}]
+RESPONSES = {"output": [{"type": "message", "role": "assistant", "content": PARTS}], "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("path", "request_body", "body"),
+    [
+        ("chat/completions", asked("evil"), {"id": "c", "model": "m", **CHAT}),
+        ("responses", {"model": "m", "input": "evil"}, {"id": "r", "object": "response", "model": "m", **RESPONSES}),
+    ],
+    ids=["chat", "responses"],
+)
+def test_a_refusal_is_shown(tmp_path: Path, path: str, request_body: Payload, body: Payload) -> None:
+    """In the words in which the model refused."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
+        recorder.wrap(client).post(f"https://api.openai.com/v1/{path}", json=request_body)
+
+    assert "refusal    I cannot." in shown(tmp_path / "run.json")
+
+
+def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
+    """By its kind, as exports count it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    message = {"role": "assistant", "content": "See.", "annotations": [{"type": "url_citation"}]}
+    body = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message}]}
+    with recorder:
+        exchanged(recorder, asked("q"), Answer(json.dumps(body).encode()))
+
+    assert "beside     1 x citations" in shown(tmp_path / "run.json")
+
+
+def test_a_tool_s_error_of_several_parts_is_text(tmp_path: Path) -> None:
+    """Anthropic's tools fail with a list of parts: each text stands on a line of its own."""
+    parts = [{"type": "text", "text": "no such"}, {"type": "text", "text": "file"}]
+    failed = {"type": "tool_result", "tool_use_id": "t1", "content": parts, "is_error": True}
+    use = {"type": "tool_use", "id": "t1", "name": "cat", "input": {}}
+    body = {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "tool_use"}
+    question = {"role": "user", "content": "q"}
+    again = [question, {"role": "assistant", "content": [use]}, {"role": "user", "content": [failed]}]
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    for messages, content in (([question], [use]), (again, [{"type": "text", "text": "gone"}])):
+        wire = Wire(Answer(json.dumps({**body, "content": content}).encode()))
+        with httpx.Client(transport=wire, trust_env=False) as client:
+            sent = {"model": "m", "max_tokens": 9, "messages": messages}
+            recorder.wrap(client).post("https://api.anthropic.com/v1/messages", json=sent)
+    recorder.finalize()
+
+    [result] = load(tmp_path / "run.json").agent_steps[0].tool_results
+    assert (result.success, result.error) == (False, "no such\nfile")
+
+
+def test_an_answer_in_several_parts_is_known_again(tmp_path: Path) -> None:
+    """A sentence that citations cut in three is sent back so, and is the answer that was shown."""
+    texts: list[Payload] = [{"type": "text", "text": text} for text in ("The grass ", "is green", ".")]
+    question = {"role": "user", "content": "q"}
+    again = [question, {"role": "assistant", "content": texts}, {"role": "user", "content": "more"}]
+    body = {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    wire = Wire(Answer(json.dumps({**body, "content": texts}).encode()))
+    with recorder, httpx.Client(transport=wire, trust_env=False) as client:
+        for messages in ([question], again):
+            sent = {"model": "m", "max_tokens": 9, "messages": messages}
+            recorder.wrap(client).post("https://api.anthropic.com/v1/messages", json=sent)
+
+    assert "prompt     3 messages: 1 as in llm_1, its answer, 1 new" in shown(tmp_path / "run.json")

@@ -1,0 +1,94 @@
+"""`trace-recorder stats`: figures over files, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.test_export import invoke
+from tests.data.written import Writing, asked, called, said
+
+ASKED = {"role": "user", "content": "q"}
+USAGE = {"prompt_tokens": 1200, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": 1000}}
+
+
+def recorded(path: Path, model: str, cost: float | None = None) -> Path:
+    """A run of two calls, the second one retried, with a tool between them."""
+    use = called("c1", "bash", command="ls")
+    usage = USAGE if cost is None else {**USAGE, "cost": cost}
+    writing = Writing(path, provider="openai", model=model, task="list")
+    writing.request(1, {**asked(ASKED), "model": model})
+    writing.response(1, body=said("I look.", use, usage=usage, model=model))
+    second = [ASKED, {"role": "assistant", "content": "I look.", "tool_calls": [use]}]
+    second.append({"role": "tool", "tool_call_id": "c1", "content": "a.py"})
+    writing.request(2, {**asked(*second), "model": model})
+    writing.response(2, status=429, body={"error": {"type": "rate_limit", "message": "later"}}, duration_seconds=0.5)
+    writing.request(2, {**asked(*second), "model": model}, attempt=1)
+    writing.response(2, attempt=1, body=said("One file.", usage=usage, model=model))
+    writing.add("finalize", status="completed", success=True, final_result=None, execution_time=30.0)
+    writing.journal.close()
+    return path
+
+
+def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
+    """What is unknown is said to be; a bill is told apart from an estimate."""
+    recorded(tmp_path / "a.jsonl", "local-a", cost=0.25)
+    recorded(tmp_path / "b.jsonl", "local-b")
+    result = invoke("stats", tmp_path)
+
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert lines[:3] == [
+        "runs    2 runs: 2 completed; 2 succeeded, 0 did not: accuracy 100% of 2 judged runs",
+        "calls   4 LLM calls, 2 retries",
+        "tokens  4,800 in, 120 out, 4,000 read from the cache, 83% of the input cached",
+    ]
+    assert lines[3].startswith("cost    0.500000 USD as billed (2 calls), unknown for 2 calls")
+    assert [line.split()[:8] for line in lines if "local-" in line] == [
+        ["openai/local-a", "2", "0", "1", "2,400", "60", "83%", "1.50"],
+        ["openai/local-b", "2", "0", "1", "2,400", "60", "83%", "1.50"],
+    ]
+    assert [line.split()[-1] for line in lines if "local-" in line] == ["0.500000", "?"]
+    assert lines[-1].split() == ["bash", "2", "0", "0", "2"]
+
+
+def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
+    """--json gives them all, and what is unknown is not there."""
+    recorded(tmp_path / "a.jsonl", "local-a")
+    figures = json.loads(invoke("stats", tmp_path / "a.jsonl", "--json").stdout)
+
+    assert figures["runs"] == {"runs": 1, "completed": 1, "succeeded": 1, "not_succeeded": 0, "steps": 2} | {
+        "accuracy": 1.0,
+        "accuracy_runs": 1,
+    }
+    assert figures["llm"]["tokens"] == {
+        "prompt": 2400,
+        "completion": 60,
+        "cache_read": 2000,
+        "cache_hit_rate": 0.8333,
+    }
+    assert "stated" not in figures["llm"]["cost"]
+    assert set(figures["seconds"]) == {"total", "llm", "tool", "idle"}
+    assert figures["unreadable"] == 0
+
+
+def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
+    """The figures are those of the others; the exit code says that one is missing."""
+    recorded(tmp_path / "a.jsonl", "local-a")
+    (tmp_path / "broken.json").write_text("{")
+    result = invoke("stats", tmp_path)
+
+    assert (result.exit_code, "broken.json is no trajectory" in result.stderr) == (1, True)
+    assert result.stdout.startswith("runs    1 run: 1 completed")
+
+
+def test_an_empty_directory_has_no_figures(tmp_path: Path) -> None:
+    """And that is said."""
+    assert invoke("stats", tmp_path).stdout.startswith("runs    none\ncalls   0 LLM calls\n")
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """In one sentence."""
+    result = invoke("stats", tmp_path / "missing")
+
+    assert (result.exit_code, "missing: No such file or directory" in result.stderr) == (1, True)

@@ -1,0 +1,265 @@
+"""The document: the keys and the order of the format that it follows, and what a document alone can tell."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.run_fixtures import Answer, Payload, asked, call, folded, line, records_of, rich_run, said, streamed
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.document import from_document
+from trace_recorder.values.messages import Message, RequestReading, ToolCall, ToolResult
+from trace_recorder.values.trajectory import Deltas, LLMInteraction, Trajectory
+
+ROOT = (
+    *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps", "success"),
+    *("final_result", "execution_time"),
+)
+ROOT_ADDED = (
+    *("schema_version", "trajectory_id", "status", "error", "metadata", "annotations", "metrics", "rewards", "gaps"),
+    "history",
+)
+INTERACTION = ("timestamp", "provider", "model", "input_messages", "response", "tools_available")
+INTERACTION_ADDED = (
+    *("interaction_id", "step_number", "agent", "api", "request", "attempts", "duration_seconds"),
+    *("time_to_first_token_seconds", "stream", "complete", "ended_by", "error"),
+)
+RESPONSE = ("content", "model", "finish_reason", "usage", "tool_calls")
+USAGE = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens")
+STEP = (
+    *("step_number", "timestamp", "state", "llm_messages", "llm_response", "tool_calls", "tool_results", "reflection"),
+    "error",
+)
+CALL = ("call_id", "name", "arguments")
+RESULT = ("call_id", "success", "result", "error")
+
+
+def keys(value: Payload) -> tuple[str, ...]:
+    return tuple(value)
+
+
+def in_order(value: Payload, wanted: tuple[str, ...]) -> bool:
+    """Whether a value begins with the wanted keys, in their order, of which some may be left out."""
+    there = tuple(key for key in wanted if key in value)
+    return keys(value)[: len(there)] == there
+
+
+def captured(tmp_path: Path) -> Payload:
+    """The document of a captured run of two calls."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
+    call(recorder, asked("go", tools=[{"name": "bash"}]), said("I will", calls=[("c1", "bash", '{"a": 1}')]))
+    history = [{"role": "assistant", "content": "I will"}, {"role": "tool", "tool_call_id": "c1", "content": "made"}]
+    call(recorder, asked("go", *history), said("done", identity="chat-2"))
+    recorder.finalize(success=True, final_result="done")
+    return json.loads(recorder.trajectory_path.read_text())
+
+
+def test_the_keys_of_a_captured_run(tmp_path: Path) -> None:
+    """Every level has the format's keys first, in its order, and ours behind them."""
+    document = captured(tmp_path)
+
+    first, step = document["llm_interactions"][0], document["agent_steps"][0]
+    assert keys(document) == ROOT + ROOT_ADDED
+    assert keys(first) == INTERACTION + INTERACTION_ADDED
+    assert keys(first["response"])[:5] == RESPONSE
+    assert in_order(first["response"]["usage"], USAGE)
+    assert [keys(one)[:2] for one in first["input_messages"]] == [("role", "content")]
+    assert keys(first["response"]["tool_calls"][0]) == CALL
+    assert keys(step)[:9] == STEP
+    assert keys(step["tool_results"][0])[:4] == RESULT
+
+
+def test_the_values_of_a_captured_run(tmp_path: Path) -> None:
+    """What the format's own readers look at says what happened."""
+    document = captured(tmp_path)
+
+    first, last = document["llm_interactions"]
+    made = {"call_id": "c1", "name": "bash", "arguments": {"a": 1}}
+    assert {name: document[name] for name in ("task", "provider", "model", "success", "final_result", "status")} == {
+        "task": "t",
+        "provider": "openai",
+        "model": "m",
+        "success": True,
+        "final_result": "done",
+        "status": "completed",
+    }
+    assert [one["content"] for one in last["input_messages"]] == ["go", "I will", "made"]
+    assert (first["response"]["content"], first["response"]["model"], first["response"]["tool_calls"]) == (
+        *("I will", "m-1", [made]),
+    )
+    assert (first["model"], first["tools_available"], first["response"]["finish_reason"]) == (
+        "m",
+        ["bash"],
+        "tool_calls",
+    )
+    assert document["agent_steps"][0]["tool_results"] == [
+        {"call_id": "c1", "success": None, "result": "made", "error": None, "name": "bash"}
+    ]
+
+
+def test_the_keys_of_a_run_recorded_as_trae_agent_does(tmp_path: Path) -> None:
+    """What its callers hand over, objects with attributes, has the format's keys in the format's order."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start_recording(task="t", provider="anthropic", model="claude", max_steps=3)
+    made = SimpleNamespace(name="bash", call_id="c1", arguments={"a": 1}, id=None)
+    result = SimpleNamespace(call_id="c1", name="bash", success=True, result="made", error=None, id=None)
+    usage = SimpleNamespace(
+        input_tokens=5, output_tokens=2, cache_creation_input_tokens=0, cache_read_input_tokens=0, reasoning_tokens=None
+    )
+    response = SimpleNamespace(content="x", usage=usage, model="claude-1", finish_reason="end_turn", tool_calls=[made])
+    message = SimpleNamespace(role="user", content="go", tool_call=None, tool_result=None)
+    recorder.record_llm_interaction([message], response, "anthropic", "claude", [SimpleNamespace(name="bash")])
+    recorder.record_agent_step(
+        step_number=1, state="calling_tool", llm_messages=[message], llm_response=response, tool_calls=[made],
+        tool_results=[result], reflection="r", error=None,
+    )  # fmt: skip
+    recorder.finalize_recording(success=True, final_result="done")
+
+    document = json.loads(recorder.trajectory_path.read_text())
+    [one], [step] = document["llm_interactions"], document["agent_steps"]
+    assert (keys(document), keys(one), keys(step)[:9]) == (ROOT + ROOT_ADDED, INTERACTION + INTERACTION_ADDED, STEP)
+    assert (keys(one["response"])[:5], keys(step["llm_response"])[:5]) == (RESPONSE, RESPONSE)
+    assert (keys(one["response"]["usage"]), keys(step["tool_calls"][0])[:3]) == (USAGE[:4], CALL)
+    assert (keys(step["tool_results"][0])[:4], one["tools_available"]) == (RESULT, ["bash"])
+    assert [(m["role"], m["content"]) for m in one["input_messages"]] == [("user", "go")]
+
+
+def test_what_readers_of_the_format_stumble_over_is_never_there(tmp_path: Path) -> None:
+    """No response is null, no count is null, ids and names are texts, times have an offset."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    call(recorder, asked("x"), Answer(b'{"error":{"message":"no"}}', status=400))
+    call(
+        recorder,
+        asked("y"),
+        Answer(b'{"choices":[{"message":{"content":null,"tool_calls":[{"function":{}}]}}],"usage":{}}'),
+    )
+    recorder.record_llm_interaction([], None, "p", "m")
+    recorder.record_llm_interaction([], {"usage": None, "tool_calls": [{"name": None}]}, "p", "m")
+    recorder.finalize()
+
+    document = json.loads(recorder.trajectory_path.read_text())
+    responses = [one["response"] for one in document["llm_interactions"]]
+    calls = [made for response in responses for made in response.get("tool_calls") or ()]
+    assert responses[0] == {}
+    assert [value for one in responses for value in (one.get("usage") or {}).values() if value is None] == []
+    assert {type(made[name]) for made in calls for name in ("call_id", "name")} == {str}
+    times = [document["start_time"], document["end_time"], *(one["timestamp"] for one in document["llm_interactions"])]
+    assert {time[-6:] for time in times} == {"+00:00"}
+
+
+def test_a_history_as_deltas_loads_to_the_same_messages(tmp_path: Path) -> None:
+    """Inline or as deltas, a document alone gives every call the complete list of what its model saw."""
+    rich_run(tmp_path / "run.json")
+    trajectory = load(tmp_path / "run.json")
+
+    inline, delta = trajectory.to_document(), trajectory.to_document("delta")
+
+    lists = [
+        [one.input_messages for one in from_document(json.loads(json.dumps(document)), "it").llm_interactions]
+        for document in (inline, delta)
+    ]
+    whole = [[message.to_document() for message in one.input_messages] for one in trajectory.llm_interactions]
+    assert [[[message.to_document() for message in one] for one in each] for each in lists] == [whole, whole]
+    assert lists[0] == lists[1]
+    assert (inline["history"], delta["history"]) == ("inline", "delta")
+    assert {"input_messages" in one for one in delta["llm_interactions"] if one["api"]} == {False}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A request that is nothing but its messages."""
+
+    messages: list[Message]
+    new_results: list[ToolResult] = field(default_factory=list)
+
+    def request(self) -> RequestReading:
+        return RequestReading(self.messages)
+
+    offer = request
+
+    def is_whole(self) -> bool:
+        return True
+
+    def raw_request(self) -> Payload:
+        return None
+
+    raw_response = raw_stream = raw_request
+
+
+def interaction(number: int, messages: list[Message]) -> LLMInteraction:
+    return LLMInteraction(f"llm_{number}", "2025-06-12T22:05:46+00:00", "p", "m", Source(messages), api="openai-chat")
+
+
+MESSAGES = st.builds(
+    Message,
+    st.sampled_from(["user", "tool"]),
+    st.sampled_from(["a", "b", None, [{"type": "image"}]]),
+    st.sampled_from([(), (ToolCall("c", "n", {"a": 1}),)]),
+)
+
+
+@given(st.lists(st.lists(MESSAGES, max_size=6), max_size=12))
+def test_deltas_of_any_histories_give_the_whole_lists(lists: list[list[Message]]) -> None:
+    """However conversations grow, go back, alternate or repeat, each list can be put together again."""
+    trajectory = Trajectory(llm_interactions=[interaction(number, one) for number, one in enumerate(lists)])
+
+    again = from_document(json.loads(json.dumps(trajectory.to_document("delta"))), "it")
+
+    assert [[message.to_document() for message in one.input_messages] for one in again.llm_interactions] == [
+        [message.to_document() for message in one] for one in lists
+    ]
+
+
+def test_a_delta_says_only_what_is_new() -> None:
+    """A conversation that grows is written against the call before it; two that alternate each against their own."""
+    one, two = [Message("user", "one")], [Message("user", "two")]
+    lists = [one, two, [*one, Message("user", "more")], [*two, Message("user", "more")]]
+    deltas = Deltas()
+
+    written = [deltas.of(interaction(number, messages)) for number, messages in enumerate(lists)]
+
+    assert [one and one["input_messages_delta"] for one in written] == [
+        {"since": None, "kept": 0, "messages": [{"role": "user", "content": "one"}]},
+        {"since": None, "kept": 0, "messages": [{"role": "user", "content": "two"}]},
+        {"since": "llm_0", "kept": 1, "messages": [{"role": "user", "content": "more"}]},
+        {"since": "llm_1", "kept": 1, "messages": [{"role": "user", "content": "more"}]},
+    ]
+
+
+def test_a_document_that_is_loaded_is_written_the_same_again(tmp_path: Path) -> None:
+    """Loading a document alone and rendering it loses nothing and adds nothing."""
+    document = json.loads(rich_run(tmp_path / "run.json").read_text())
+
+    assert from_document(document, "it").to_document() == document
+
+
+def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Path) -> None:
+    """What the model saw is complete or absent: where a message is lost, no list stands in its place."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    call(recorder, asked("first"), said("x"))
+    call(recorder, asked("first", "second"), streamed("y"))
+    recorder.finalize()
+    records = records_of(recorder.trajectory_path)
+    lost = next(one for one in records if one.kind == "item" and one.data["value"]["content"] == "second")
+
+    trajectory = folded(b"".join(line(one.seq, one.kind, one.data) for one in records if one is not lost))
+
+    for history in ("inline", "delta"):
+        first, second = trajectory.to_document(history)["llm_interactions"]  # type: ignore[arg-type]
+        assert ("input_messages" in first or "input_messages_delta" in first) is True
+        assert [name for name in second if name.startswith("input_messages")] == [], history
+    assert [gap.what for gap in trajectory.gaps] == ["lines of the journal", "the request of llm_2"]
+
+
+@pytest.mark.parametrize("history", ["inline", "delta"])
+def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
+    """The public method gives what the function gives, inline unless asked otherwise."""
+    trajectory = load(rich_run(tmp_path / "run.json"))
+
+    assert trajectory.to_document(history=history) == trajectory.to_document(history)  # type: ignore[arg-type]

@@ -1,0 +1,370 @@
+"""The fold: a journal's records → a trajectory, whatever is missing of them, and whatever is wrong with them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.run_fixtures import (
+    Answer,
+    Payload,
+    asked,
+    call,
+    folded,
+    journal_of,
+    json_values,
+    line,
+    records_of,
+    rich_run,
+    said,
+    streamed,
+)
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.storage.journal import Record
+from trace_recorder.values.trajectory import Trajectory
+
+START = ("start", {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": "t", "task": "x"})
+
+
+@cache
+def rich() -> tuple[Record, ...]:
+    """The records of a run that has one of every kind."""
+    with TemporaryDirectory() as directory:
+        return tuple(records_of(rich_run(Path(directory) / "run.json")))
+
+
+def journal_with(records: list[tuple[str, Payload]]) -> bytes:
+    return journal_of(*records)
+
+
+def pairs() -> list[tuple[str, Payload]]:
+    return [(one.kind, one.data) for one in rich()]
+
+
+def whole(trajectory: Trajectory) -> Payload:
+    """Everything that a trajectory says, expanded."""
+    parts = [
+        (one.raw_request, one.raw_response, one.raw_stream, one.input_messages) for one in trajectory.llm_interactions
+    ]
+    documents = [trajectory.to_document(), trajectory.to_document("delta")]
+    return json.dumps(documents, ensure_ascii=False, allow_nan=False).encode(), parts
+
+
+def identities(trajectory: Trajectory) -> list[str]:
+    return [one.interaction_id for one in trajectory.llm_interactions]
+
+
+def test_a_run_with_a_record_of_every_kind() -> None:
+    """Each record finds its place."""
+    trajectory = folded(journal_of(*pairs()))
+
+    assert {one.kind for one in rich()} == {
+        *("start", "item", "llm_request", "llm_stream", "llm_response", "llm_error", "llm_interaction"),
+        *("agent_step", "annotation", "reward", "gap", "finalize"),
+    }
+    assert (trajectory.task, trajectory.max_steps, trajectory.metadata) == ("mend it", 5, {"seed": 7})
+    assert (trajectory.status, trajectory.success, trajectory.final_result) == ("completed", True, "mended")
+    assert [(one.name, one.value, one.step_number) for one in trajectory.rewards] == [("tests", 0.5, 1)]
+    assert (trajectory.annotations, [one.what for one in trajectory.gaps]) == (
+        {"label": {"good": True}},
+        ["read the clock"],
+    )
+    assert [(one.step_number, one.state, one.extra) for one in trajectory.agent_steps] == [
+        (1, "completed", {"lakeview_summary": "it went well"}),
+        (2, "error", {}),
+    ]
+    assert [
+        (one.interaction_id, one.response and one.response.content, one.error and one.error.type, len(one.attempts))
+        for one in trajectory.llm_interactions
+    ] == [
+        ("llm_1", None, None, 1),
+        ("llm_2", "Wörld", None, 1),
+        ("llm_3", None, "rate_limit", 1),
+        ("llm_4", None, "http_error", 2),
+        ("llm_5", "yes", None, 0),
+    ]
+
+
+def test_every_prefix_says_the_beginning_of_the_same() -> None:
+    """After each record the interactions, steps, rewards and gaps are the first ones of the whole run."""
+    full = folded(journal_of(*pairs()))
+    for length in range(len(pairs()) + 1):
+        part = folded(journal_of(*pairs()[:length]))
+        whole(part)
+        assert identities(part) == identities(full)[: len(part.llm_interactions)], length
+        assert list(part.rewards) == list(full.rewards)[: len(part.rewards)], length
+        assert list(part.gaps) == list(full.gaps)[: len(part.gaps)], length
+
+
+@given(st.sets(st.integers(0, 30)))
+def test_any_records_may_be_missing(lost: set[int]) -> None:
+    """Whatever subset of a journal's lines is left, it folds, and what is left of each call is that call's."""
+    left = [pair for number, pair in enumerate(pairs()) if number not in lost]
+
+    trajectory = folded(journal_of(*left))
+
+    whole(trajectory)
+    assert set(identities(trajectory)) <= {"llm_1", "llm_2", "llm_3", "llm_4", "llm_5"}
+
+
+def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
+    """Whichever line of calls that share messages is lost, every call that does not need it is as before."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    for messages in (["a", "b"], ["b", "c"], ["c"], ["x" * 5000, "a"]):
+        call(
+            recorder,
+            asked(*messages, tools=[{"name": messages[0]}]),
+            said("-".join(messages), identity="-".join(messages)),
+        )
+    recorder.finalize()
+    records = records_of(recorder.trajectory_path)
+    full = {
+        one.interaction_id: one
+        for one in folded(journal_of(*[(one.kind, one.data) for one in records])).llm_interactions
+    }
+    before = {identity: (one.raw_request, one.raw_response) for identity, one in full.items()}
+
+    for lost in records:
+        trajectory = folded(b"".join(b"#\n" if one is lost else line(one.seq, one.kind, one.data) for one in records))
+        needing = needed_by(lost, before)
+        after = {one.interaction_id: (one.raw_request, one.raw_response) for one in trajectory.llm_interactions}
+        assert {one for one in before if after.get(one) != before[one]} == needing, lost
+        unreadable = {
+            gap.what.removeprefix("the request of ") for gap in trajectory.gaps if gap.what.startswith("the req")
+        }
+        assert unreadable == (set() if lost.kind == "llm_response" else needing), lost
+
+
+def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
+    """Which calls need a record: its own, or for an item those in whose request its value stands."""
+    if lost.kind == "item":
+        value = lost.data["value"]
+        spelled = json.dumps("x" * 5000 if "@string" in str(value) else value)
+        return {identity for identity, (request, _) in calls.items() if spelled in json.dumps(request)}
+    return {lost.data["interaction_id"]} if "interaction_id" in lost.data else set()
+
+
+def test_kinds_that_are_not_known_are_passed_over() -> None:
+    """A later version's records cost nothing, wherever they stand and whatever they hold."""
+    strange = [("from_the_future", {"interaction_id": "llm_1", "n": 0}), ("", {}), ("Start", {"task": "y"})]
+    between = [one for pair in pairs() for one in (*strange, pair)]
+
+    assert whole(folded(journal_of(*between)))[1] == whole(folded(journal_of(*pairs())))[1]
+    assert folded(journal_of(*between)).gaps == folded(journal_of(*pairs())).gaps
+
+
+@given(st.integers(0, 30), st.data())
+def test_a_member_that_is_missing_or_wrong_costs_its_own_record(number: int, data: st.DataObject) -> None:
+    """Whatever stands in one member of one record, the journal folds, and the other calls are as before."""
+    number %= len(pairs())
+    kind, members = pairs()[number]
+    name = data.draw(st.sampled_from(sorted(members)))
+    value = data.draw(st.just(...) | json_values)
+    changed = {key: one for key, one in (members | {name: value}).items() if one is not ...}
+
+    trajectory = folded(journal_of(*pairs()[:number], (kind, changed), *pairs()[number + 1 :]))
+
+    whole(trajectory)
+    touched = {members.get("interaction_id"), changed.get("interaction_id") if isinstance(value, str) else None}
+    if kind != "item":
+        before = {one.interaction_id: one.raw_request for one in folded(journal_of(*pairs())).llm_interactions}
+        after = {one.interaction_id: one.raw_request for one in trajectory.llm_interactions}
+        assert {one for one in before if after.get(one) != before[one]} <= touched
+
+
+def change(kind: str, nth: int = 0, **members: Payload) -> bytes:
+    """The rich run with members of the nth record of a kind changed."""
+    number = [at for at, one in enumerate(rich()) if one.kind == kind][nth]
+    return journal_of(*[(one, data | (members if at == number else {})) for at, (one, data) in enumerate(pairs())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        ("agent_step", {"step_number": {"__type__": "numpy.int64", "repr": "1"}}),
+        ("agent_step", {"step_number": [1]}),
+        ("agent_step", {"items": None}),
+        ("llm_stream", {"zlib": "no zlib"}),
+        ("llm_stream", {"zlib": "eJwDAAAAAAE="}),
+        ("llm_stream", {"zlib": None}),
+        ("llm_stream", {"attempt": [1]}),
+        ("llm_request", {"attempt": "first"}),
+        ("llm_request", {"items": {"messages": 7}}),
+        ("llm_request", {"items": {"messages": [[0, "x"]]}}),
+        ("llm_request", {"items": {"messages": {"base": 99, "ranges": []}}}),
+        ("llm_request", {"items": [], "body": 5}),
+        ("llm_request", {"api": ["openai-chat"]}),
+        ("llm_response", {"status": "200"}),
+        ("llm_response", {"body": [1]}),
+        ("llm_response", {"headers": "none"}),
+        ("llm_response", {"duration_seconds": "long"}),
+        ("llm_response", {"error": "none"}),
+        ("llm_error", {"type": None, "message": None}),
+        ("llm_interaction", {"error": "no"}),
+        ("llm_interaction", {"response": {"id": [1], "content": "x"}}),
+        ("item", {"n": [0]}),
+        ("item", {"strings": 5}),
+        ("reward", {"weight": "heavy", "unknown": 1}),
+        ("annotation", {"lakeview_step": [1]}),
+        ("finalize", {"error": "no"}),
+        ("finalize", {"error": {"type": "x"}}),
+        ("start", {"metadata": 5, "task": [1]}),
+        ("gap", {"what": None, "time": 5}),
+    ],
+)
+def test_one_record_that_makes_no_sense_does_not_cost_the_run(kind: str, members: dict[str, Payload]) -> None:
+    """The run with it folds, its last record counts, and every call but its own has its messages."""
+    trajectory = folded(change(kind, **members))
+
+    whole(trajectory)
+    own = rich()[[one.kind for one in rich()].index(kind)].data.get("interaction_id")
+    before = {one.interaction_id: one.raw_response for one in folded(journal_of(*pairs())).llm_interactions}
+    after = {one.interaction_id: one.raw_response for one in trajectory.llm_interactions}
+    assert (trajectory.status, {one for one in before if after.get(one) != before[one]} - {own}) == ("completed", set())
+
+
+def test_a_kind_that_is_no_text_is_not_known() -> None:
+    """A whole line whose envelope makes no sense costs itself alone."""
+    head = b'{"seq":1,"time":5,"kind":["start"],"data":{}'
+    odd = b'%s,"crc":"%08x"}\n' % (head, zlib.crc32(head))
+
+    assert identities(folded(odd + journal_of(*pairs()))) == ["llm_1", "llm_2", "llm_3", "llm_4", "llm_5"]
+
+
+@pytest.mark.parametrize(
+    ("end", "given_status", "expected"),
+    [
+        ({"status": "completed", "success": None}, "running", ("completed", None, None)),
+        (
+            {"status": "failed", "success": False, "error": {"type": "E", "message": "m"}},
+            "running",
+            ("failed", False, "E"),
+        ),
+        ({"status": "interrupted"}, "running", ("interrupted", None, None)),
+        (None, "running", ("running", None, None)),
+        (None, "unknown", ("unknown", None, None)),
+    ],
+)
+def test_the_status_is_that_of_the_last_record_or_else_the_one_given(
+    end: Payload, given_status: str, expected: tuple[object, ...]
+) -> None:
+    """A run that has an end says how it ended; of one that has none, whoever looks at its lock knows more."""
+    trajectory = folded(journal_of(START, *([("finalize", end)] if end else [])), given_status)  # type: ignore[arg-type]
+
+    assert (trajectory.status, trajectory.success, trajectory.error and trajectory.error.type) == expected
+
+
+def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) -> None:
+    """Where a response that was handed over has the id of a captured one, the captured one stands."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    call(recorder, asked("hello"), said("hi", identity="chat-7"))
+    recorder.record_llm_interaction(asked("hello")["messages"], {"content": "hi", "id": "chat-7"}, "openai", "m")
+    recorder.record_llm_interaction(asked("hello")["messages"], {"content": "ho", "id": "chat-8"}, "openai", "m")
+    recorder.finalize()
+
+    trajectory = folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes())
+
+    assert [(one.api, one.response and one.response.content) for one in trajectory.llm_interactions] == [
+        ("openai-chat", "hi"),
+        (None, "ho"),
+    ]
+
+
+def test_a_stream_that_is_cut_off_says_what_had_come() -> None:
+    """Of a process killed in the middle of a stream the text so far is there, and the call is not complete."""
+    until = next(number for number, one in enumerate(rich()) if one.kind == "llm_stream")
+    trajectory = folded(journal_of(*pairs()[: until + 1]))
+
+    one = trajectory.llm_interactions[-1]
+    assert (one.response and one.response.content, one.complete, one.stream, trajectory.agent_steps[-1].state) == (
+        *("Wörld", False, True, "thinking"),
+    )
+
+
+@example('{"model":"m","messages":[{"role":"user","content":"\\ud800"}]}', b'{"id":"x","choices":[]}')
+@example('{"model":"m","messages":[{"role":"user","content":"x"}],"seed":1e999}', b'{"id":"x","choices":[],"n":1e999}')
+@example(
+    '{"messages":[5,null,{"content":[[]]},{"role":[]}],"tools":{"a":1},"stream":"yes"}',
+    b'{"choices":[null,{"message":[]}],"usage":[]}',
+)
+@given(
+    st.sampled_from(
+        ["", "x", "[]", "5", "null", '{"messages":5}', '{"messages":[[]]}', '{"model":{}}', '{"stream":true}']
+    ),
+    st.sampled_from(
+        [
+            b"",
+            b"x",
+            b"\xff",
+            b"[]",
+            b"null",
+            b"5",
+            b'"x"',
+            b"{}",
+            b'{"choices":5}',
+            b'{"error":[1]}',
+            b'{"choices":[5]}',
+        ]
+    ),
+)
+def test_whatever_goes_over_the_wire_folds_and_is_a_document(tmp_path: Path, sent: str, came: bytes) -> None:
+    """A request and a response that make no sense are on file, raw, and the document is one that any reader reads."""
+    recorder = TrajectoryRecorder(directory=tmp_path)
+    recorder.start()
+    for answer in (Answer(came), Answer(came, media="text/event-stream"), Answer(came, status=500)):
+        call(recorder, sent, answer)
+    recorder.finalize(success=True)
+
+    trajectory = folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes())
+
+    document = json.loads(recorder.trajectory_path.read_bytes(), parse_constant=_refuse)
+    assert [(one["interaction_id"], one["attempts"][0]["status"]) for one in document["llm_interactions"]] == [
+        *(("llm_1", 200), ("llm_2", 200), ("llm_3", 500)),
+    ]
+    assert (document["status"], trajectory.gaps) == ("completed", ())
+
+
+def _refuse(name: str) -> Callable[[], None]:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def test_a_stream_that_is_cut_off_within_a_character_is_a_document() -> None:
+    """A delta that ends with half of a surrogate pair, as some servers send it, can be written as UTF-8."""
+    event = 'data: {"id":"s","choices":[{"index":0,"delta":{"content":"so \\ud83d"}}]}\n\n'
+    packed = base64.b64encode(zlib.compress(event.encode())).decode()
+    until = next(number for number, one in enumerate(rich()) if one.kind == "llm_stream")
+    kind, data = pairs()[until]
+
+    trajectory = folded(journal_of(*pairs()[:until], (kind, data | {"zlib": packed})))
+
+    [document] = [one for one in trajectory.to_document()["llm_interactions"] if one["interaction_id"] == "llm_2"]
+    assert json.dumps(document, ensure_ascii=False).encode()[:2] == b'{"'
+
+
+def test_streams_of_interleaved_calls_stay_apart(tmp_path: Path) -> None:
+    """Records of two calls that run at once belong to their own."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    call(recorder, asked("a", stream=True), streamed("one"))
+    call(recorder, asked("b", stream=True), streamed("two"))
+    recorder.finalize()
+    records = [(one.kind, one.data) for one in records_of(recorder.trajectory_path)]
+    items = [pair for pair in records if pair[0] == "item"]
+    first, second = (
+        [pair for pair in records if pair[1].get("interaction_id") == f"llm_{number}"] for number in (1, 2)
+    )
+
+    mixed = [one for both in zip(first, second, strict=True) for one in reversed(both)]
+
+    assert [
+        (one.interaction_id, one.response and one.response.content)
+        for one in folded(journal_of(START, *items, *mixed)).llm_interactions
+    ] == [("llm_2", "two"), ("llm_1", "one")]

@@ -1,0 +1,94 @@
+"""Lines that are not there: `load` tells of them as `validate` does, live and afterwards alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.run_fixtures import asked, call, rich_run, said
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.validate import validate
+
+
+def without(path: Path, *numbers: int) -> None:
+    """Take lines out of a journal, by their numbers."""
+    journal = path.with_suffix(".jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for at, line in enumerate(lines, start=1) if at not in numbers))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [((1,), "record 1 is missing"), ((9,), "record 9 is missing"), ((8, 9, 10), "records 8 to 10 are missing")],
+)
+def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int, ...], why: str) -> None:
+    """A whole line that somebody took out is told, once, and `validate` says the same as before."""
+    path = rich_run(tmp_path / "run.json")
+    without(path, *numbers)
+
+    told = [gap.why for gap in load(path).gaps if gap.what == "lines of the journal"]
+    found = [finding.what for finding in validate(path).findings if finding.what.startswith("missing before it")]
+    assert told == [why]
+    assert found == [f"missing before it: {why.rpartition(' is')[0] or why.rpartition(' are')[0]}"]
+
+
+def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
+    """The number of a line that is there, but damaged, is not missing beside it."""
+    path = rich_run(tmp_path / "run.json")
+    journal = path.with_suffix(".jsonl")
+    journal.write_bytes(journal.read_bytes().replace(b'"lakeview_step"', b'"lakeview_stop"'))
+
+    assert [gap.what for gap in load(path).gaps] == ["a damaged line of the journal", "read the clock"]
+
+
+@pytest.mark.parametrize("left", [0, 1, 5])
+def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, left: int) -> None:
+    """Where the document is of a run that ended, a journal without that end has a gap, cut to nothing or not."""
+    path = rich_run(tmp_path / "run.json")
+    journal = path.with_suffix(".jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:left]))
+
+    assert [gap.why for gap in load(path).gaps if gap.what == "lines of the journal"] == [
+        "its end is missing: the document beside it is of a run that is completed"
+    ]
+
+
+def test_a_run_that_goes_on_lacks_nothing(tmp_path: Path) -> None:
+    """While it is written, and after a crash, nothing is missing."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    call(recorder, asked("x"), said("y"))
+
+    assert load(recorder.trajectory_path).gaps == ()
+    recorder.finalize()
+
+
+def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
+    """A document with deltas in which a history slides is valid, and is held against its journal."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, history="delta") as recorder:
+        for first in (1, 3, 5):
+            call(recorder, asked("system", *(f"message {number}" for number in range(first, first + 9))), said("y"))
+
+    text = path.read_text()
+    assert '"kept": [[' in text
+    assert [one for one in validate(path).findings if one.severity == "error"] == []
+    path.write_text(text.replace("message 13", "message 31"))
+    assert [one.where for one in validate(path).findings if one.severity == "error"] == ["document"]
+
+
+def test_a_runaway_recursion_leaves_records_of_the_right_shape(tmp_path: Path) -> None:
+    """What cannot be recorded where the stack is full is a gap, and every record is as its schema says."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+
+        @recorder.tool
+        def deeper(level: int, more: object = None) -> int:
+            return deeper(level + 1, {"more": [level]})
+
+        with pytest.raises(RecursionError):
+            deeper(0)
+
+    assert [one for one in validate(path).findings if one.severity == "error"] == []
+    assert {gap.what for gap in load(path).gaps} <= {"record a tool call", "record a tool result", "write the document"}

@@ -1,0 +1,128 @@
+"""A reader needs no `is None`: every call has a response and a usage in memory, and on file only what is known."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.run_fixtures import Answer, Payload, asked, call, journal_of, said, streamed
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import LLMResponse, Usage
+from trace_recorder.values.trajectory import LLMInteraction
+
+REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
+REQUEST = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}
+IN_FLIGHT = journal_of(
+    ("start", {}),
+    ("item", {"n": 0, "value": {"role": "user", "content": "a"}}),
+    ("llm_request", REQUEST | {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}),
+)
+
+
+def refused(recorder: TrajectoryRecorder) -> None:
+    call(recorder, asked("a"), REFUSAL)
+
+
+def broken(recorder: TrajectoryRecorder) -> None:
+    with pytest.raises(httpx.ConnectError):
+        call(recorder, asked("a"), httpx.ConnectError("nobody"))
+
+
+def failed_by_hand(recorder: TrajectoryRecorder) -> None:
+    recorder.record_llm_interaction(asked("a")["messages"], ValueError("no"), "p", "m")
+
+
+def nothing_by_hand(recorder: TrajectoryRecorder) -> None:
+    recorder.record_llm_interaction(asked("a")["messages"], None, "p", "m")
+
+
+@pytest.fixture(params=["journal", "document alone"])
+def read(request: pytest.FixtureRequest) -> Callable[[TrajectoryRecorder], LLMInteraction]:
+    """Reads the only call of a run, from its journal or from its document alone."""
+
+    def of(recorder: TrajectoryRecorder) -> LLMInteraction:
+        recorder.finalize()
+        if request.param == "document alone":
+            recorder.trajectory_path.with_suffix(".jsonl").unlink()
+        (one,) = load(recorder.trajectory_path).llm_interactions
+        return one
+
+    return of
+
+
+def shown(recorder: TrajectoryRecorder) -> Payload:
+    """The response of the only call, as the document has it."""
+    (one,) = json.loads(recorder.trajectory_path.read_bytes())["llm_interactions"]
+    return one["response"]
+
+
+@pytest.mark.parametrize("fail", [refused, broken, failed_by_hand, nothing_by_hand])
+def test_a_call_without_an_answer_has_an_empty_response(
+    tmp_path: Path,
+    read: Callable[[TrajectoryRecorder], LLMInteraction],
+    fail: Callable[[TrajectoryRecorder], None],
+) -> None:
+    """It says nothing, of no length, and says so; on file it stays `{}`."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    fail(recorder)
+
+    one = read(recorder)
+
+    assert (one.response.content, one.response.tool_calls, one.response.usage) == (None, (), Usage())
+    assert (one.answered, shown(recorder), one.to_document()["response"]) == (False, {}, {})
+    assert pickle.loads(pickle.dumps(one.response)) == one.response
+
+
+def test_a_call_in_flight_has_an_empty_response(tmp_path: Path) -> None:
+    """Nothing has come of it yet."""
+    (tmp_path / "run.jsonl").write_bytes(IN_FLIGHT)
+
+    (one,) = load(tmp_path / "run.jsonl").llm_interactions
+
+    assert (one.response.content, one.response.usage, one.answered) == (None, Usage(), False)
+
+
+@pytest.mark.parametrize("answer", [streamed("hello"), Answer(b'{"choices":[]}'), Answer(b"{}")])
+def test_an_answer_without_tokens_has_a_usage_of_nothing_known(
+    tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], answer: Answer
+) -> None:
+    """Every count is None; on file there is no `usage`. An answer that says nothing is one all the same."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    call(recorder, asked("a"), answer)
+
+    one = read(recorder)
+
+    assert (one.response.usage, one.answered, "usage" in shown(recorder)) == (Usage(), True, False)
+
+
+@pytest.mark.parametrize("given", ["yes", {"content": "yes"}, {"content": "yes", "usage": None}])
+def test_a_call_by_hand_has_a_usage(
+    tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], given: Payload
+) -> None:
+    """What was handed over without tokens has a usage of nothing known."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.record_llm_interaction(asked("a")["messages"], given, "p", "m")
+
+    one = read(recorder)
+
+    assert (one.response.content, one.response.usage, one.answered) == ("yes", Usage(), True)
+
+
+def test_what_is_known_is_there(tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction]) -> None:
+    """The counts that were stated are numbers, beside those that are unknown."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    call(recorder, asked("a"), said("yes"))
+
+    usage = read(recorder).response.usage
+
+    assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens) == (7, 2, None)
+
+
+def test_a_response_that_nobody_has_filled_has_a_usage() -> None:
+    """The value itself is so, whoever makes it."""
+    assert LLMResponse().usage == Usage()

@@ -1,0 +1,146 @@
+"""The schemas: that they are up to date, and that what is really recorded has the shape that they tell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
+from tests.run_fixtures import CHAT, Wire, asked, said
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive import fold
+from trace_recorder.derive.schemas import json_schema as schema
+from trace_recorder.derive.schemas.document import Document
+from trace_recorder.derive.schemas.journal import DATA, Record
+from trace_recorder.values.messages import Payload
+
+
+def told_later(directory: Path) -> Path:
+    """A run whose task has a key that a client sends only then."""
+    recorder = TrajectoryRecorder(directory / "told_later.json", task="use opaque-Key-0f-a-client")
+    recorder.start()
+    with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
+        recorder.wrap(client).post(CHAT, json=asked("x"), headers={"x-api-key": "opaque-Key-0f-a-client"})
+    recorder.finalize()
+    return recorder.trajectory_path
+
+
+RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later]
+
+
+def shipped(name: str) -> Draft202012Validator:
+    """The validator of a schema as it is shipped."""
+    return Draft202012Validator(json.loads((schema.DIRECTORY / f"{name}.schema.json").read_bytes()))
+
+
+def told(found: Draft202012Validator, value: Payload) -> list[str]:
+    """What a validator says of a value."""
+    return [f"{error.json_path}: {error.message}" for error in found.iter_errors(value)]
+
+
+def record(kind: str, **data: Payload) -> dict[str, Payload]:
+    """A line of a journal."""
+    return {"seq": 1, "time": "2025-06-12T20:05:46.000000+00:00", "kind": kind, "data": data, "crc": "00000000"}
+
+
+def test_the_shipped_schemas_are_those_of_the_models() -> None:
+    """What `python -m trace_recorder.derive.schemas.json_schema` writes is what is shipped."""
+    assert {path.name: path.read_text("utf-8") for path in schema.DIRECTORY.glob("*.json")} == schema.texts()
+
+
+@pytest.mark.parametrize("name", ["document", "journal"])
+def test_the_schemas_are_schemas(name: str) -> None:
+    """Both are valid in draft 2020-12, by which they say they go."""
+    Draft202012Validator.check_schema(shipped(name).schema)
+
+    assert shipped(name).schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_recorded_document_has_the_shape_of_its_schema(run: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Captured, streamed, failed, in flight, by hand, in deltas, with values beyond JSON: the document is valid."""
+    document = json.loads(run(tmp_path).read_bytes())
+
+    assert (told(shipped("document"), document), schema.breaches(Document, document)) == ([], [])
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_recorded_line_has_the_shape_of_its_schema(run: Callable[[Path], Path], tmp_path: Path) -> None:
+    """Each record of the same runs is valid."""
+    lines = [json.loads(line) for line in run(tmp_path).with_suffix(".jsonl").read_bytes().splitlines()]
+
+    found = [(told(shipped("journal"), line), schema.breaches(DATA[line["kind"]], line["data"])) for line in lines]
+    assert found == [([], [])] * len(lines)
+
+
+def test_the_recorded_runs_show_every_kind_of_record(tmp_path: Path) -> None:
+    """No kind that the fold takes is missing in these runs, or among the models."""
+    journals = [run(tmp_path).with_suffix(".jsonl") for run in RUNS]
+    kinds = {json.loads(line)["kind"] for path in journals for line in path.read_bytes().splitlines()}
+
+    assert (kinds, set(DATA)) == (set(fold._TAKE), set(fold._TAKE))
+
+
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path) -> None:
+    """A breach names the member, in the words of one who looks into the file."""
+    document = json.loads(captured(tmp_path).read_bytes())
+    document["llm_interactions"][0]["attempts"][0]["number"] = "0"
+    del document["gaps"]
+
+    assert schema.breaches(Document, document) == [
+        "llm_interactions[0].captured.attempts[0].number: Input should be a valid integer",
+        "gaps: Field required",
+    ]
+
+
+@pytest.mark.parametrize("members", [["input_messages", "input_messages_delta"], []])
+def test_a_captured_call_has_all_its_messages_or_a_delta(members: list[str], tmp_path: Path) -> None:
+    """Both at once are no less wrong than none, for the models and for the schema."""
+    document = json.loads(captured(tmp_path).read_bytes())
+    call = document["llm_interactions"][0]
+    messages = call.pop("input_messages")
+    both = {"input_messages": messages, "input_messages_delta": {"since": None, "kept": 0, "messages": messages}}
+    call.update({name: both[name] for name in members})
+
+    assert schema.breaches(Document, document) == [
+        "llm_interactions[0].captured: Value error, exactly one of input_messages, input_messages_delta is expected"
+    ]
+    assert not shipped("document").is_valid(document)
+
+
+@pytest.mark.parametrize("members", [{}, {"key": "a", "lakeview_step": 1}])
+def test_a_record_with_alternatives_has_one_of_them(members: dict[str, Payload]) -> None:
+    """An annotation is of the run or of a step, not of both, and not of neither."""
+    line = record("annotation", value=1, **members)
+
+    breaches = schema.breaches(DATA["annotation"], line["data"])
+    assert breaches == ["Value error, exactly one of key, lakeview_step is expected"]
+    assert not shipped("journal").is_valid(line)
+
+
+def test_a_kind_of_a_later_version_may_have_any_data() -> None:
+    """A line of a kind that is not known is passed over, not refused."""
+    assert told(shipped("journal"), record("dream", anything=True)) == []
+
+
+def test_the_envelope_of_a_line_is_held_to_its_schema() -> None:
+    """The members around the data are checked, whatever the kind."""
+    line = {**record("dream"), "time": "yesterday", "crc": "XYZ"}
+
+    assert [one.partition(":")[0] for one in schema.breaches(Record, line)] == ["time", "crc"]
+    assert len(told(shipped("journal"), line)) == 2
+
+
+def test_importing_the_package_imports_none_of_what_only_reading_needs() -> None:
+    """Recording costs no import of pydantic, rich, typer, an HTTP library or an SDK."""
+    heavy = "{'pydantic', 'rich', 'typer', 'httpx', 'httpx2', 'openai', 'anthropic', 'google.genai', 'ollama'}"
+    code = f"import sys, trace_recorder; print(sorted({heavy} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

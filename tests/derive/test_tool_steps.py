@@ -1,0 +1,290 @@
+"""Tools that ran before the first call to a model, or outside every step that the agent marked, are steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tests.run_fixtures import CHAT, Payload, Wire, asked, call, journal_of, said, streamed
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.cli.commands import app
+from trace_recorder.derive.document import expanded
+from trace_recorder.values.trajectory import AgentStep
+from trace_recorder.views.stats import Stats
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
+    """A recorder that runs, and raises what goes wrong in recording."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        yield recorder
+
+
+def agrees(recorder: TrajectoryRecorder) -> bool:
+    """Whether the document says what the journal says."""
+    recorder.save_trajectory()
+    written = json.loads(recorder.trajectory_path.read_bytes())
+    told = load(recorder.trajectory_path).to_document("inline")
+    return expanded(written) == {**told, "history": written["history"]}
+
+
+def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
+    """The steps, of which the document says what the journal says."""
+    assert agrees(recorder)
+    return list(load(recorder.trajectory_path).agent_steps)
+
+
+def shown(recorder: TrajectoryRecorder) -> list[Payload]:
+    """Of each step its number, whether it is derived, its interaction, and its tools by name and success."""
+    return [
+        (
+            one.step_number,
+            one.derived,
+            one.interaction and one.interaction.interaction_id,
+            [tool.name for tool in one.tool_calls],
+            [result.success for result in one.tool_results],
+        )
+        for one in steps(recorder)
+    ]
+
+
+def use(recorder: TrajectoryRecorder, name: str, *, fails: bool = False, call_id: str | None = None) -> None:
+    """A tool that runs, with its outcome."""
+    with suppress(OSError), recorder.tool_call(name, {"q": name}, call_id) as running:
+        running.result = f"{name}'s result"
+        if fails:
+            raise OSError("no index")
+
+
+def test_what_is_retrieved_before_the_first_call_is_a_step(recorder: TrajectoryRecorder) -> None:
+    """It is step 1, with its arguments and its result; the call is step 2."""
+
+    @recorder.tool
+    def retrieve(query: str) -> list[str]:
+        return [f"about {query}"]
+
+    retrieve("tea")
+    call(recorder, asked("about tea: what is it?"), said("a drink"))
+
+    first, second = steps(recorder)
+    [one], [result] = first.tool_calls, first.tool_results
+    assert (first.step_number, first.state, first.derived, first.interaction) == (1, "calling_tool", True, None)
+    assert (first.llm_response, first.llm_messages, first.error) == (None, None, None)
+    assert (one.call_id, one.name, one.arguments, one.call_id_made_up) == ("tool_1", "retrieve", {"query": "tea"}, True)
+    assert (result.call_id, result.success, result.result) == ("tool_1", True, ["about tea"])
+    assert (second.step_number, second.state) == (2, "completed")
+    assert first.timestamp < second.timestamp
+
+
+def test_a_tool_that_fails_before_the_first_call_is_an_error(recorder: TrajectoryRecorder) -> None:
+    """It is counted among the failed ones, and the step says which error it was."""
+    use(recorder, "retrieve", fails=True)
+    call(recorder, asked("what is tea?"), said("a drink"))
+
+    first, _ = steps(recorder)
+    metrics = load(recorder.trajectory_path).metrics
+    assert (first.state, first.error) == ("error", "OSError: no index")
+    assert (metrics["agent_steps"], metrics["tool_calls"], metrics["failed_tool_calls"]) == (2, 1, 1)
+
+
+def test_tools_one_after_another_share_a_step(recorder: TrajectoryRecorder) -> None:
+    """Until their agent asks its model."""
+    for name in ("embed", "retrieve", "rank"):
+        use(recorder, name)
+    call(recorder, asked("a"), said("b"))
+
+    assert shown(recorder) == [
+        (1, True, None, ["embed", "retrieve", "rank"], [True, True, True]),
+        (2, True, "llm_1", [], []),
+    ]
+
+
+def test_a_tool_outside_the_only_step_is_a_step(recorder: TrajectoryRecorder) -> None:
+    """Before it and after it; the number that the agent gave stays, those that are derived count from 1."""
+    use(recorder, "prepare")
+    with recorder.step(7):
+        call(recorder, asked("a"), said("b"))
+        use(recorder, "inside")
+    use(recorder, "clean", fails=True)
+
+    assert shown(recorder) == [
+        (1, True, None, ["prepare"], [True]),
+        (7, False, "llm_1", ["inside"], [True]),
+        (2, True, None, ["clean"], [False]),
+    ]
+    assert load(recorder.trajectory_path).metrics["tool_calls"] == 3
+
+
+def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: TrajectoryRecorder) -> None:
+    """It answers what the step asked for."""
+    with recorder.step():
+        call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
+    use(recorder, "bash")
+
+    assert shown(recorder) == [(1, False, "llm_1", ["bash"], [True])]
+
+
+def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: TrajectoryRecorder) -> None:
+    """It has the id of the call, and what the model was told of it."""
+    call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
+    use(recorder, "bash")
+    with recorder.step():
+        told = {"role": "tool", "tool_call_id": "c1", "content": "short"}
+        call(recorder, asked("a", told), said("done"))
+
+    first, second = steps(recorder)
+    assert [(one.call_id, one.call_id_made_up) for one in first.tool_calls] == [("c1", False)]
+    assert [(one.result, one.sent) for one in first.tool_results] == [("bash's result", "short")]
+    assert (second.step_number, second.interaction_ids) == (1, ("llm_2",))
+
+
+def test_calls_before_the_first_step_leave_their_tools(recorder: TrajectoryRecorder) -> None:
+    """The first step that the agent marks takes the place of those that were derived, and no tool is lost."""
+    for number in range(12):
+        call(recorder, asked(str(number)), said(None, identity=f"r{number}", calls=[(f"c{number}", "bash", "{}")]))
+        use(recorder, "bash", call_id=f"c{number}")
+        assert agrees(recorder)
+    with recorder.step():
+        call(recorder, asked("a"), said("b"))
+
+    found = steps(recorder)
+    assert [one.call_id for step in found for one in step.tool_calls] == [f"c{number}" for number in range(12)]
+    assert load(recorder.trajectory_path).metrics["tool_calls"] == 12
+
+
+def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
+    """Also two of one name, and one that runs tools and asks no model."""
+    use(recorder, "main")
+    for _ in range(2):
+        with recorder.agent("searcher"):
+            use(recorder, "search")
+    use(recorder, "main again")
+    call(recorder, asked("a"), said("b"))
+
+    found = [(one.agent, one.agent_id, [tool.name for tool in one.tool_calls]) for one in steps(recorder)]
+    assert found == [
+        (None, None, ["main", "main again"]),
+        ("searcher", "agent_1", ["search"]),
+        ("searcher", "agent_2", ["search"]),
+        (None, None, []),
+    ]
+
+
+def test_a_tool_that_an_open_stream_asked_for_is_of_that_call(recorder: TrajectoryRecorder) -> None:
+    """Until the end of the stream nobody knows; then it has no step of its own any more."""
+    delta = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"q": "bash"}'}}]}
+    answer = streamed("x")
+    events = json.dumps({"id": "s", "choices": [{"index": 0, "delta": delta}]})
+    body = f"data: {events}\n\n".encode() + answer.body
+    with httpx.Client(transport=Wire(type(answer)(body, media=answer.media, size=len(body)))) as client:
+        with recorder.wrap(client).stream("POST", CHAT, json=asked("a", stream=True)) as response:
+            use(recorder, "bash")
+            during = shown(recorder)
+            response.read()
+
+    assert during == [(1, True, "llm_1", [], []), (2, True, None, ["bash"], [True])]
+    assert shown(recorder) == [(1, True, "llm_1", ["bash"], [True])]
+
+
+def test_a_tool_that_is_told_with_a_step_is_there_once(recorder: TrajectoryRecorder) -> None:
+    """An agent that tells its steps afterwards names the calls whose tools were recorded as they ran."""
+    call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
+    use(recorder, "bash")
+    before = shown(recorder)
+    use(recorder, "unnamed")
+    named = [{"call_id": "c1", "name": "bash", "arguments": {}}, {"name": "unnamed", "arguments": {"q": "unnamed"}}]
+    recorder.record_agent_step(1, "calling_tool", tool_calls=named)
+    use(recorder, "later")
+
+    assert before == [(1, True, "llm_1", ["bash"], [True])]
+    assert shown(recorder) == [
+        (1, False, None, ["bash", "unnamed"], []),
+        (1, True, None, ["later"], [True]),
+    ]
+
+
+def test_a_long_series_of_tools_is_several_steps(recorder: TrajectoryRecorder) -> None:
+    """An agent whose calls nobody sees, with nothing but tools, has no step that grows without end."""
+    for number in range(150):
+        use(recorder, f"t{number}")
+
+    found = steps(recorder)
+    assert [len(one.tool_calls) for one in found] == [64, 64, 22]
+    assert [tool.name for one in found for tool in one.tool_calls] == [f"t{number}" for number in range(150)]
+
+
+def test_a_tool_that_runs_is_shown_without_a_result(tmp_path: Path) -> None:
+    """A process that is killed in a tool before its first call shows which tool it was."""
+    code = """
+import os, signal, sys
+from trace_recorder import TrajectoryRecorder
+recorder = TrajectoryRecorder(sys.argv[1])
+with recorder.tool_call("retrieve", {"q": 1}):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "run.json"], check=False, env=os.environ)
+
+    [step] = load(tmp_path / "run.json").agent_steps
+    assert killed.returncode == -signal.SIGKILL
+    assert ([one.name for one in step.tool_calls], step.tool_results, step.state) == (["retrieve"], (), "calling_tool")
+
+
+def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
+    """The record of its result alone says that it ran."""
+    ended = {"execution_id": "tool_1", "name": "retrieve", "success": True, "result": 3}
+    (tmp_path / "run.jsonl").write_bytes(journal_of(("start", {}), ("tool_result", ended)))
+
+    [step] = load(tmp_path / "run.jsonl").agent_steps
+
+    assert [(one.name, one.result) for one in step.tool_results] == [("retrieve", 3)]
+
+
+def test_a_document_alone_has_the_tools(recorder: TrajectoryRecorder) -> None:
+    """What was read from the journal is read from the document."""
+    use(recorder, "retrieve")
+    call(recorder, asked("a"), said("b"))
+    recorder.finalize()
+    expected = load(recorder.trajectory_path).agent_steps
+    recorder.trajectory_path.with_suffix(".jsonl").unlink()
+
+    found = load(recorder.trajectory_path).agent_steps
+
+    assert [one.to_document() for one in found] == [one.to_document() for one in expected]
+
+
+def test_people_are_shown_the_tools(recorder: TrajectoryRecorder) -> None:
+    """`show` tells of the step and counts it, `stats` has the tool."""
+    use(recorder, "retrieve", fails=True)
+    call(recorder, asked("a"), said("b"))
+    recorder.finalize()
+
+    told = CliRunner().invoke(app, ["show", str(recorder.trajectory_path)])
+    figures = Stats()
+    figures.add(load(recorder.trajectory_path))
+
+    assert figures.to_json()["tools"] == [
+        {"name": "retrieve", "calls": 1, "failed": 1, "unanswered": 0, "outcome_unknown": 0}
+    ]
+    assert "step 1 (tools), error" in told.output
+    assert "2 steps" in told.output
+    assert "1 tool call (1 failed)" in told.output
+
+
+def test_a_summary_is_that_of_the_step_that_the_agent_numbered(recorder: TrajectoryRecorder) -> None:
+    """Where the agent marks steps, a derived one of the same number is not summed up."""
+    use(recorder, "prepare")
+    with recorder.step(1):
+        pass
+    recorder.update_lakeview(1, "fine")
+
+    assert [one.extra.get("lakeview_summary") for one in steps(recorder)] == [None, "fine"]

@@ -1,0 +1,354 @@
+"""Validation: what is whole has no findings; whatever is changed, lost or contradictory is found where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.data.recorded import ASK, by_hand, captured, chunks, client_of, in_deltas, in_flight, poisoned, streamed
+from tests.data.written import Writing, asked, change, said
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.document import from_document
+from trace_recorder.derive.validate import Finding, Report, validate
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.values.messages import Payload
+
+DIFFERS = "differs from what its stream gives when it is put together again"
+UNPACKED = "its stream is missing, or cannot be unpacked"
+GOES_ON = Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
+
+
+def errors(report: Report) -> list[tuple[str, str]]:
+    """Where the errors are, and what."""
+    return [(finding.where, finding.what) for finding in report.findings if finding.severity == "error"]
+
+
+def small(path: Path) -> Path:
+    """A finished run of two calls, one of them streamed; without a document."""
+    writing = Writing(path)
+    writing.request(1, asked(ASK))
+    writing.response(1, body=said("hi"))
+    writing.request(
+        2, asked(ASK, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "so"}, stream=True)
+    )
+    writing.stream(2, b"".join(chunks("o", "k")).decode())
+    assembled = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": "ok"}}]}
+    writing.response(2, stream=True, chunks=3, assembled={"id": "c", "model": "m", **assembled})
+    writing.add("finalize", status="completed", success=True, final_result=None, execution_time=9.0)
+    writing.journal.close()
+    return path
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """The journal of such a run."""
+    return small(tmp_path / "run.jsonl")
+
+
+@pytest.mark.parametrize("run", [captured, in_deltas, by_hand])
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_a_recorded_run_has_no_findings(run: Callable[[Path], Path], suffix: str, tmp_path: Path) -> None:
+    """Whatever was captured or handed over, whichever of its files is named: all of it agrees."""
+    path = run(tmp_path).with_suffix(suffix)
+
+    report = validate(path)
+
+    lines = path.with_suffix(".jsonl").read_bytes().count(b"\n")
+    assert report == Report(path, (), records=lines, interactions=report.interactions)
+
+
+def test_what_was_not_recorded_is_a_note(tmp_path: Path) -> None:
+    """A gap that the recorder itself put on file is told, and is no error."""
+    [note] = validate(poisoned(tmp_path)).findings
+
+    assert (note.severity, note.where.split()[-1]) == ("note", "(gap)")
+
+
+def test_a_run_without_an_end_is_whole_so_far(tmp_path: Path) -> None:
+    """Of a run that was killed it is noted that it has no end, and nothing else."""
+    assert validate(in_flight(tmp_path)).findings == (GOES_ON,)
+
+
+@given(cut=st.integers(min_value=1, max_value=6000))
+def test_no_prefix_of_a_journal_is_in_error(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Cut off at any byte, a journal has notes only: of its torn line, of the missing end and document."""
+    path = small(tmp_path_factory.mktemp("cut") / "run.jsonl")
+    path.write_bytes(path.read_bytes()[:cut])
+
+    assert errors(validate(path)) == []
+
+
+@given(at=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
+def test_every_changed_bit_is_found(at: int, bit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One bit that is not as it was written, anywhere before the last line's end, is an error."""
+    path = small(tmp_path_factory.mktemp("bit") / "run.jsonl")
+    content = bytearray(path.read_bytes())
+    content[at % (len(content) - 1)] ^= 1 << bit
+    path.write_bytes(content)
+
+    assert not validate(path).ok
+
+
+def test_a_damaged_line_is_told_with_what_it_costs(journal: Path) -> None:
+    """A damaged item record costs the calls that use it, which are named."""
+    lines = journal.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b"hello", b"jello")
+    journal.write_bytes(b"\n".join(lines))
+
+    unusable = "it cannot be put together: a record that it needs is damaged or missing"
+    assert errors(validate(journal)) == [
+        (f"journal, byte {len(lines[0]) + 1}", f"{len(lines[1])} bytes: not a record, or its CRC does not match"),
+        ("journal, record 3 (llm_request)", "missing before it: record 2"),
+        ("journal, record 3 (llm_request)", unusable),
+        ("journal, record 7 (llm_request)", unusable),
+    ]
+
+
+def test_a_torn_last_line_is_a_note(journal: Path) -> None:
+    """What a killed process was writing is told, and is no error."""
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:-1], b'{"seq":10,"ti']))
+
+    torn = Finding(
+        "note", f"journal, byte {sum(map(len, lines[:-1]))}", "13 bytes: the file ends in the middle of a record"
+    )
+    no_document = Finding("note", "document", "there is no run.json beside the journal")
+    assert validate(journal).findings == (torn, GOES_ON, no_document)
+
+
+def without(*numbers: int) -> Callable[[dict[str, Payload]], object]:
+    """Leave records out."""
+    return lambda record: record["seq"] not in numbers
+
+
+def renumbered(record: dict[str, Payload]) -> None:
+    """Give the seventh record the number of the sixth."""
+    record["seq"] -= record["seq"] == 7
+
+
+def led_astray(record: dict[str, Payload]) -> None:
+    """Have the second request list its first message twice."""
+    if record["seq"] == 7:
+        record["data"]["items"]["messages"] = [[0, 0], [0, 0]]
+
+
+def retold(record: dict[str, Payload]) -> None:
+    """Change the assembled response."""
+    if "assembled" in record["data"]:
+        record["data"]["assembled"]["choices"][0]["message"]["content"] = "no"
+
+
+def garbled(record: dict[str, Payload]) -> None:
+    """Make the stream undecodable."""
+    if record["kind"] == "llm_stream":
+        record["data"]["zlib"] = "AAAA"
+
+
+def misshaped(record: dict[str, Payload]) -> None:
+    """Give the first response a status that is none."""
+    if record["seq"] == 4:
+        record["data"]["status"] = "200"
+
+
+def of_another_kind(record: dict[str, Payload]) -> None:
+    """Make the end of the run a record of a kind that the fold cannot use."""
+    if record["kind"] == "finalize":
+        record.update(kind="reward", data={"reward": 1})
+
+
+def dreamt(record: dict[str, Payload]) -> None:
+    """Make the end of the run a record of a kind that is not known."""
+    if record["kind"] == "finalize":
+        record["kind"] = "dream"
+
+
+def newer(record: dict[str, Payload]) -> None:
+    """Make the journal one of the next version."""
+    if record["kind"] == "start":
+        record["data"]["version"] = 2
+
+
+def cut_elsewhere(record: dict[str, Payload]) -> None:
+    """Have a stream's last chunk end before its end."""
+    if record["kind"] == "llm_stream":
+        record["data"]["chunk_ends"] = "1"
+        record["data"]["chunk_times"] = "A"
+
+
+CHANGES = [
+    (without(5, 6), "record 7 (llm_request)", "missing before it: records 5 to 6"),
+    (without(3), "record 4 (llm_response)", "missing before it: record 3"),
+    (renumbered, "record 6 (llm_request)", "it comes after record 6"),
+    (led_astray, "record 7 (llm_request)", "it leads to other items than its check value was made of"),
+    (retold, "record 9 (llm_response)", f"the assembled response {DIFFERS}"),
+    (garbled, "record 9 (llm_response)", UNPACKED),
+    (cut_elsewhere, "record 9 (llm_response)", "what is said of its stream's chunks does not fit the stream"),
+    (misshaped, "record 4 (llm_response)", "status: Input should be a valid integer"),
+    (of_another_kind, "record 10 (reward)", "name: Field required"),
+]
+
+
+@pytest.mark.parametrize(("edit", "where", "what"), CHANGES)
+def test_a_journal_that_was_changed_with_care_is_found_out(
+    edit: Callable[[dict[str, Payload]], object], where: str, what: str, journal: Path
+) -> None:
+    """Where every CRC fits, what is missing, doubled, led astray or contradictory is told first."""
+    change(journal, edit)
+
+    assert errors(validate(journal))[0] == (f"journal, {where}", what)
+
+
+def test_a_lost_stream_and_a_lost_request_are_told(journal: Path) -> None:
+    """What a call is made of may be gone without a trace but the numbers; what lacks it says so."""
+    change(journal, without(3, 8))
+
+    assert errors(validate(journal)) == [
+        ("journal, record 4 (llm_response)", "missing before it: record 3"),
+        ("journal, record 9 (llm_response)", "missing before it: record 8"),
+        ("journal, record 4 (llm_response)", "the request of llm_1 is missing"),
+        ("journal, record 9 (llm_response)", UNPACKED),
+    ]
+
+
+def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
+    """A kind that is not known is passed over, and said to be."""
+    change(journal, dreamt)
+
+    dream = Finding("note", "journal, record 10 (dream)", "a record of a kind that is not known here")
+    assert validate(journal).findings[0] == dream
+
+
+@pytest.mark.parametrize("content", [b"no journal\n\n1\n", b"\0" * 20 + b"\n"])
+def test_a_file_without_any_record_is_no_journal(content: bytes, journal: Path) -> None:
+    """It is told once, not line by line."""
+    journal.write_bytes(content)
+
+    assert validate(journal).findings == (Finding("error", "journal", "no line of it is a record of this package"),)
+
+
+def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
+    """Nothing is said of it but that it is newer."""
+    change(journal, newer)
+
+    told = Finding("error", "journal", "it has version 2, and 1 is the newest known here")
+    assert validate(journal) == Report(journal, (told,), records=10)
+
+
+def test_a_journal_in_which_nothing_stands_is_not_whole(journal: Path) -> None:
+    """A process may have been killed before its first record: there is nothing of it on file."""
+    journal.write_bytes(b"")
+
+    assert errors(validate(journal)) == [("journal", "it is empty: nothing is on file")]
+
+
+def test_a_secret_that_spans_several_events_may_be_masked_in_the_assembly_only(tmp_path: Path) -> None:
+    """The assembled response is masked where its stream, event by event, shows no secret: that is no contradiction."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        client = client_of(
+            recorder, lambda _: streamed(*chunks("the key is sk-abcdefghij", "klmnopqrst0123456789", "."))
+        )
+        client.post("https://api.openai.com/v1/chat/completions", json=asked(ASK, stream=True))
+
+    assert b"the key is [REDACTED:openai-key]." in path.read_bytes()
+    assert validate(path).findings == ()
+
+
+# ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rewritten(path: Path, edit: Callable[[dict[str, Payload]], object]) -> None:
+    """Change a document."""
+    document = json.loads(path.read_bytes())
+    edit(document)
+    path.write_text(json.dumps(document))
+
+
+DOCUMENTS = [
+    (lambda one: one.update(success=False), "it is not what the journal says: success"),
+    (lambda one: one["metrics"].update(attempts=5.0), "it is not what the journal says: metrics.attempts"),
+    (
+        lambda one: one["llm_interactions"][2]["response"].update(content="?"),
+        "it is not what the journal says: llm_interactions[2].response.content",
+    ),
+    (lambda one: one["agent_steps"].pop(), "it is not what the journal says: agent_steps"),
+    (
+        lambda one: one["rewards"][0].update(name=7),
+        "it is a damaged trajectory document: TypeError: name is int, and has to be str",
+    ),
+]
+
+
+@pytest.mark.parametrize(("edit", "what"), DOCUMENTS)
+def test_a_document_that_differs_from_its_journal_is_found(
+    edit: Callable[[dict[str, Payload]], object], what: str, tmp_path: Path
+) -> None:
+    """The first member that is not what the journal says is named; one that cannot be right, before that."""
+    path = captured(tmp_path)
+    rewritten(path, edit)
+
+    assert errors(validate(path))[0] == ("document", what)
+
+
+@pytest.mark.parametrize("changes", [{"schema_version": 2}, {"llm_interactions": None}, {"rewards": [{"sum": 1}]}])
+def test_a_document_that_cannot_be_read_is_an_error(changes: dict[str, Payload], tmp_path: Path) -> None:
+    """What `load` would refuse, a newer version among it, is told in the words of `load`."""
+    path = captured(tmp_path)
+    rewritten(path, lambda document: document.update(changes))
+    with pytest.raises(TrajectoryFormatError) as refused:
+        from_document(json.loads(path.read_bytes()), "it")
+
+    assert errors(validate(path)) == [("document", str(refused.value))]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (b'{"llm_interactions": [NaN]}', "NaN is not JSON"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+    ],
+)
+def test_a_document_that_is_not_json_is_an_error(content: bytes, why: str, tmp_path: Path) -> None:
+    """Half a document, one in another encoding, and one with NaN in it are none."""
+    path = captured(tmp_path)
+    path.write_bytes(content)
+
+    assert errors(validate(path)) == [("document", f"it is not JSON: {why}")]
+
+
+def test_a_document_alone_is_held_against_its_shape(tmp_path: Path) -> None:
+    """Without a journal it can still be seen that a document is whole."""
+    path = captured(tmp_path)
+    path.with_suffix(".jsonl").unlink()
+
+    assert validate(path) == Report(path, ())
+
+
+def test_a_journal_alone_is_noted_to_be_alone(tmp_path: Path) -> None:
+    """The journal is the truth: that the document is gone is no error."""
+    path = captured(tmp_path)
+    path.unlink()
+
+    note = Finding("note", "document", "there is no captured.json beside the journal")
+    assert validate(path).findings == (note,)
+
+
+def test_a_document_of_another_writer_is_noted_to_be(tmp_path: Path) -> None:
+    """One that has the members of the format that ours follows, and none of the additions, is read, not judged."""
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"task": "t", "llm_interactions": [], "agent_steps": []}))
+
+    note = Finding("note", "document", "it has no schema_version: it was not written by this package")
+    assert validate(path).findings == (note,)
+
+
+def test_a_file_that_is_not_there_is_no_finding(tmp_path: Path) -> None:
+    """What the system refuses is raised."""
+    with pytest.raises(FileNotFoundError):
+        validate(tmp_path / "none.json")

@@ -1,0 +1,258 @@
+"""The Anthropic Messages dialect: blocks become messages and calls, streams become the message, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.table_anthropic_google_ollama import (
+    any_json,
+    cut_wrongly,
+    exchanges,
+    lost,
+    our_reading,
+    sdk_reading,
+)
+from trace_recorder.dialects import anthropic_messages
+from trace_recorder.dialects.anthropic_messages import join_stream, read_message, read_request, read_response
+from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
+
+DATA = Path(__file__).parent / "data"
+CORPUS = exchanges("anthropic-messages")
+needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
+START = {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 1}}}
+
+
+def sse(*events: dict) -> str:
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def delta(index: int | None, **members: object) -> dict:
+    return {"type": "content_block_delta", "index": index, "delta": members}
+
+
+def start(index: int, **block: object) -> dict:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def test_a_request_is_read():
+    """The system prompt comes first, tools are flat, and everything else is a parameter."""
+    declared = {"name": "f", "description": "does f", "input_schema": {"type": "object"}}
+    body = {
+        "model": "claude-x",
+        "max_tokens": 5,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [declared, {"type": "web_search_20250305", "name": "web_search"}, {"type": "bash"}],
+        "temperature": None,
+    }
+    reading = read_request(body)
+    assert (reading.messages, reading.tools, reading.parameters, reading.model) == (
+        [Message("system", body["system"]), Message("user", "Hi")],
+        [
+            Tool("f", "does f", {"type": "object"}, declared),
+            Tool("web_search", raw={"type": "web_search_20250305", "name": "web_search"}),
+            Tool("bash", raw={"type": "bash"}),
+        ],
+        {"model": "claude-x", "max_tokens": 5, "temperature": None},
+        "claude-x",
+    )
+
+
+def test_tool_results_become_messages_before_the_rest():
+    """A user message gives a tool message for each result, in order, and one for what else it says."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
+    blocks = [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "42"}]},
+        {"type": "tool_result", "tool_use_id": "t2", "content": "no such file", "is_error": True},
+        {"type": "text", "text": "Go on."},
+        image,
+    ]
+    assert read_message({"role": "user", "content": blocks}) == [
+        Message("tool", "42", call_id="t1"),
+        Message("tool", "no such file", call_id="t2", extra={"is_error": True}),
+        Message("user", [{"type": "text", "text": "Go on."}, image]),
+    ]
+
+
+def test_thinking_and_calls_leave_the_content():
+    """An assistant's thinking is its reasoning, kept with its signature beside it; a tool use is a tool call."""
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    use = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}, "cache_control": {"type": "ephemeral"}}
+    calls = (ToolCall("t1", "f", {"a": 1}, extra={"cache_control": {"type": "ephemeral"}}),)
+    blocks = [thinking, {"type": "text", "text": "Well."}, use]
+    assert read_message({"role": "assistant", "content": blocks}) == [
+        Message("assistant", "Well.", calls, reasoning="Hm.", extra={"content": [thinking]})
+    ]
+
+
+def test_a_response_is_read():
+    """Texts are joined, every count stands as the provider gave it, and what else is said is in the extra."""
+    cited = {"type": "text", "text": "blue", "citations": [{"cited_text": "b"}]}
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "It is ", "citations": None}, cited],
+        "usage": {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 0, "service_tier": "standard"},
+        "container": {"id": "box"},
+    }
+    usage = Usage(3, 4, cache_read_input_tokens=0, extra={"service_tier": "standard"})
+    choice = Choice(0, "It is blue", finish_reason="end_turn")
+    assert read_response(body) == LLMResponse(
+        content="It is blue",
+        finish_reason="end_turn",
+        usage=usage,
+        model="claude-x",
+        id="msg_1",
+        choices=(choice,),
+        extra={"container": {"id": "box"}, "content": [cited]},
+    )
+
+
+def test_an_error_has_no_choices():
+    """An error body is no answer: it stands in the extra."""
+    body = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}, "request_id": "r"}
+    assert read_response(body) == LLMResponse(extra=body)
+
+
+def test_a_call_without_an_id_goes_on_counting():
+    """Made-up ids go on from those of the request."""
+    use = {"type": "tool_use", "id": None, "name": "f", "input": None}
+    calls = (ToolCall("call_2", "f", {}, call_id_made_up=True),)
+    assert read_response({"content": [use]}, made_up_calls=2).tool_calls == calls
+
+
+def test_a_stream_with_everything_is_the_message():
+    """Signed and redacted thinking, server tools, citations, interleaved calls and both usages come together."""
+    joined = join_stream((DATA / "anthropic_everything.sse").read_text(encoding="utf-8"))
+    response = read_response(joined.body)
+    assert (joined.ended, joined.events, joined.error) == (True, 33, None)
+    assert response.extra["content"] == [
+        {"type": "thinking", "thinking": "First thought. ", "signature": "c2lnMQ=="},
+        {"type": "redacted_thinking", "data": "b3BhcXVl"},
+        {"type": "thinking", "thinking": "Second.", "signature": "c2lnMg=="},
+        {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "sky"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "srv_1",
+            "content": [{"type": "web_search_result", "url": "https://sky.example", "title": "Sky"}],
+        },
+        {
+            "type": "text",
+            "text": "blue.",
+            "citations": [{"type": "web_search_result_location", "url": "https://sky.example", "cited_text": "blue"}],
+        },
+    ]
+    assert (response.content, response.reasoning, response.finish_reason) == (
+        "It is blue.",
+        "First thought. Second.",
+        "tool_use",
+    )
+    assert response.tool_calls == (ToolCall("toolu_1", "paint", {"colour": "blue"}), ToolCall("toolu_2", "rest", {}))
+    assert response.usage == Usage(
+        input_tokens=13,
+        output_tokens=99,
+        cache_creation_input_tokens=5,
+        cache_read_input_tokens=7,
+        reasoning_tokens=40,
+        extra={"service_tier": "standard", "server_tool_use": {"web_search_requests": 1}},
+    )
+
+
+def test_arguments_that_were_cut_off_stay_text():
+    """What had come of a tool call's arguments is kept as it came."""
+    grown = delta(0, type="input_json_delta", partial_json='{"path": "/tm')
+    joined = join_stream(sse(START, start(0, type="tool_use", id="t", name="f", input={}), grown))
+    calls = (ToolCall("t", "f", '{"path": "/tm'),)
+    assert (joined.ended, read_response(joined.body).tool_calls) == (False, calls)
+
+
+def test_blocks_that_share_an_index_stay_apart():
+    """A server that starts every block at index 0 gets as many blocks as it starts."""
+    events = [
+        *(start(0, type="text", text=""), delta(0, type="text_delta", text="a")),
+        *(start(0, type="text", text="b"), delta(0, type="text_delta", text="c")),
+    ]
+    blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "bc"}]
+    assert join_stream(sse(START, *events)).body["content"] == blocks
+
+
+def test_a_delta_whose_start_is_lost_begins_a_block():
+    """A stream that is joined from its middle on gives what it has."""
+    joined = join_stream(sse(delta(4, type="text_delta", text="a"), delta(None, type="thinking_delta", thinking="b")))
+    blocks = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}]
+    assert joined == JoinedStream({"content": blocks}, ended=False, events=2)
+
+
+def test_members_that_nobody_has_heard_of_survive():
+    """Of an unknown member of a block, a delta or the message, the last that is not null stands."""
+    events = [
+        start(0, type="novelty", a=1),
+        *(delta(0, type="novelty_delta", b="x"), delta(0, type="novelty_delta", b="y")),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "context_management": {"edits": []}},
+        {"type": "message_delta", "delta": {"stop_reason": None}},
+        {"type": "message_stop", "amazon-bedrock-invocationMetrics": {"latency": 2}},
+    ]
+    assert join_stream(sse(START, *events)).body == {
+        "role": "assistant",
+        "content": [{"type": "novelty", "a": 1, "b": "y"}],
+        "usage": {"input_tokens": 1},
+        "stop_reason": "end_turn",
+        "context_management": {"edits": []},
+        "amazon-bedrock-invocationMetrics": {"latency": 2},
+    }
+
+
+def test_an_error_midway_is_the_streams_error():
+    """What had come before an error event is kept, and the error stands beside it."""
+    error = {"type": "overloaded_error", "message": "Overloaded"}
+    events = [START, start(0, type="text", text="He"), {"type": "error", "error": error}]
+    joined = join_stream(sse(*events))
+    assert (joined.error, joined.ended, read_response(joined.body).content) == (error, False, "He")
+
+
+def test_an_error_in_place_of_a_stream_is_read():
+    """A body that is no stream is given as it is."""
+    body = {"type": "error", "error": {"type": "not_found_error", "message": "model"}}
+    assert join_stream(json.dumps(body)) == JoinedStream(body, ended=True, events=0, error=body["error"])
+
+
+def test_broken_events_are_passed_over_and_counted():
+    """An event that is no JSON changes nothing but the count."""
+    text = sse(START) + 'event: content_block_delta\r\ndata: {"type": \r\n\r\n: comment\r\n\r\n' + sse(START)
+    assert (join_stream(text).events, join_stream(text).body) == (3, START["message"])
+
+
+@given(any_json(anthropic_messages))
+def test_any_json_is_read(body):
+    """No shape of a request, a message or a response is refused."""
+    results = read_request(body), read_message(body), read_response(body)
+    assert (isinstance(results[0].messages, list), isinstance(results[2], LLMResponse)) == (True, True)
+
+
+@given(
+    st.text() | st.lists(any_json(anthropic_messages)).map(lambda e: "".join(f"data: {json.dumps(x)}\n\n" for x in e))
+)
+def test_any_text_is_joined(text):
+    """No text is refused as a stream, and what it gives can be read."""
+    assert isinstance(read_response(join_stream(text).body), LLMResponse)
+
+
+@needs_corpus
+@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
+def test_the_sdk_reads_the_same(exchange):
+    """Of every recorded exchange the SDK reads what we read, and no text of it is lost."""
+    assert (our_reading(exchange), lost(exchange)) == (sdk_reading(exchange), set())
+
+
+@needs_corpus
+def test_a_recorded_stream_may_be_cut_anywhere():
+    """What is read of a stream that was cut off is how the whole begins."""
+    assert cut_wrongly("anthropic-messages") == []

@@ -1,0 +1,64 @@
+"""A long stream that is put together aside lets the other threads work: there is a breath between any two chunks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import FrameType
+
+import pytest
+
+from trace_recorder.dialects.readers import join_stream
+from trace_recorder.dialects.sse import breathing
+from trace_recorder.values.messages import Payload
+
+
+def event(data: Payload) -> str:
+    return f"data: {json.dumps(data)}\n\n"
+
+
+CHUNKS = {
+    "openai-chat": event({"choices": [{"index": 0, "delta": {"content": "word "}}]}),
+    "openai-completions": event({"choices": [{"index": 0, "text": "word "}]}),
+    "openai-responses": event({"type": "response.output_text.delta", "output_index": 0, "delta": "word "}),
+    "anthropic-messages": event(
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}}
+    ),
+    "google-generate": event({"candidates": [{"content": {"role": "model", "parts": [{"text": "word "}]}}]}),
+    "google-interactions": event(
+        {"event_type": "content.delta", "index": 0, "delta": {"type": "text", "text": "word "}}
+    ),
+    "ollama-chat": '{"message": {"role": "assistant", "content": "word "}, "done": false}\n',
+    "ollama-generate": '{"response": "word ", "done": false}\n',
+}
+
+
+def longest_between_breaths(api: str, text: str) -> int:
+    """The most calls of functions between any two breaths, and before the first and behind the last."""
+    calls = [0]
+
+    def count(frame: FrameType, what: str, _: object) -> None:
+        if what == "call" and "trace_recorder" in frame.f_code.co_filename and frame.f_code is not breathe.__code__:
+            calls[-1] += 1
+
+    def breathe() -> None:
+        calls.append(0)
+
+    token = breathing.set(breathe)
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        join_stream(api, text.encode())
+    finally:
+        sys.setprofile(before)
+        breathing.reset(token)
+    assert len(calls) > 1
+    return max(calls)
+
+
+@pytest.mark.parametrize("api", CHUNKS)
+def test_between_two_breaths_there_is_one_chunk(api: str) -> None:
+    """However many chunks a stream has, no more is done at a stretch."""
+    join_stream(api, CHUNKS[api].encode())  # what is imported and cached is
+
+    assert longest_between_breaths(api, CHUNKS[api] * 400) <= longest_between_breaths(api, CHUNKS[api] * 40)

@@ -1,0 +1,40 @@
+"""Embeddings: no conversation, the usage, and no vectors outside the raw answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_recorder.dialects import embeddings
+from trace_recorder.values.messages import JoinedStream, LLMResponse, RequestReading, Usage
+
+
+def test_a_request():
+    """What is to be embedded is a parameter, and there are no messages."""
+    body = {"model": "m", "input": ["a", "b"], "dimensions": 8}
+    assert embeddings.read_request(body) == RequestReading(parameters=body, model="m")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            {"object": "list", "data": [{"embedding": [0.1]}], "model": "m", "usage": {"prompt_tokens": 2}},
+            LLMResponse(usage=Usage(2), model="m", extra={"object": "list"}),
+        ),
+        (
+            {"model": "m", "embeddings": [[0.1]], "prompt_eval_count": 2, "load_duration": 9},
+            LLMResponse(usage=Usage(2), model="m", extra={"load_duration": 9}),
+        ),
+        ({"embedding": [0.1]}, LLMResponse()),
+        ({"error": {"code": "401"}}, LLMResponse(extra={"error": {"code": "401"}})),
+        ([0.1], LLMResponse()),
+    ],
+)
+def test_a_response(body, expected):
+    """OpenAI's and Ollama's answers give their usage, and their vectors stay behind."""
+    assert embeddings.read_response(body) == expected
+
+
+def test_no_stream():
+    """An answer that was taken for a stream is the one body that it is."""
+    assert embeddings.join_stream('{"model": "m"}') == JoinedStream({"model": "m"}, ended=True, events=0)

@@ -1,0 +1,96 @@
+"""Which addresses are LLM calls, in which dialect, and who serves them."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_recorder.dialects.endpoints import Endpoint, endpoint_of, provider_of
+
+VERTEX = "/v1/projects/p/locations/l/publishers"
+
+CALLS = {
+    "/v1/chat/completions": ("openai-chat", None, False),
+    "/v1/chat/completions/": ("openai-chat", None, False),
+    "/openai/deployments/d/chat/completions": ("openai-chat", "d", False),
+    "/v1/responses": ("openai-responses", None, False),
+    "/v1/completions": ("openai-completions", None, False),
+    "/v1/embeddings": ("embeddings", None, False),
+    "/api/embed": ("embeddings", None, False),
+    "/v1/messages": ("anthropic-messages", None, False),
+    "/anthropic/v1/messages": ("anthropic-messages", None, False),
+    f"{VERTEX}/anthropic/models/c@1:rawPredict": ("anthropic-messages", "c@1", False),
+    f"{VERTEX}/anthropic/models/c@1:streamRawPredict": ("anthropic-messages", "c@1", True),
+    "/v1beta/models/m:generateContent": ("google-generate", "m", False),
+    f"{VERTEX}/google/models/m:streamGenerateContent": ("google-generate", "m", True),
+    "/v1beta/interactions": ("google-interactions", None, False),
+    "/api/chat": ("ollama-chat", None, False),
+    "/api/generate": ("ollama-generate", None, False),
+}
+
+OTHER_TRAFFIC = (
+    "/v1/messages/count_tokens",
+    "/v1/messages/batches",
+    "/v1/responses/input_tokens",
+    "/v1/responses/compact",
+    "/v1/chat/completions/chatcmpl-1",
+    "/v1/models",
+    "/v1/files",
+    "/v1/batches",
+    "/v1/moderations",
+    "/v1beta/models/m:countTokens",
+    "/v1beta/models/m:batchEmbedContents",
+    "/model/anthropic.claude/invoke",
+    "/api/show",
+    "/oauth/token",
+)
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_an_llm_call_is_recognised_by_its_path(path: str) -> None:
+    """The end of the path gives the dialect, and the model or deployment where it stands there."""
+    api, model, streams = CALLS[path]
+
+    assert endpoint_of("POST", "api.openai.com", path) == Endpoint(api, "openai", model, streams)
+
+
+@pytest.mark.parametrize("path", OTHER_TRAFFIC)
+def test_other_traffic_is_none(path: str) -> None:
+    """What asks no model to answer is not recorded; nor is what has a protocol of its own."""
+    assert endpoint_of("POST", "api.openai.com", path) is None
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_only_post_is_a_call(method: str) -> None:
+    """The same address asked otherwise reads or deletes what is stored."""
+    assert endpoint_of(method, "api.openai.com", "/v1/responses") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "provider"),
+    [
+        ("api.x.ai", "xai"),
+        ("max.ai", "openai"),
+        ("notopenrouter.ai", "openai"),
+        ("openrouter.ai.evil.example", "openai"),
+        ("ark.ap-southeast.bytepluses.com", "doubao"),
+        ("eu-west-1.aiplatform.googleapis.com", "google"),
+        ("mine.openai.azure.us", "azure"),
+        ("models.inference.ai.azure.com", "github"),
+        ("api.z.ai", "zhipu"),
+        ("dashscope-us.aliyuncs.com", "qwen"),
+        ("api.minimaxi.com", "minimax"),
+        ("bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "bedrock"),
+        ("s3.amazonaws.com", "openai"),
+    ],
+)
+def test_a_provider_is_told_by_its_host(host: str, provider: str) -> None:
+    """The name of a host, or of one above it, gives the provider; a name that only ends alike does not."""
+    assert provider_of(host, "/v1/chat/completions", "openai-chat") == provider
+
+
+def test_azure_and_ollama_are_told_on_hosts_without_a_name() -> None:
+    """Azure's paths and Ollama's port tell who serves on a host that is not known."""
+    azure = provider_of("gateway.example", "/openai/deployments/d/chat/completions", "openai-chat", 443)
+    ollama = provider_of("127.0.0.1", "/v1/chat/completions", "openai-chat", 11434)
+
+    assert (azure, ollama) == ("azure", "ollama")

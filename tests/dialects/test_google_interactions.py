@@ -1,0 +1,253 @@
+"""Google's Interactions dialect: steps become messages and calls, events become the interaction, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.table_anthropic_google_ollama import (
+    any_json,
+    cut_wrongly,
+    exchanges,
+    lost,
+    our_reading,
+    sdk_reading,
+)
+from trace_recorder.dialects import google_interactions
+from trace_recorder.dialects.google_interactions import join_stream, read_message, read_request, read_response
+from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
+
+DATA = Path(__file__).parent / "data"
+CORPUS = exchanges("google-interactions")
+needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
+EVENTS = ("step.start", "step.delta", "content.start", "content.delta", "interaction.created", "interaction.completed")
+THOUGHT = {"type": "thought", "summary": [{"type": "text", "text": "Hm."}], "signature": "c2ln"}
+CALL = {"type": "function_call", "id": "f1", "name": "f", "arguments": {"a": 1}}
+
+
+def text(said: str) -> dict:
+    return {"type": "text", "text": said}
+
+
+def sse(*events: dict) -> str:
+    return "".join(f"event: {event['event_type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def event(kind: str, index: int, **members: object) -> dict:
+    return {"event_type": kind, "index": index, **members}
+
+
+def test_a_text_is_the_users_message():
+    """A plain input is a user message after the system's; tools are flat, and the rest are parameters."""
+    declared = {"type": "function", "name": "f", "description": "does f", "parameters": {"type": "object"}}
+    body = {"model": "gemini-x", "input": "Hi", "system_instruction": "Be brief.", "tools": [declared], "stream": None}
+    reading = read_request({**body, "tools": [declared, {"type": "google_search"}]})
+    assert (reading.messages, reading.tools, reading.parameters, reading.model) == (
+        [Message("system", "Be brief."), Message("user", "Hi")],
+        [
+            Tool("f", "does f", {"type": "object"}, declared),
+            Tool("google_search", raw={"type": "google_search"}),
+        ],
+        {"model": "gemini-x", "stream": None},
+        "gemini-x",
+    )
+
+
+def test_contents_are_one_message():
+    """A list of contents is one message of the user, with the texts and media as its parts."""
+    contents = [text("See:"), {"type": "image", "data": "iVBO", "mime_type": "image/png"}]
+    assert read_request({"input": contents}).messages == [Message("user", contents)]
+
+
+def test_neighbouring_steps_of_one_side_are_one_message():
+    """A turn of the model is one message, and each result of a function is one."""
+    search = {"type": "google_search_call", "id": "s", "arguments": {"queries": ["a"]}}
+    steps = [
+        {"type": "user_input", "content": [text("Hi")]},
+        *(THOUGHT, search, {"type": "model_output", "content": [text("Well.")]}, CALL),
+        {"type": "function_result", "call_id": "f1", "name": "f", "result": {"b": 2}, "is_error": True},
+        {"type": "function_result", "call_id": "f2", "result": [text("ok")]},
+        text("Go on."),
+    ]
+    assert read_request({"input": steps}).messages == [
+        Message("user", "Hi"),
+        Message(
+            "assistant",
+            [search, text("Well.")],
+            (ToolCall("f1", "f", {"a": 1}),),
+            reasoning="Hm.",
+            extra={"steps": [THOUGHT]},
+        ),
+        Message("tool", '{"b":2}', call_id="f1", name="f", extra={"is_error": True}),
+        Message("tool", "ok", call_id="f2"),
+        Message("user", "Go on."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("element", "messages"),
+    [
+        ({"role": "model", "content": "Ho"}, [Message("assistant", "Ho")]),
+        (
+            {"role": "model", "content": [text("Ho"), CALL]},
+            [Message("assistant", "Ho", (ToolCall("f1", "f", {"a": 1}),))],
+        ),
+        ({"role": "user", "content": [{"type": "function_result", "result": "42"}]}, [Message("tool", "42")]),
+        ({"type": "model_output", "error": {"code": 3}}, [Message("assistant", extra={"error": {"code": 3}})]),
+        ("Hi", [Message("user", "Hi")]),
+        (None, []),
+    ],
+)
+def test_one_element_is_read(element, messages):
+    """A turn with a role, of the API's first form, and a step that says more than its contents are read whole."""
+    assert read_message(element) == messages
+
+
+def test_a_response_is_read():
+    """Texts of the outputs are the content, and steps that say more stand in the extra."""
+    steps = [THOUGHT, {"type": "model_output", "content": [text("It is "), text("blue.")]}, CALL]
+    usage = {"total_input_tokens": 3, "total_output_tokens": 4, "total_cached_tokens": 0, "total_tokens": 7}
+    body = {"id": "v1", "status": "requires_action", "steps": steps, "usage": usage, "model": "gemini-x", "object": "o"}
+    calls = (ToolCall("f1", "f", {"a": 1}),)
+    assert read_response(body) == LLMResponse(
+        content="It is blue.",
+        reasoning="Hm.",
+        tool_calls=calls,
+        finish_reason="requires_action",
+        usage=Usage(3, 4, cache_read_input_tokens=0, extra={"total_tokens": 7}),
+        model="gemini-x",
+        id="v1",
+        choices=(Choice(0, "It is blue.", "Hm.", calls, "requires_action"),),
+        extra={"object": "o", "steps": [THOUGHT]},
+    )
+
+
+def test_what_the_user_said_is_no_answer():
+    """Of an interaction that is given with its input, the answer begins after it."""
+    steps = [{"type": "user_input", "content": [text("Hi")]}, {"type": "model_output", "content": [text("Ho")]}]
+    response = read_response({"status": "completed", "steps": steps})
+    assert (response.content, response.extra) == ("Ho", {"steps": steps[:1]})
+
+
+def test_outputs_of_the_first_form_are_read():
+    """The flat list of contents that the API gave at first is read like its steps."""
+    response = read_response({"status": "completed", "outputs": [THOUGHT, text("Ho"), CALL]})
+    assert (response.content, response.reasoning, response.tool_calls, response.extra) == (
+        "Ho",
+        "Hm.",
+        (ToolCall("f1", "f", {"a": 1}),),
+        {"outputs": [THOUGHT]},
+    )
+
+
+@pytest.mark.parametrize("body", [{"status": "in_progress"}, {"error": {"message": "no"}}])
+def test_no_answer_has_no_choices(body):
+    """An interaction that still runs and an error are no answers: what they say is in the extra."""
+    assert read_response(body) == LLMResponse(extra=body)
+
+
+def test_a_stream_with_everything_is_the_interaction():
+    """Summaries, signatures, texts, media, annotations and arguments come together in their steps."""
+    joined = join_stream((DATA / "google_interactions.sse").read_text(encoding="utf-8"))
+    annotations = [{"type": "url_citation", "url": "https://sky.example"}]
+    counts = {"total_input_tokens": 11, "total_cached_tokens": 0, "total_output_tokens": 14}
+    assert joined == JoinedStream(
+        {
+            "usage": {"total_tokens": 45, **counts, "total_thought_tokens": 20},
+            "id": "v1_a",
+            "status": "requires_action",
+            "object": "interaction",
+            "model": "gemini-x",
+            "steps": [
+                {"type": "thought", "summary": [text("Hm. "), text("Yes.")], "signature": "c2ln"},
+                {"type": "google_search_call", "id": "s1", "arguments": {"queries": ["sky"]}, "signature": "czE="},
+                {
+                    "type": "model_output",
+                    "content": [
+                        {"type": "text", "text": "It is blue.", "annotations": annotations},
+                        {"type": "image", "data": "iVBO", "mime_type": "image/png"},
+                    ],
+                },
+                {"type": "function_call", "id": "f1", "name": "paint", "arguments": {"colour": "blue"}},
+            ],
+        },
+        ended=True,
+        events=20,
+    )
+
+
+def test_a_stream_that_was_cut_off_has_what_had_come():
+    """Arguments that were cut off stay text, the counts are the last ones seen, and there is no finish reason."""
+    whole = (DATA / "google_interactions.sse").read_text(encoding="utf-8")
+    joined = join_stream(whole[: whole.index("event: interaction.completed") - 100])
+    response = read_response(joined.body)
+    assert (joined.ended, response.content, response.tool_calls, response.finish_reason, response.usage) == (
+        False,
+        "It is blue.",
+        (ToolCall("f1", "paint", '{"colour": '),),
+        None,
+        Usage(11, reasoning_tokens=1),
+    )
+
+
+def test_a_stream_of_the_first_form_is_joined():
+    """Contents that are started and grow by themselves become the outputs."""
+    events = [
+        event("content.start", 0, content={"type": "text", "text": ""}),
+        event("content.delta", 0, delta=text("It is ")),
+        event("content.delta", 0, delta=text("blue.")),
+    ]
+    assert join_stream(sse(*events)).body == {"outputs": [text("It is blue.")]}
+
+
+def test_a_delta_whose_start_is_lost_begins_an_output():
+    """A stream that is joined from its middle on gives what it has."""
+    joined = join_stream(sse(event("step.delta", 3, delta=text("blue."))))
+    assert joined.body == {"steps": [{"type": "model_output", "content": [text("blue.")]}]}
+
+
+def test_steps_that_the_provider_sums_up_stand():
+    """Where the last event has the steps, they are taken from there."""
+    steps = [{"type": "model_output", "content": [text("whole")]}]
+    last = {"event_type": "interaction.completed", "interaction": {"steps": steps}}
+    assert join_stream(sse(event("step.delta", 0, delta=text("who")), last)).body == {"steps": steps}
+
+
+def test_an_error_midway_is_the_streams_error():
+    """What had come before an error event is kept, and the error stands beside it."""
+    failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
+    joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
+    assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")
+
+
+@given(any_json(google_interactions, "model_output", "user_input", "thought_summary"))
+def test_any_json_is_read(body):
+    """No shape of a request, a message or a response is refused."""
+    results = read_request(body), read_message(body), read_response(body)
+    assert (isinstance(results[0].messages, list), isinstance(results[2], LLMResponse)) == (True, True)
+
+
+@given(
+    st.text()
+    | st.lists(any_json(google_interactions, *EVENTS)).map(lambda e: "".join(f"data: {json.dumps(x)}\n\n" for x in e))
+)
+def test_any_text_is_joined(text):
+    """No text is refused as a stream, and what it gives can be read."""
+    assert isinstance(read_response(join_stream(text).body), LLMResponse)
+
+
+@needs_corpus
+@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
+def test_the_sdk_reads_the_same(exchange):
+    """Of every recorded exchange the SDK reads what we read, and no text of it is lost."""
+    assert (our_reading(exchange), lost(exchange)) == (sdk_reading(exchange), set())
+
+
+@needs_corpus
+def test_a_recorded_stream_may_be_cut_anywhere():
+    """What is read of a stream that was cut off is how the whole begins."""
+    assert cut_wrongly("google-interactions") == []

@@ -1,0 +1,127 @@
+"""The tolerant way into JSON: every value of the wrong type is survived, and none is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_recorder.dialects import json_access as shape
+from trace_recorder.dialects.json_access import Members
+from trace_recorder.values.messages import Payload
+
+VALUES: list[Payload] = [None, True, 0, 12.0, 1.5, float("inf"), "", "text", [], [1], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        (shape.as_dict, [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {"a": 1}]),
+        (shape.as_list, [[], [], [], [], [], [], [], [], [], [1], [], []]),
+        (shape.as_text, [None] * 6 + ["", "text"] + [None] * 4),
+        (shape.as_int, [None, None, 0, 12] + [None] * 8),
+        (shape.as_number, [None, None, 0, 12.0, 1.5, float("inf")] + [None] * 6),
+    ],
+)
+def test_a_value_of_another_type_is_as_good_as_none(read, expected):
+    """Each `as_` function gives what is of its type and the empty value for everything else."""
+    assert [read(value) for value in VALUES] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [('{"a": 1}', {"a": 1}), ("[]", []), ("", None), ("{", None), ("[" * 100_000, None)]
+)
+def test_text_that_is_no_json_is_none(text, expected):
+    """A JSON text is parsed; a text that is cut off, or nested beyond reason, is None."""
+    assert shape.json_value(text) == expected
+
+
+def test_members_of_the_right_type_are_taken():
+    """What is taken is gone from the rest, and the object that was given is unchanged."""
+    given = {"t": "x", "i": 3, "n": 0.5, "l": [1], "o": {"k": 1}, "any": True, "left": "over"}
+    members = Members(given)
+    taken = [members.text("t"), members.integer("i"), members.number("n"), members.array("l"), members.object("o")]
+    assert ([*taken, members.take("any")], members.rest(), len(given)) == (
+        ["x", 3, 0.5, [1], {"k": 1}, True],
+        {"left": "over"},
+        7,
+    )
+
+
+def test_members_of_another_type_stay_in_the_rest():
+    """A member whose type is not the one that was asked for is left where it is."""
+    members = Members({"t": 1, "i": "3", "n": [], "l": {}, "o": "x"})
+    taken = [members.text("t"), members.integer("i"), members.number("n"), members.array("l"), members.object("o")]
+    assert (taken, members.rest()) == ([None, None, None, [], {}], {"t": 1, "i": "3", "n": [], "l": {}, "o": "x"})
+
+
+def test_what_is_not_taken_from_inside_stays_in_the_rest():
+    """An opened member keeps its place in the rest with what is left in it, and leaves it when it is empty."""
+    members = Members({"half": {"a": 1, "b": 2}, "whole": {"a": 1}, "text": "x"})
+    taken = [members.inside(key).integer("a") for key in ("half", "whole", "text", "absent")]
+    assert (taken, members.rest()) == ([1, 1, None, None], {"half": {"b": 2}, "text": "x"})
+
+
+def test_nulls_are_no_rest_but_parameters():
+    """The rest is without nulls; `all` has them, since of a request's parameters they were sent on purpose."""
+    members = Members({"stop": None, "n": 2})
+    assert (members.rest(), members.all()) == ({"n": 2}, {"stop": None, "n": 2})
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", [{"a": 1}]])
+def test_a_value_that_is_no_object_has_no_members(value):
+    """Members of anything but an object are none."""
+    members = Members(value)
+    assert (members.take("a"), members.rest()) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+        (None, {}),
+        (" ", {}),
+        ('{"a": ', '{"a": '),
+        ("[1]", "[1]"),
+        ("null", "null"),
+        ([1], [1]),
+        (7, 7),
+    ],
+)
+def test_arguments_are_an_object_or_what_came(raw, expected):
+    """Arguments that are a JSON object are parsed, absent ones are {}, and all others stay as they came."""
+    assert shape.arguments_of(raw) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (None, None),
+        ("", ""),
+        ([], None),
+        ([{"type": "text", "text": "hi"}], "hi"),
+        ([{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}],) * 2,
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],) * 2,
+        ([{"type": "text", "text": None}],) * 2,
+        ([{"type": "image_url"}],) * 2,
+        ({"type": "image_url"}, [{"type": "image_url"}]),
+        (7, [7]),
+    ],
+)
+def test_content_is_one_text_or_its_parts(parts, expected):
+    """One plain text part is its text; anything more is the list of parts, and no part is None."""
+    assert shape.content_of(parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("model", "assistant"), ("function", "tool"), ("developer", "developer"), (None, "user"), (3, "user")],
+)
+def test_roles_are_in_the_common_words(value, expected):
+    """Providers' words for roles become the common ones, and no role is the user's."""
+    assert shape.role_of(value) == expected
+
+
+@pytest.mark.parametrize(("texts", "expected"), [([], None), ([None], None), (["", None], ""), (["a", "b"], "ab")])
+def test_no_text_joins_to_none(texts, expected):
+    """Texts are joined; where there is none at all, None says so."""
+    assert shape.join_texts(texts) == expected

@@ -1,0 +1,181 @@
+"""Ollama's chat dialect: messages and calls without ids, lines that become the answer, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.table_anthropic_google_ollama import (
+    any_json,
+    cut_wrongly,
+    exchanges,
+    lost,
+    our_reading,
+    sdk_reading,
+)
+from trace_recorder.dialects import ollama_chat
+from trace_recorder.dialects.ollama_chat import join_stream, read_message, read_request, read_response
+from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
+
+DATA = Path(__file__).parent / "data"
+CORPUS = exchanges("ollama-chat")
+needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
+
+
+def test_a_request_is_read():
+    """Calls without ids get them, results are paired with them by name, and the rest are parameters."""
+    declared = {"type": "function", "function": {"name": "f", "description": "does f", "parameters": {}}}
+    called = [{"function": {"name": "f", "arguments": {"a": 1}}}, {"function": {"name": "g", "arguments": {}}}]
+    body = {
+        "model": "qwen",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "See:", "images": ["iVBO"]},
+            {"role": "assistant", "content": "", "thinking": "Hm.", "tool_calls": called},
+            {"role": "tool", "content": "two", "tool_name": "g"},
+            {"role": "tool", "content": "one"},
+        ],
+        "tools": [declared],
+        "options": {"seed": 1},
+        "keep_alive": None,
+    }
+    calls = (
+        ToolCall("call_0", "f", {"a": 1}, call_id_made_up=True),
+        ToolCall("call_1", "g", {}, call_id_made_up=True),
+    )
+    reading = read_request(body)
+    assert (reading.messages, reading.tools, reading.parameters, reading.model) == (
+        [
+            Message("system", "Be brief."),
+            Message("user", "See:", extra={"images": ["iVBO"]}),
+            Message("assistant", "", calls, reasoning="Hm."),
+            Message("tool", "two", call_id="call_1", name="g"),
+            Message("tool", "one", call_id="call_0"),
+        ],
+        [Tool("f", "does f", {}, declared)],
+        {"model": "qwen", "options": {"seed": 1}, "keep_alive": None},
+        "qwen",
+    )
+
+
+def test_ids_that_are_there_are_kept():
+    """Newer servers give calls ids, and results name them."""
+    call = {"id": "x", "type": "function", "function": {"index": 0, "name": "f", "arguments": '{"a": 1}'}}
+    assert [
+        *read_message({"role": "assistant", "tool_calls": [call]}),
+        *read_message({"role": "tool", "tool_call_id": "x"}),
+    ] == [
+        Message("assistant", tool_calls=(ToolCall("x", "f", {"a": 1}),)),
+        Message("tool", call_id="x"),
+    ]
+
+
+def test_a_response_is_read():
+    """Counts are usage, durations are extra, log-probabilities are the choice's, and ids go on counting."""
+    message = {"role": "assistant", "content": "", "thinking": "Hm.", "tool_calls": [{"function": {"name": "f"}}]}
+    body = {"model": "qwen", "message": message, "done": True, "done_reason": "stop", "eval_duration": 5}
+    logprobs = [{"token": "a", "logprob": -0.5}]
+    calls = (ToolCall("call_3", "f", {}, call_id_made_up=True),)
+    assert read_response({**body, "prompt_eval_count": 0, "eval_count": 2, "logprobs": logprobs}, 3) == LLMResponse(
+        content="",
+        reasoning="Hm.",
+        tool_calls=calls,
+        finish_reason="stop",
+        usage=Usage(0, 2),
+        model="qwen",
+        choices=(Choice(0, "", "Hm.", calls, "stop", {"logprobs": logprobs}),),
+        extra={"done": True, "eval_duration": 5},
+    )
+
+
+def test_a_count_that_is_not_there_is_unknown():
+    """A prompt that was cached whole has no count, and of an answer without any nothing is known."""
+    usages = [read_response({"message": {}, **counts}).usage for counts in ({"eval_count": 2}, {})]
+    assert usages == [Usage(output_tokens=2), Usage()]
+
+
+def test_an_error_has_no_choices():
+    """An error body is no answer: it stands in the extra."""
+    assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
+
+
+def test_a_stream_is_the_answer():
+    """Texts and thinking are joined, calls and log-probabilities of all lines gather, the last counts stand."""
+    assert join_stream((DATA / "ollama_chat.ndjson").read_text(encoding="utf-8")) == JoinedStream(
+        {
+            "model": "qwen",
+            "created_at": "2026-01-01T00:00:05Z",
+            "done": True,
+            "logprobs": [{"token": "m", "logprob": -0.5}, {"token": "It", "logprob": -0.25}],
+            "done_reason": "stop",
+            "total_duration": 9,
+            "prompt_eval_count": 21,
+            "eval_count": 369,
+            "message": {
+                "role": "assistant",
+                "content": "It is blue.",
+                "thinking": "Hm.",
+                "tool_calls": [
+                    {"function": {"index": 0, "name": "paint", "arguments": {"colour": "blue"}}},
+                    {"id": "own", "function": {"index": 1, "name": "rest", "arguments": {}}},
+                ],
+            },
+        },
+        ended=True,
+        events=5,
+    )
+
+
+def test_an_error_midway_is_the_streams_error():
+    """What had come before an error line is kept, and the error stands beside it."""
+    joined = join_stream('{"message":{"content":"He"},"done":false}\n{"error":"out of memory"}\n')
+    assert (joined.error, joined.ended, read_response(joined.body).content) == ("out of memory", False, "He")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_error_in_place_of_a_stream_is_read(indent):
+    """A body that is no stream is given as it is, however it is laid out."""
+    body = {"error": "no such model"}
+    assert join_stream(json.dumps(body, indent=indent)) == JoinedStream(
+        body, ended=False, events=1, error=body["error"]
+    )
+
+
+def test_broken_lines_are_passed_over_and_counted():
+    """A line that is no JSON changes nothing but the count; lines may end with CRLF, and the last with nothing."""
+    joined = join_stream('{"message":{"content":"a"}}\r\n{"mess\r\n[]\r\n{"message":{"content":"b"},"done":true}')
+    assert joined == JoinedStream({"done": True, "message": {"content": "ab"}}, ended=True, events=4)
+
+
+@given(any_json(ollama_chat, "function", "name", "arguments"))
+def test_any_json_is_read(body):
+    """No shape of a request, a message or a response is refused."""
+    results = read_request(body), read_message(body), read_response(body)
+    assert (isinstance(results[0].messages, list), isinstance(results[2], LLMResponse)) == (True, True)
+
+
+@given(st.text() | st.lists(any_json(ollama_chat)).map(lambda lines: "\n".join(map(json.dumps, lines))))
+def test_any_text_is_joined(text):
+    """No text is refused as a stream, and what it gives can be read."""
+    assert isinstance(read_response(join_stream(text).body), LLMResponse)
+
+
+@needs_corpus
+@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
+def test_the_sdk_reads_the_same(exchange):
+    """Of every recorded exchange the SDK reads what we read (it has no call ids), and no text of it is lost."""
+    ours = our_reading(exchange)
+    if exchange.status == 200:
+        for choice in ours["choices"]:
+            choice["tool_calls"] = [(None, name, arguments) for _, name, arguments in choice["tool_calls"]]
+    assert (ours, lost(exchange)) == (sdk_reading(exchange), set())
+
+
+@needs_corpus
+def test_a_recorded_stream_may_be_cut_anywhere():
+    """What is read of a stream that was cut off is how the whole begins."""
+    assert cut_wrongly("ollama-chat") == []

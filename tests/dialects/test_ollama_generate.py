@@ -1,0 +1,103 @@
+"""Ollama's generate dialect: a prompt in, a text out, read like a chat."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.table_anthropic_google_ollama import (
+    any_json,
+    cut_wrongly,
+    exchanges,
+    lost,
+    our_reading,
+    sdk_reading,
+)
+from trace_recorder.dialects import ollama_generate
+from trace_recorder.dialects.ollama_generate import join_stream, read_request, read_response
+from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, RequestReading, Usage
+
+CORPUS = exchanges("ollama-generate")
+needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
+
+
+def test_a_request_is_read():
+    """The prompt is the user's message with what goes with it, after the system's; the rest are parameters."""
+    body = {"model": "m", "system": "Be brief.", "prompt": "def f(", "suffix": ")", "images": ["iVBO"], "raw": False}
+    assert read_request(body) == RequestReading(
+        [Message("system", "Be brief."), Message("user", "def f(", extra={"suffix": ")", "images": ["iVBO"]})],
+        [],
+        {"model": "m", "raw": False},
+        "m",
+    )
+
+
+def test_what_is_empty_says_nothing():
+    """The empty texts and lists that the SDK sends for what was not given make no message."""
+    body = {"model": "m", "prompt": "Hi", "system": "", "suffix": "", "images": [], "context": [1, 2], "template": ""}
+    reading = read_request(body)
+    assert (reading.messages, reading.parameters) == (
+        [Message("user", "Hi")],
+        {"model": "m", "context": [1, 2], "template": ""},
+    )
+
+
+def test_a_request_without_a_prompt_has_no_messages():
+    """Loading a model asks nothing."""
+    assert read_request({"model": "m"}) == RequestReading([], [], {"model": "m"}, "m")
+
+
+def test_a_response_is_read():
+    """The response is the content, and the tokens of the conversation are in the extra."""
+    body = {"model": "m", "response": "Ho", "thinking": "Hm.", "done": True, "done_reason": "stop", "context": [1]}
+    assert read_response({**body, "prompt_eval_count": 3, "eval_count": 4}) == LLMResponse(
+        content="Ho",
+        reasoning="Hm.",
+        finish_reason="stop",
+        usage=Usage(3, 4),
+        model="m",
+        choices=(Choice(0, "Ho", "Hm.", finish_reason="stop"),),
+        extra={"done": True, "context": [1]},
+    )
+
+
+def test_an_error_has_no_choices():
+    """An error body is no answer: it stands in the extra."""
+    assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
+
+
+def test_a_stream_is_the_answer():
+    """Texts and thinking are joined, and of everything else the last stands."""
+    lines = [{"response": "", "thinking": "Hm."}, {"response": "H"}, {"response": "o", "done": True, "eval_count": 2}]
+    assert join_stream("\n".join(map(json.dumps, lines))) == JoinedStream(
+        {"done": True, "eval_count": 2, "response": "Ho", "thinking": "Hm."}, ended=True, events=3
+    )
+
+
+@given(any_json(ollama_generate))
+def test_any_json_is_read(body):
+    """No shape of a request or a response is refused."""
+    results = read_request(body), read_response(body)
+    assert (isinstance(results[0].messages, list), isinstance(results[1], LLMResponse)) == (True, True)
+
+
+@given(st.text() | st.lists(any_json(ollama_generate)).map(lambda lines: "\n".join(map(json.dumps, lines))))
+def test_any_text_is_joined(text):
+    """No text is refused as a stream, and what it gives can be read."""
+    assert isinstance(read_response(join_stream(text).body), LLMResponse)
+
+
+@needs_corpus
+@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
+def test_the_sdk_reads_the_same(exchange):
+    """Of every recorded exchange the SDK reads what we read, and no text of it is lost."""
+    assert (our_reading(exchange), lost(exchange)) == (sdk_reading(exchange), set())
+
+
+@needs_corpus
+def test_a_recorded_stream_may_be_cut_anywhere():
+    """What is read of a stream that was cut off is how the whole begins."""
+    assert cut_wrongly("ollama-generate") == []

@@ -1,0 +1,86 @@
+"""Real exchanges of the OpenAI dialects read as the SDK reads them, wholly, and wherever a stream is cut off."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pytest
+
+from tests.dialects.table_openai import DIALECTS, EXCEPTIONS, differences, exchanges
+from tests.wire.corpus import DIRECTORY, load
+from trace_recorder.dialects.readers import reader_of
+from trace_recorder.values.messages import Payload
+
+pytestmark = pytest.mark.skipif(not load(), reason=f"no corpus of real exchanges in {DIRECTORY}")
+
+CUTS = 50
+# Words that only say what kind of thing something is, which the values say by their own kind.
+KINDS = {
+    "function",
+    "text",
+    "function_call",
+    "function_call_output",
+    "input_text",
+    "output_text",
+    "message",
+    "assistant",
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_we_read_what_the_sdk_reads(dialect):
+    """Content, reasoning, calls, finish reason, usage, id and model are the SDK's, but for the named exceptions."""
+    assert differences(dialect).keys() - EXCEPTIONS.keys() == set()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_nothing_is_lost(dialect):
+    """Every text and number of a request or a response is in its reading, but for the vectors of embeddings."""
+    reader = reader_of(dialect)
+    lost: Counter[Payload] = Counter()
+    for exchange in exchanges(dialect):
+        text = exchange.response_text
+        body = reader.join_stream(text).body if exchange.stream else json.loads(text or "{}")
+        came = {
+            key: value for key, value in body.items() if key not in {"data", "embedding"} or dialect != "embeddings"
+        }
+        lost |= Counter(leaves(exchange.request)) - Counter(leaves(asdict(reader.read_request(exchange.request))))
+        lost |= Counter(leaves(came)) - Counter(leaves(asdict(reader.read_response(body))))
+    assert set(lost) - KINDS == set()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_that_is_cut_off_joins(dialect):
+    """Cut at any of many random places, a stream joins, and its content is a beginning of the whole one."""
+    reader, chance = reader_of(dialect), random.Random(8)
+    for exchange in (exchange for exchange in exchanges(dialect) if exchange.stream):
+        text = exchange.response_text
+        whole = content_of(reader, text)
+        cuts = [chance.randrange(len(text) + 1) for _ in range(CUTS)]
+        assert [cut for cut in cuts if not whole.startswith(content_of(reader, text[:cut]))] == []
+
+
+def content_of(reader: Payload, text: str) -> str:
+    """Join a stream and give the content of what came."""
+    return reader.read_response(reader.join_stream(text).body).content or ""
+
+
+def leaves(value: Payload) -> Iterator[Payload]:
+    """Give the texts and numbers in a JSON value; a text that is a JSON object, as arguments are, counts as one."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            yield value
+            return
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
+    elif value is not None:
+        yield value

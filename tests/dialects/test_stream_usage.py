@@ -1,0 +1,138 @@
+"""Streams whose provider states tokens only where it is asked for them: readers and the log say what to set."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.capture.server import CHAT, CHAT_STREAM, DROP, Answer, chat_chunk, plain, serving, stream
+from tests.cli.test_export import invoke
+from tests.run_fixtures import ROOT
+from trace_recorder import load
+from trace_recorder.values.messages import Payload
+
+ADVICE = 'stream_options={"include_usage": True}'
+PROGRAM = """
+import json, sys, httpx
+from trace_recorder import TrajectoryRecorder
+
+path, url, sent, times = sys.argv[1:]
+with TrajectoryRecorder(path) as recorder, recorder.wrap(httpx.Client()) as client:
+    for _ in range(int(times)):
+        try:
+            client.post(url, json=json.loads(sent))
+        except httpx.HTTPError:
+            pass
+"""
+ASKED = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+
+
+def usage_chunk(**members: Payload) -> bytes:
+    """The last chunk of a stream, which has no choice."""
+    return b"data: " + json.dumps({"id": "chatcmpl-2", "choices": [], **members}).encode() + b"\n\n"
+
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+COMPLETION = b'data: {"id": "c", "choices": [{"index": 0, "text": "hi", "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+RESPONSES = (
+    b'event: response.completed\ndata: {"type": "response.completed", "response": {"id": "r", "status": "completed", '
+    b'"output": []}}\n\n'
+)
+LEFT_OUT: Mapping[str, tuple[str, Payload, Answer]] = {
+    "chat": ("/v1/chat/completions", ASKED, stream(*CHAT_STREAM)),
+    "completions": ("/v1/completions", {"model": "m", "prompt": "h", "stream": True}, stream(COMPLETION)),
+    "asked not to": (
+        "/v1/chat/completions",
+        {**ASKED, "stream_options": {"include_usage": False}},
+        stream(*CHAT_STREAM[:-1], usage_chunk(usage=None), CHAT_STREAM[-1]),
+    ),
+}
+"""Streams that lack usage, as nobody asked for it: where to, what is sent, what comes."""
+TOLD: Mapping[str, tuple[str, Payload, Answer]] = {
+    "asked for": (
+        "/v1/chat/completions",
+        {**ASKED, "stream_options": {"include_usage": True}},
+        stream(*CHAT_STREAM[:-1], usage_chunk(usage=USAGE), CHAT_STREAM[-1]),
+    ),
+    "sent all the same": (
+        "/v1/chat/completions",
+        ASKED,
+        stream(*CHAT_STREAM[:-1], usage_chunk(usage=USAGE), CHAT_STREAM[-1]),
+    ),
+    "sent by Groq": (
+        "/v1/chat/completions",
+        ASKED,
+        stream(*CHAT_STREAM[:-1], usage_chunk(x_groq={"usage": USAGE}), CHAT_STREAM[-1]),
+    ),
+    "asked for in vain": (
+        "/v1/chat/completions",
+        {**ASKED, "stream_options": {"include_usage": True}},
+        stream(*CHAT_STREAM),
+    ),
+    "no stream": ("/v1/chat/completions", {**ASKED, "stream": False}, plain({**CHAT, "usage": None})),
+    "broken off": ("/v1/chat/completions", ASKED, stream(chat_chunk("hi"), DROP)),
+    "refused": ("/v1/chat/completions", ASKED, Answer([b'{"error": {"message": "no"}}'], status=400)),
+    "another dialect": ("/v1/responses", {"model": "m", "input": "h", "stream": True}, stream(RESPONSES)),
+}
+"""Calls of which this would be wrong to say."""
+
+
+def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1) -> tuple[str, list[object]]:
+    """Have a program make a call and record it; what it says on stderr, and what was sent."""
+    where, sent, answer = case
+    with serving(answer) as server:
+        code = subprocess.run(
+            [sys.executable, "-c", PROGRAM, path, server.url + where, json.dumps(sent), str(times)],
+            env={"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return code.stderr, server.bodies()
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+@pytest.mark.parametrize("kind", ["journal", "document"])
+def test_tokens_that_nobody_asked_for_are_said_to_be_missing(case: str, kind: str, tmp_path: Path) -> None:
+    """By `show`, of the call and of the run, and by `stats`; whichever file is read."""
+    path = tmp_path / "run.json"
+    _, sent = recorded(path, LEFT_OUT[case], times=2)
+    if kind == "document":
+        path.with_suffix(".jsonl").unlink()
+
+    assert sent == [LEFT_OUT[case][1]] * 2
+    shown = [line.split() for line in invoke("show", path).stdout.splitlines() if line.startswith("  tokens")]
+    of_run = f"tokens not stated by 2 streams: set {ADVICE} in the request".split()
+    of_call = f"tokens not stated: set {ADVICE} in the request".split()
+    assert shown == [of_run, of_call, of_call]
+    counted = [line for line in invoke("stats", path).stdout.splitlines() if line.startswith("tokens")]
+    assert counted == [f"tokens  not stated by 2 calls (2 streams: set {ADVICE} in the request)"]
+    assert json.loads(invoke("stats", path, "--json").stdout)["llm"]["tokens"] == {
+        "calls_without": 2,
+        "streams_without_include_usage": 2,
+    }
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
+    """Where tokens are stated, or asked for, or would not come that way, there is nothing to advise."""
+    path = tmp_path / "run.json"
+    said, _ = recorded(path, TOLD[case])
+
+    assert "include_usage" not in said
+    assert len(load(path).llm_interactions) == 1
+    assert ADVICE not in invoke("show", path).stdout + invoke("stats", path).stdout
+    assert "streams_without_include_usage" not in invoke("stats", path, "--json").stdout
+
+
+@pytest.mark.parametrize("case", ["chat", "completions"])
+def test_the_log_says_so_once_a_process(case: str, tmp_path: Path) -> None:
+    """However many streams there are."""
+    said, _ = recorded(tmp_path / "run.json", LEFT_OUT[case], times=3)
+
+    assert said == f"the tokens of a streamed call are not stated: set {ADVICE} in the request (logged once)\n"

@@ -1,0 +1,284 @@
+"""ATIF that is read and written again: nothing is lost that the format has a place for, ours or another tool's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.run_fixtures import Payload
+from tests.views.runs import every
+from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.derive.document import from_document
+from trace_recorder.views.atif.document import atif_documents, to_atif
+
+SUB = {
+    "schema_version": "ATIF-v1.7",
+    "session_id": "s-2",
+    "trajectory_id": "t-sub",
+    "agent": {"name": "reader", "version": "0.3", "model_name": "small", "extra": {"role": "reads"}},
+    "steps": [
+        {"step_id": 1, "timestamp": "2025-06-12T20:00:02Z", "source": "user", "message": "Read."},
+        {
+            "step_id": 2,
+            "timestamp": "2025-06-12T20:00:03Z",
+            "source": "agent",
+            "message": "Read.",
+            "metrics": {"cost_usd": 0.5},
+            "tool_calls": [{"tool_call_id": "c1", "function_name": "look", "arguments": {}}],
+            "observation": {
+                "results": [
+                    {"source_call_id": "c1", "content": "x", "subagent_trajectory_ref": [{"trajectory_id": "t-low"}]}
+                ]
+            },
+        },
+    ],
+    "notes": "The one that reads.",
+    "final_metrics": {"total_cost_usd": 0.5, "total_steps": 2},
+    "extra": {"colour": "red"},
+    "subagent_trajectories": [
+        {
+            "schema_version": "ATIF-v1.7",
+            "session_id": "s-1",
+            "trajectory_id": "t-low",
+            "agent": {"name": "looker", "version": "9", "model_name": "small"},
+            "steps": [
+                {"step_id": 1, "source": "user", "message": "Look.", "timestamp": "2025-06-12T20:00:03.2Z"},
+                {"step_id": 2, "source": "agent", "message": "Seen.", "timestamp": "2025-06-12T20:00:03.4Z"},
+            ],
+            "final_metrics": {"total_steps": 2},
+        }
+    ],
+}
+FOREIGN = {
+    "schema_version": "ATIF-v1.7",
+    "session_id": "s-1",
+    "trajectory_id": "t-1",
+    "agent": {
+        "name": "terminus-2",
+        "version": "2.0.1",
+        "model_name": "gpt-5",
+        "tool_definitions": [
+            {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}, "strict": True}}
+        ],
+        "extra": {"parser": "json"},
+    },
+    "steps": [
+        {
+            "step_id": 1,
+            "timestamp": "2025-06-12T19:59:00Z",
+            "source": "user",
+            "message": "An earlier question.",
+            "is_copied_context": True,
+            "extra": {"from": "run.json"},
+        },
+        {
+            "step_id": 2,
+            "source": "agent",
+            "message": "An earlier answer.",
+            "model_name": "gpt-4",
+            "is_copied_context": True,
+            "metrics": {"prompt_tokens": 3},
+        },
+        {"step_id": 3, "timestamp": "2025-06-12T20:00:00Z", "source": "user", "message": "List the files."},
+        {
+            "step_id": 4,
+            "timestamp": "2025-06-12T20:00:01Z",
+            "source": "agent",
+            "model_name": "gpt-5-mini",
+            "reasoning_effort": "high",
+            "message": "I list them.",
+            "reasoning_content": "Easy.",
+            "llm_call_count": 3,
+            "tool_calls": [
+                {"tool_call_id": "c1", "function_name": "bash", "arguments": {"c": "ls"}, "extra": {"timeout": 9}},
+                {"tool_call_id": "c2", "function_name": "delegate", "arguments": {}},
+            ],
+            "observation": {
+                "results": [
+                    {"source_call_id": "c1", "content": "a.py", "extra": {"confidence": 0.5}},
+                    {
+                        "source_call_id": "c2",
+                        "content": "Read.",
+                        "subagent_trajectory_ref": [{"trajectory_id": "t-sub"}],
+                    },
+                    {"content": "The terminal is idle."},
+                    {"subagent_trajectory_ref": [{"trajectory_path": "elsewhere.json", "session_id": "s-9"}]},
+                ]
+            },
+            "metrics": {
+                "prompt_tokens": 100,
+                "completion_tokens": 9,
+                "cached_tokens": 80,
+                "cost_usd": 0.25,
+                "prompt_token_ids": [1, 2],
+                "completion_token_ids": [3],
+                "logprobs": [-0.5],
+                "extra": {"reasoning_tokens": 4},
+            },
+            "extra": {"attempt": 2, "error": "none so far"},
+        },
+        {
+            "step_id": 5,
+            "timestamp": "2025-06-12T20:00:05Z",
+            "source": "agent",
+            "message": "",
+            "llm_call_count": 0,
+            "tool_calls": [{"tool_call_id": "c3", "function_name": "save", "arguments": {}}],
+            "observation": {"results": [{"source_call_id": "c3", "content": "saved"}]},
+        },
+        {
+            "step_id": 6,
+            "timestamp": "2025-06-12T20:00:06Z",
+            "source": "agent",
+            "reasoning_effort": 0.5,
+            "message": [{"type": "text", "text": "One file."}],
+            "metrics": {"prompt_tokens": 120, "completion_tokens": 3},
+        },
+        {"step_id": 7, "timestamp": "2025-06-12T20:00:07Z", "source": "user", "message": "Thanks."},
+    ],
+    "notes": "The second half of a run.",
+    "final_metrics": {
+        "total_prompt_tokens": 999,
+        "total_completion_tokens": 99,
+        "total_cached_tokens": 80,
+        "total_cost_usd": 1.5,
+        "total_steps": 7,
+        "extra": {"judge": "ok"},
+    },
+    "continued_trajectory_ref": "run.cont-2.json",
+    "extra": {"dataset": "files", "seed": 7},
+    "subagent_trajectories": [
+        SUB,
+        {
+            "schema_version": "ATIF-v1.7",
+            "trajectory_id": "t-mute",
+            "agent": {"name": "mute", "version": "1"},
+            "steps": [{"step_id": 1, "source": "system", "message": "Nobody called."}],
+        },
+    ],
+}
+
+
+def written(path: Path, document: Payload) -> Path:
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def _lost(before: Payload, after: Payload, path: str = "") -> Iterator[str]:
+    """What the first has and the second has not, or otherwise."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name, value in before.items():
+            yield from _lost(value, after.get(name), f"{path}.{name}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for place, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _lost(one, other, f"{path}[{place}]")
+    elif before != after:
+        yield f"{path}: {before!r}, and then {after!r}"
+
+
+def test_what_another_tool_wrote_is_written_again(tmp_path: Path) -> None:
+    """Versions, notes, effort, totals, continuations, copied context, extras, references, steps without a call."""
+    read = load(written(tmp_path / "foreign.json", FOREIGN))
+    again = to_atif(read)
+
+    plain = {**FOREIGN["steps"][5], "message": "One file."}
+    expected = {**FOREIGN, "steps": [*FOREIGN["steps"][:5], plain, FOREIGN["steps"][6]]}
+    assert [*_lost(expected, again)] == []
+    assert to_atif(load(written(tmp_path / "again.json", again))) == again
+    assert to_atif(from_document(json.loads(json.dumps(read.to_document())), "run")) == again
+
+
+def test_it_is_what_the_run_says(tmp_path: Path) -> None:
+    """Totals that no step states are the run's; whose sub-agent is whose, how hard to think, are read."""
+    run = load(written(tmp_path / "foreign.json", FOREIGN))
+
+    assert {name: run.metrics[name] for name in ("input_tokens", "output_tokens", "cost")} == {
+        "input_tokens": 220,
+        "output_tokens": 12,
+        "cost": 0.75,
+    }
+    bare = {**FOREIGN, "steps": [{"step_id": 1, "source": "agent", "message": "x"}], "subagent_trajectories": None}
+    stated = load(written(tmp_path / "bare.json", bare)).metrics
+    assert (stated["input_tokens"], stated["cost"]) == (999, 1.5)
+    calls = {one.agent: one for one in run.llm_interactions}
+    assert (calls["looker"].parent_agent_id, calls["reader"].parent_agent_id) == (calls["reader"].agent_id, None)
+    assert [one.parameters.get("reasoning_effort") for one in run.llm_interactions if one.agent == "terminus-2"] == [
+        "high",
+        0.5,
+    ]
+
+
+def test_a_run_of_one_moment_has_no_known_end(tmp_path: Path) -> None:
+    """Where all timestamps are one, how long it took is not known: it did not take 0 s."""
+    at = "2025-06-12T20:00:00Z"
+    steps = [
+        {"step_id": 1, "timestamp": at, "source": "user", "message": "q"},
+        {"step_id": 2, "timestamp": at, "source": "agent", "message": "a"},
+    ]
+    document = {"schema_version": "ATIF-v1.7", "agent": {"name": "x", "version": "1"}, "steps": steps}
+
+    run = load(written(tmp_path / "moment.json", document))
+    assert (run.start_time, run.end_time, run.execution_time) == (at, None, None)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Trajectory]:
+    """Every run, as it was recorded, and one whose tools were recorded with what they returned."""
+    directory = tmp_path_factory.mktemp("runs")
+    return {name: load(path) for name, path in {**every(directory), "tools recorded": _tools(directory)}.items()}
+
+
+def _tools(directory: Path) -> Path:
+    path = directory / "tools_recorded.json"
+    with TrajectoryRecorder(path, task="look") as recorder:
+
+        @recorder.tool
+        def look(at: str) -> Payload:
+            if at == "nothing":
+                raise ValueError(at)
+            with recorder.agent("looker"):
+                recorder.record_llm_interaction([{"role": "user", "content": at}], {"content": "seen"}, "p", "m")
+            return {"seen": at}
+
+        asked = [{"call_id": f"c{n}", "name": "look", "arguments": {"at": at}} for n, at in enumerate(("a", "nothing"))]
+        question = [{"role": "user", "content": "Look."}]
+        recorder.record_llm_interaction(question, {"content": None, "tool_calls": asked}, "p", "m")
+        look(at="a")
+        with pytest.raises(ValueError, match="nothing"):
+            look(at="nothing")
+        said = {"role": "assistant", "content": None, "tool_calls": asked}
+        shown = [{"role": "tool", "call_id": f"c{n}", "content": text} for n, text in enumerate(("I see a", "no"))]
+        recorder.record_llm_interaction([*question, said, *shown], {"content": "done"}, "p", "m")
+    return path
+
+
+def test_every_run_comes_back_whole(runs: Mapping[str, Trajectory], tmp_path: Path) -> None:
+    """Of every document of ours that is read, the view makes the same again; of each continuation, too."""
+    images = tmp_path / "images"
+    for name, run in runs.items():
+        for file, document in [("whole.json", to_atif(run, images)), *atif_documents(run, "run.json", images)]:
+            again = to_atif(load(written(tmp_path / file, document)), images)
+            assert (name, file, again) == (name, file, document)
+
+
+def test_what_tools_returned_and_what_the_agent_recorded_is_read_back(
+    runs: Mapping[str, Trajectory], tmp_path: Path
+) -> None:
+    """Steps of the agent's own with their reflections, and results with the objects that tools returned."""
+    own = load(written(tmp_path / "own.json", to_atif(runs["own_steps"])))
+    assert [(step.step_number, step.state, step.derived) for step in own.agent_steps] == [
+        (step.step_number, step.state, step.derived) for step in runs["own_steps"].agent_steps
+    ]
+    told = load(written(tmp_path / "tools.json", to_atif(runs["tools recorded"])))
+    results, before = (
+        [
+            (result.call_id, result.success, result.result, result.error, result.sent, result.duration_seconds)
+            for step in run.agent_steps
+            for result in step.tool_results
+        ]
+        for run in (told, runs["tools recorded"])
+    )
+    assert results == before

@@ -1,0 +1,349 @@
+"""Reading back: any file of a run, finished or not, whole or not; and a clear refusal of what is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.run_fixtures import ROOT, Payload, journal_of, json_values, line, records_of, rich_run
+from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
+from trace_recorder.storage.journal import read
+
+
+def started(**about: Payload) -> bytes:
+    return journal_of(("start", {"schema": "trace-recorder/journal", "version": 1, "task": "x"} | about))
+
+
+def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
+    """Wherever a journal breaks off it loads: with its first interactions, those that had ended as they were."""
+    path = rich_run(tmp_path / "run.json").with_suffix(".jsonl")
+    data = path.read_bytes()
+    full = load(path).to_document()["llm_interactions"]
+    ends = [one.offset + one.length for one in read(data) if one.kind in ("llm_response", "llm_interaction")]  # type: ignore[union-attr]
+
+    for length in range(len(data), -1, -1):
+        os.truncate(path, length)
+        document = load(path).to_document()
+        seen = document["llm_interactions"]
+        ended = sum(end <= length for end in ends)
+        assert [one["interaction_id"] for one in seen] == [one["interaction_id"] for one in full[: len(seen)]], length
+        assert seen[:ended] == full[:ended], length
+        told = [gap["what"] for gap in document["gaps"]]
+        assert told.count("lines of the journal") == (length < len(data) - 1), length
+        assert len(told) <= 2, length
+
+
+def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
+    """One flipped bit in any line, the first one too, never costs the file: the gaps tell of a damaged line."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
+    recorder.record_agent_step(1, "thinking")
+    recorder.annotate("k", 1)
+    recorder.finalize(success=True)
+    path = recorder.trajectory_path.with_suffix(".jsonl")
+    data = path.read_bytes()
+
+    outcomes = set()
+    for one in records_of(recorder.trajectory_path):
+        for at in (one.offset, one.offset + one.length // 2, one.offset + one.length - 1):
+            path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+            outcomes.add(tuple(gap.what for gap in load(path).gaps))
+
+    assert outcomes == {("a damaged line of the journal",)}
+
+
+# ── the status ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_that_goes_on_is_running(tmp_path: Path) -> None:
+    """While its recorder holds the journal, a run without an end is running, read from either of its files."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+
+    statuses = [
+        load(path).status for path in (recorder.trajectory_path, recorder.trajectory_path.with_suffix(".jsonl"))
+    ]
+
+    recorder.finalize()
+    assert statuses == ["running", "running"]
+
+
+def test_a_run_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
+    """After kill -9 the document still says running, and load knows better."""
+    code = "import sys, os, signal; from trace_recorder import TrajectoryRecorder\n"
+    code += "TrajectoryRecorder(sys.argv[1], task='t').start(); os.kill(os.getpid(), signal.SIGKILL)"
+    ended = subprocess.run([sys.executable, "-c", code, tmp_path / "run.json"], cwd=ROOT, check=False)
+
+    document = json.loads((tmp_path / "run.json").read_text())
+    assert (ended.returncode, document["status"], load(tmp_path / "run.json").status) == (
+        *(-signal.SIGKILL, "running", "interrupted"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        ({"status": "completed", "success": True}, "completed"),
+        ({"status": "failed", "success": False, "error": {"type": "E", "message": "m"}}, "failed"),
+        ({"status": "interrupted"}, "interrupted"),
+    ],
+)
+def test_a_run_with_an_end_says_how_it_ended(tmp_path: Path, ending: Payload, expected: str) -> None:
+    """The last record counts, whoever holds the file, and wherever it was written."""
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(started(host="elsewhere") + line(2, "finalize", ending))
+
+    assert load(path).status == expected
+
+
+def test_a_run_of_another_host_without_an_end_is_unknown(tmp_path: Path) -> None:
+    """A lock that is free here says nothing of a process elsewhere."""
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(started(host="elsewhere"))
+
+    assert load(path).status == "unknown"
+
+
+def test_a_document_alone_cannot_say_that_it_is_running(tmp_path: Path) -> None:
+    """Of a document whose journal is gone it is unknown whether its run goes on."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    (tmp_path / "copy.json").write_bytes(recorder.trajectory_path.read_bytes())
+
+    status = load(tmp_path / "copy.json").status
+
+    recorder.finalize()
+    assert status == "unknown"
+
+
+# ── which file ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_journal_is_the_truth(tmp_path: Path) -> None:
+    """A document with its journal beside it is read from the journal, by any of their paths, as text too."""
+    path = rich_run(tmp_path / "run.json")
+    path.write_text('{"task": "something else", "llm_interactions": []}')
+
+    tasks = [load(one).task for one in (path, str(path), path.with_suffix(".jsonl"))]
+
+    assert tasks == ["mend it"] * 3
+
+
+def test_a_document_alone_says_what_the_journal_says(tmp_path: Path) -> None:
+    """Without its journal, a document loads to a trajectory that is written the same again; nothing is raw."""
+    path = rich_run(tmp_path / "run.json")
+    from_journal = load(path).to_document()
+    path.with_suffix(".jsonl").unlink()
+
+    trajectory = load(path)
+
+    assert trajectory.to_document() == from_journal
+    assert {(one.raw_request, one.raw_response, one.raw_stream) for one in trajectory.llm_interactions} == {(None,) * 3}
+
+
+def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
+    """A path without a file is Python's own error."""
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "run.json")
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.jsonl", journal_of(("start", {"version": 2, "schema": "trace-recorder/journal"}), ("new", {}))),
+        ("run.json", b'{"llm_interactions": [], "schema_version": 2}'),
+    ],
+)
+def test_a_newer_version_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    """What only a later version can read is refused with the way out."""
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(TrajectoryFormatError, match=rf"{name} .*version 2.*up to 1. Install a newer trace_recorder"):
+        load(tmp_path / name)
+
+
+NONE = (
+    *(
+        b"",
+        b"{",
+        b"[]",
+        b"5",
+        b"null",
+        b"hello",
+        b"<html>",
+        b"\xff\xfe\x00",
+        b'{"a": 1}',
+        b"[" * 100_000,
+        b'{"llm_interactions": 5}',
+    ),
+    *(
+        b'{"llm_interactions": [5]}',
+        b'{"llm_interactions": [{"a": 1}]}',
+        b'{"llm_interactions": {}}',
+        b"\x89PNG\r\n\x1a\n",
+    ),
+)
+
+
+@pytest.mark.parametrize("content", NONE, ids=lambda content: str(content[:30]))
+def test_a_json_file_that_is_no_trajectory_is_refused(tmp_path: Path, content: bytes) -> None:
+    """The error names the file and says what is expected."""
+    (tmp_path / "run.json").write_bytes(content)
+
+    with pytest.raises(TrajectoryFormatError, match=r"run\.json is (no trajectory|a damaged trajectory document)"):
+        load(tmp_path / "run.json")
+
+
+FOREIGN = (
+    *(b"hello\n", b'{"messages": []}\n', b'{"type":"session","version":3}\n{"a":1}\n', b"\x89PNG\r\n\x1a\n" * 20),
+    *(b'{"seq":1,"a":2}\n{"seq":2,"a":3}\n', b'{"seq": 1}\n'),
+)
+
+
+@pytest.mark.parametrize("content", FOREIGN, ids=lambda content: str(content[:30]))
+def test_a_jsonl_file_that_is_no_journal_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A file of lines of another tool, numbered ones too, is refused with its name."""
+    (tmp_path / "run.jsonl").write_bytes(content)
+
+    with pytest.raises(TrajectoryFormatError, match=r"run\.jsonl is no journal"):
+        load(tmp_path / "run.jsonl")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", bytes(4096), b'{"se', started()[:-20], started()[:-1], bytes(100) + started()], ids=range(6)
+)
+def test_a_journal_of_which_little_is_left_is_a_trajectory(tmp_path: Path, content: bytes) -> None:
+    """A process that was killed before its first record was whole leaves a run of which nothing is known."""
+    (tmp_path / "run.jsonl").write_bytes(content)
+
+    assert load(tmp_path / "run.jsonl").llm_interactions == []
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    """The error says to give a file in it."""
+    with pytest.raises(TrajectoryFormatError, match=r"is a directory\. One of the"):
+        load(tmp_path)
+
+
+@given(
+    st.sampled_from([".json", ".jsonl"]),
+    st.binary(max_size=60) | st.lists(st.sampled_from([*FOREIGN, started(), b"\0"])).map(b"".join),
+)
+def test_any_bytes_are_a_trajectory_or_refused(tmp_path: Path, suffix: str, content: bytes) -> None:
+    """Whatever a file contains, load gives a trajectory that can be written, or says that it is none."""
+    path = tmp_path / f"run{suffix}"
+    path.write_bytes(content)
+
+    outcome = loaded(path)
+    path.unlink()
+    assert outcome in {"refused by its name", "usable"}
+
+
+@given(st.integers(0, 10**9), json_values)
+def test_a_document_with_one_wrong_value_is_a_trajectory_or_refused(tmp_path: Path, seed: int, value: Payload) -> None:
+    """Whichever value of a document is replaced, it loads and can be written again, or is refused as damaged."""
+    path = tmp_path / "damaged.json"
+    if not (tmp_path / "run.json").exists():
+        rich_run(tmp_path / "run.json")
+    document = json.loads((tmp_path / "run.json").read_bytes())
+    replace_one(document, value, Random(seed))
+    path.write_text(json.dumps(document))
+
+    assert loaded(path) in {"refused by its name", "usable"}
+
+
+def replace_one(inside: Payload, value: Payload, random: Random) -> None:
+    key = random.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
+    if isinstance(inside[key], dict | list) and inside[key] and random.random() < 0.8:
+        replace_one(inside[key], value, random)
+    else:
+        inside[key] = value
+
+
+def loaded(path: Path) -> str:
+    """Load a file and touch everything that a reader might."""
+    try:
+        trajectory = load(path)
+    except TrajectoryFormatError as error:
+        return "refused by its name" if path.name in str(error) else str(error)
+    for one in trajectory.llm_interactions:
+        repr((one, one.input_messages, one.tools, one.parameters, one.response))
+    for step in trajectory.agent_steps:
+        repr((step, step.llm_messages))
+    json.dumps([trajectory.to_document(), trajectory.to_document("delta")])
+    return "usable"
+
+
+def test_a_document_of_trae_agent_loads(tmp_path: Path) -> None:
+    """The format that the document follows, as its own recorder writes it, is a trajectory."""
+    (tmp_path / "run.json").write_text(json.dumps(TRAE))
+
+    trajectory = load(tmp_path / "run.json")
+
+    [one], [step] = trajectory.llm_interactions, trajectory.agent_steps
+    assert (trajectory.status, trajectory.success, trajectory.start_time) == ("completed", True, TRAE["start_time"])
+    assert [(message.role, message.content) for message in one.input_messages] == [
+        ("system", "be good"),
+        ("user", "go"),
+    ]
+    assert [(made.call_id, made.name, made.arguments) for made in one.response.tool_calls] == [("c", "bash", {"a": 1})]
+    assert (one.response.usage and one.response.usage.input_tokens, [tool.name for tool in one.tools]) == (
+        150,
+        ["bash"],
+    )
+    assert [(result.call_id, result.success, result.result) for result in step.tool_results] == [("c", True, "made")]
+
+
+TRAE_CALL = {"call_id": "c", "name": "bash", "arguments": {"a": 1}, "id": None}
+TRAE_RESPONSE = {
+    "content": "I will",
+    "model": "claude",
+    "finish_reason": "end_turn",
+    "usage": {"input_tokens": 150, "output_tokens": 75, "cache_read_input_tokens": 0, "reasoning_tokens": None},
+    "tool_calls": [TRAE_CALL],
+}
+TRAE = {
+    "task": "t",
+    "start_time": "2025-06-12T22:05:46.433797",
+    "end_time": "2025-06-12T22:06:15.123456",
+    "provider": "anthropic",
+    "model": "claude",
+    "max_steps": 20,
+    "llm_interactions": [
+        {
+            "timestamp": "2025-06-12T22:05:47.000000",
+            "provider": "anthropic",
+            "model": "claude",
+            "input_messages": [{"role": "system", "content": "be good"}, {"role": "user", "content": "go"}],
+            "response": TRAE_RESPONSE,
+            "tools_available": ["bash"],
+        }
+    ],
+    "agent_steps": [
+        {
+            "step_number": 1,
+            "timestamp": "2025-06-12T22:05:47.500000",
+            "state": "completed",
+            "llm_messages": [{"role": "user", "content": "go"}],
+            "llm_response": TRAE_RESPONSE,
+            "tool_calls": [TRAE_CALL],
+            "tool_results": [{"call_id": "c", "success": True, "result": "made", "error": None, "id": None}],
+            "reflection": None,
+            "error": None,
+        }
+    ],
+    "success": True,
+    "final_result": "done",
+    "execution_time": 28.689999,
+}

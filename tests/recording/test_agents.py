@@ -1,0 +1,220 @@
+"""Sub-agents: each call, step and tool knows whose it is, however many run at once, and in whichever process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import trace_recorder
+from tests.run_fixtures import CHAT, Payload, Wire, asked, call, records_of, said
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.views.atif.document import to_atif
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
+    """A recorder that runs, and raises what goes wrong in recording."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        yield recorder
+
+
+def ask(recorder: TrajectoryRecorder, text: str = "go") -> None:
+    """A call that is answered with words."""
+    call(recorder, asked(text), said("done", identity=text))
+
+
+def whose(recorder: TrajectoryRecorder) -> list[Payload]:
+    """Agent, id and parent of every interaction, as the journal and the document have it."""
+    recorder.save_trajectory()
+    path = recorder.trajectory_path
+    document = json.loads(path.read_bytes())["llm_interactions"]
+    ones = [(one.agent, one.agent_id, one.parent_agent_id) for one in load(path).llm_interactions]
+    assert [tuple(one.get(name) for name in ("agent", "agent_id", "parent_agent_id")) for one in document] == ones
+    return ones
+
+
+def test_a_call_knows_its_agent_and_the_one_around_it(recorder: TrajectoryRecorder) -> None:
+    """Blocks nest; behind them it is as before."""
+    with recorder.agent("lead") as lead:
+        ask(recorder)
+        with recorder.agent("helper") as helper:
+            ask(recorder)
+        ask(recorder)
+    ask(recorder)
+
+    assert whose(recorder) == [
+        ("lead", "agent_1", None),
+        ("helper", "agent_2", "agent_1"),
+        ("lead", "agent_1", None),
+        (None, None, None),
+    ]
+    assert (lead.agent_id, helper.agent_id, helper.parent_agent_id) == ("agent_1", "agent_2", "agent_1")
+
+
+def test_everything_that_is_recorded_knows_its_agent(recorder: TrajectoryRecorder) -> None:
+    """Calls by hand, steps with a block and without, tools."""
+    with recorder.agent("one"), recorder.agent("two"):
+        recorder.record_llm_interaction([], {"content": "x"}, "p", "m")
+        recorder.record_agent_step(1, "completed")
+        with recorder.step(), recorder.tool_call("t"):
+            pass
+
+    ours = {"agent": "two", "agent_id": "agent_2", "parent_agent_id": "agent_1"}
+    kinds = ("llm_interaction", "agent_step", "step_start", "tool_call", "tool_result")
+    told = [one for one in records_of(recorder.trajectory_path) if one.kind in kinds]
+    assert [{name: one.data.get(name) for name in ours} for one in told] == [ours] * 6
+    steps = load(recorder.trajectory_path).agent_steps
+    assert [{name: getattr(step, name) for name in ours} for step in steps] == [ours] * 2
+
+
+def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
+    """With one name for all of them, each has its own id, calls and steps."""
+    lead = recorder.agent("lead")
+
+    async def research(number: int) -> None:
+        async with recorder.agent("researcher"):
+            await asyncio.sleep(0.001 * (number % 3))
+            for _ in range(2):
+                async with recorder.step():
+                    await asyncio.sleep(0)
+                    ask(recorder, f"question {number}")
+
+    async def all_of_them() -> None:
+        with lead:
+            async with asyncio.TaskGroup() as group:
+                for number in range(10):
+                    group.create_task(research(number))
+
+    asyncio.run(all_of_them())
+
+    trajectory = load(recorder.trajectory_path)
+    by_agent: dict[Payload, set[Payload]] = {}
+    for one in trajectory.llm_interactions:
+        by_agent.setdefault(one.agent_id, set()).add(one.input_messages[0].content)
+    assert {(one.agent, one.parent_agent_id) for one in trajectory.llm_interactions} == {("researcher", "agent_1")}
+    assert sorted(map(sorted, by_agent.values())) == sorted([f"question {number}"] for number in range(10))
+    ids = [(step.agent_id, step.interaction and step.interaction.agent_id) for step in trajectory.agent_steps]
+    assert (len(ids), [one for one, other in ids if one != other]) == (20, [])
+    assert sorted(step.step_number for step in trajectory.agent_steps) == list(range(1, 21))
+
+
+def test_agents_in_threads(recorder: TrajectoryRecorder) -> None:
+    """A thread with a copied context is of the agent that started it."""
+
+    def work(name: str) -> None:
+        with recorder.agent(name):
+            ask(recorder)
+
+    with recorder.agent("lead"):
+        threads = [threading.Thread(target=contextvars.copy_context().run, args=(work, name)) for name in ("a", "b")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert sorted((agent, parent) for agent, _, parent in whose(recorder)) == [("a", "agent_1"), ("b", "agent_1")]
+
+
+def test_a_client_that_follows_the_context_knows_the_agent(recorder: TrajectoryRecorder) -> None:
+    """One client at module level serves them all."""
+    with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
+        trace_recorder.wrap(client)
+        with recorder.agent("a"), recorder.step():
+            client.post(CHAT, json=asked("go"))
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (one.agent, one.agent_id, one.step_number) == ("a", "agent_1", 1)
+
+
+def test_agents_of_one_name_have_their_own_tool_results(recorder: TrajectoryRecorder) -> None:
+    """Made-up or repeated call ids of two that take turns are not mixed up, in requests or by tools."""
+    bash = recorder.tool(lambda text: {"of": text}, name="bash")
+    contexts = []
+    for name in ("x", "y"):
+        context = contextvars.copy_context()
+        context.run(recorder.agent("same").__enter__)
+        answer = said(None, identity=name, calls=[("call_0", "bash", json.dumps({"text": "?"}))])
+        context.run(call, recorder, asked(name), answer)
+        contexts.append((name, context))
+    for name, context in contexts:
+        context.run(bash, name)
+    for name, context in contexts:
+        told = {"role": "tool", "tool_call_id": "call_0", "content": f"told {name}"}
+        context.run(call, recorder, asked(name, told), said("done", identity=f"{name}2"))
+
+    first, second, *_ = load(recorder.trajectory_path).agent_steps
+    assert [(one.result, one.sent) for step in (first, second) for one in step.tool_results] == [
+        ({"of": "x"}, "told x"),
+        ({"of": "y"}, "told y"),
+    ]
+
+
+def test_a_sub_agent_without_steps_is_in_the_step_around_it(recorder: TrajectoryRecorder) -> None:
+    """Its calls are gathered there; the step's own answer is that of its agent."""
+    with recorder.step():
+        ask(recorder, "lead")
+        with recorder.agent("helper"):
+            ask(recorder, "helper")
+
+    [step] = load(recorder.trajectory_path).agent_steps
+    assert (step.interaction_ids, step.interaction and step.interaction.interaction_id) == (("llm_1", "llm_2"), "llm_1")
+
+
+def test_a_secret_in_an_agent_s_name_is_masked(recorder: TrajectoryRecorder) -> None:
+    """Names are copied without the secrets in them, and each record says that there was one."""
+    secret = "sk-proj-" + "a1B2" * 12
+    with recorder.agent(secret), recorder.step():
+        ask(recorder)
+        recorder.record_llm_interaction([], {"content": "x"}, "p", "m")
+
+    assert secret not in recorder.trajectory_path.with_suffix(".jsonl").read_text()
+    kinds = ("llm_request", "llm_interaction", "step_start", "agent_step")
+    assert [one.data.get("redacted") for one in records_of(recorder.trajectory_path) if one.kind in kinds] == [1] * 4
+
+
+CHILD = """
+import sys
+from trace_recorder import TrajectoryRecorder
+with TrajectoryRecorder(sys.argv[1]) as recorder, recorder.agent("child"):
+    recorder.record_llm_interaction([], {"content": "x"}, "p", "m")
+"""
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_agent_in_another_process_names_its_parent(
+    recorder: TrajectoryRecorder, tmp_path: Path, several: bool
+) -> None:
+    """By the environment while one run is open; by child_environment() where there are several."""
+    others = [TrajectoryRecorder(tmp_path / "other.json")] if several else []
+    for other in others:
+        other.start()
+    with recorder.agent("lead"):
+        environment = recorder.child_environment() if several else None
+        subprocess.run([sys.executable, "-c", CHILD, tmp_path / "child.json"], check=True, env=environment)
+    for other in others:
+        other.finalize()
+
+    [start, *_] = records_of(tmp_path / "child.json")
+    assert start.data["parent"] == load(recorder.trajectory_path).trajectory_id
+    assert [one.agent for one in load(tmp_path / "child.json").llm_interactions] == ["child"]
+
+
+def test_in_atif_sub_agents_of_one_name_are_apart(recorder: TrajectoryRecorder) -> None:
+    """Each is a trajectory of its own."""
+    ask(recorder, "lead")
+    for text in ("first", "second"):
+        with recorder.agent("researcher"):
+            ask(recorder, text)
+
+    subs = to_atif(load(recorder.trajectory_path))["subagent_trajectories"]
+    assert [sub["agent"]["name"] for sub in subs] == ["researcher"] * 2
+    assert [sub["steps"][0]["message"] for sub in subs] == ["first", "second"]

@@ -1,0 +1,160 @@
+"""Rewards after the end: appended to the journal, under its lock, and nothing that was recorded is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.data.written import Writing, change
+from tests.run_fixtures import ROOT, rich_run
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.validate import validate
+from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
+from trace_recorder.recording.amend import append_end, append_rewards
+from trace_recorder.storage.journal import Record, read
+
+GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it"}
+
+
+def test_a_reward_is_appended_and_the_rest_stays_byte_for_byte(tmp_path: Path) -> None:
+    """The journal grows by one record, with the number that follows; the document shows it, and is valid."""
+    document = rich_run(tmp_path / "run.json")
+    journal = document.with_suffix(".jsonl")
+    before = journal.read_bytes()
+
+    append_rewards(document, [GOOD])
+
+    assert journal.read_bytes().startswith(before)
+    [added] = read(journal.read_bytes()[len(before) :])
+    assert isinstance(added, Record)
+    assert (added.seq, added.kind, added.data) == (before.count(b"\n") + 1, "reward", {**GOOD, "step_number": None})
+    assert json.loads(document.read_bytes())["rewards"][-1] == {**GOOD, "timestamp": added.time}
+    assert validate(document).ok
+
+
+def test_the_run_is_as_it_was_but_for_the_reward(tmp_path: Path) -> None:
+    """Its status, its end, its steps and its calls are those that were recorded."""
+    document = rich_run(tmp_path / "run.json")
+    before = load(document).to_document()
+
+    append_rewards(document.with_suffix(".jsonl"), [GOOD, GOOD])
+
+    after = load(document).to_document()
+    assert len(after.pop("rewards")) == len(before.pop("rewards")) + 2
+    assert after == before
+
+
+def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
+    """While a recorder has the journal, nobody else writes there."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="go on")
+    recorder.start()
+    before = recorder.trajectory_path.with_suffix(".jsonl").read_bytes()
+
+    with pytest.raises(RecorderStateError, match="still being written"):
+        append_rewards(recorder.trajectory_path, [GOOD])
+
+    assert recorder.trajectory_path.with_suffix(".jsonl").read_bytes() == before
+    recorder.finalize()
+
+
+def test_a_run_that_was_broken_off_may_be_scored(tmp_path: Path) -> None:
+    """Its writer is dead; it stays interrupted, and a torn end is closed before what is added."""
+    code = "import os, sys; from trace_recorder import TrajectoryRecorder as R; R(sys.argv[1]).start(); os._exit(1)"
+    path = tmp_path / "run.json"
+    subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, check=False)
+    with path.with_suffix(".jsonl").open("ab") as journal:
+        journal.write(b'{"seq":2,"time":"2025')
+
+    append_rewards(path, [GOOD])
+
+    run = load(path)
+    assert (run.status, [reward.name for reward in run.rewards]) == ("interrupted", ["judge"])
+    assert json.loads(path.read_bytes())["status"] == "interrupted"
+
+
+def test_a_run_of_another_host_is_scored_when_it_has_an_end(tmp_path: Path) -> None:
+    """Whether one without an end goes on elsewhere, nobody here can know."""
+    open_run, ended = Writing(tmp_path / "open.jsonl"), Writing(tmp_path / "ended.jsonl")
+    ended.add("finalize", status="completed", success=True, final_result=None, execution_time=1.0)
+    for writing in (open_run, ended):
+        writing.journal.close()
+
+    append_rewards(ended.path, [GOOD])
+    with pytest.raises(RecorderStateError, match="another host"):
+        append_rewards(open_run.path, [GOOD])
+
+    assert [reward.name for reward in load(ended.path).rewards] == ["judge"]
+
+
+def test_a_document_alone_is_refused(tmp_path: Path) -> None:
+    """There is no journal to append to, and no document is ever changed by itself."""
+    document = rich_run(tmp_path / "run.json")
+    document.with_suffix(".jsonl").unlink()
+    before = document.read_bytes()
+
+    with pytest.raises(RecorderStateError, match="no journal beside it"):
+        append_rewards(document, [GOOD])
+
+    assert document.read_bytes() == before
+
+
+def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """What its records mean is not known here."""
+    writing = Writing(tmp_path / "run.jsonl")
+    writing.journal.close()
+    change(writing.path, lambda record: record["data"].update(version=99))
+
+    with pytest.raises(TrajectoryFormatError, match="version 99"):
+        append_rewards(writing.path, [GOOD])
+
+
+def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
+    """A judge may quote what it should not; that it did is counted."""
+    document = rich_run(tmp_path / "run.json")
+    before = load(document).metrics["redactions"]
+
+    append_rewards(document, [{**GOOD, "explanation": "it used sk-proj-abcdefghijklmnopqrstuvwxyz123456"}])
+
+    assert "sk-proj-abcdefghijklmnopqrstuvwxyz" not in document.read_text() + document.with_suffix(".jsonl").read_text()
+    assert load(document).metrics["redactions"] == before + 1
+
+
+def test_a_document_with_deltas_stays_one(tmp_path: Path) -> None:
+    """How its history was written is kept."""
+    with TrajectoryRecorder(tmp_path / "run.json", history="delta") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "p", "m")
+
+    append_rewards(tmp_path / "run.json", [GOOD])
+
+    assert json.loads((tmp_path / "run.json").read_bytes())["history"] == "delta"
+
+
+def test_a_document_of_another_name_is_found_by_its_journal(tmp_path: Path) -> None:
+    """`run` has the journal `run.journal.jsonl`; either leads to both."""
+    with TrajectoryRecorder(tmp_path / "run") as recorder:
+        recorder.annotate("k", 1)
+
+    append_rewards(tmp_path / "run.journal.jsonl", [GOOD])
+
+    assert [one["name"] for one in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
+
+
+def test_how_the_process_ended_is_appended(tmp_path: Path) -> None:
+    """An exit code is one more annotation; another end takes the place of the run's own, and its time stays."""
+    document = rich_run(tmp_path / "run.json")
+    before = load(document)
+
+    append_end(document, 0)
+    same = load(document)
+    append_end(document, 3, "failed", {"type": "SystemExit", "message": "3"})
+    after = load(document)
+
+    assert (same.status, same.success, same.final_result) == (before.status, before.success, before.final_result)
+    assert (same.annotations["exit_code"], after.annotations["exit_code"]) == (0, 3)
+    assert (after.status, after.success, after.error and after.error.type) == ("failed", False, "SystemExit")
+    assert after.execution_time == before.execution_time
+    assert validate(document).ok

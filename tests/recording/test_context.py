@@ -1,0 +1,497 @@
+"""Steps: what is inside a block is of it, whatever happens there, and the document shows what the journal says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import enum
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.run_fixtures import CHAT, Answer, Payload, Wire, asked, call, records_of, said
+from trace_recorder import AlreadyFinalizedError, RecorderStateError, TrajectoryRecorder, load
+from trace_recorder.derive import tool_steps
+from trace_recorder.derive.document import expanded
+from trace_recorder.derive.live_document import draft
+from trace_recorder.values.trajectory import AgentStep
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
+    """A recorder that runs, and raises what goes wrong in recording."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        yield recorder
+
+
+def agrees(recorder: TrajectoryRecorder) -> bool:
+    """Whether the document says what the journal says."""
+    recorder.save_trajectory()
+    written = json.loads(recorder.trajectory_path.read_bytes())
+    told = load(recorder.trajectory_path).to_document("inline")
+    return expanded(written) == {**told, "history": written["history"]}
+
+
+def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
+    """The steps, of which the document says what the journal says."""
+    assert agrees(recorder)
+    return list(load(recorder.trajectory_path).agent_steps)
+
+
+def shown(recorder: TrajectoryRecorder) -> list[Payload]:
+    """Of each step its number, its state, the interactions inside, and its tool calls' names."""
+    return [
+        (one.step_number, one.state, [*one.interaction_ids], [tool.name for tool in one.tool_calls])
+        for one in steps(recorder)
+    ]
+
+
+def asks(recorder: TrajectoryRecorder, name: str = "bash", answer: str | None = None) -> None:
+    """A call that asks for a tool, and brings back a result."""
+    told = [{"role": "tool", "tool_call_id": "c1", "content": answer}] if answer else []
+    call(recorder, asked("go", *told), said(None, identity=f"r-{name}", calls=[("c1", name, "{}")]))
+
+
+def answers(recorder: TrajectoryRecorder) -> None:
+    """A call that is answered with words."""
+    call(recorder, asked("go"), said("done"))
+
+
+# ── what is inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
+    """Calls that were captured and told, and tools; each once, and no step is derived beside it."""
+    bash = recorder.tool(lambda: {"out": 1}, name="bash")
+    with recorder.step():
+        asks(recorder)
+        bash()
+        recorder.record_llm_interaction([{"role": "user", "content": "x"}], {"content": "y"}, "p", "m")
+    with recorder.step() as second:
+        second.reflection = "that went well"
+        asks(recorder, "other", answer="one")
+
+    first, last = steps(recorder)
+    assert shown(recorder) == [
+        (1, "calling_tool", ["llm_1", "llm_2"], ["bash"]),
+        (2, "calling_tool", ["llm_3"], ["other"]),
+    ]
+    assert [(one.result, one.sent) for one in first.tool_results] == [({"out": 1}, "one")]
+    assert (last.reflection, last.derived, last.interaction and last.interaction.interaction_id) == (
+        "that went well",
+        False,
+        "llm_3",
+    )
+    assert [one.step_number for one in load(recorder.trajectory_path).llm_interactions] == [1, 1, 2]
+
+
+def test_a_step_that_is_open_is_thinking(recorder: TrajectoryRecorder) -> None:
+    """What has happened in it is shown while it goes on."""
+    with recorder.step():
+        begun = shown(recorder)
+        asks(recorder)
+        during = shown(recorder)
+
+    assert (begun, during) == ([(1, "thinking", [], [])], [(1, "thinking", ["llm_1"], ["bash"])])
+
+
+class State(enum.Enum):
+    REFLECTING = "reflecting"
+
+
+@pytest.mark.parametrize(
+    ("act", "state"),
+    [
+        (lambda _: None, "completed"),
+        (answers, "completed"),
+        (asks, "calling_tool"),
+        (lambda recorder: recorder.tool(lambda: 1, name="t")(), "calling_tool"),
+    ],
+)
+def test_a_state_that_is_not_set_is_told_by_what_happened(
+    recorder: TrajectoryRecorder, act: Callable[[TrajectoryRecorder], None], state: str
+) -> None:
+    """A tool that was asked for, or run, makes it one that calls tools."""
+    with recorder.step():
+        act(recorder)
+
+    assert [step.state for step in steps(recorder)] == [state]
+
+
+@pytest.mark.parametrize("state", ["reflecting", State.REFLECTING])
+def test_a_state_that_is_set_stays(recorder: TrajectoryRecorder, state: object) -> None:
+    """As a text or an Enum."""
+    with recorder.step() as step:
+        asks(recorder)
+        step.state = state
+
+    assert [step.state for step in steps(recorder)] == ["reflecting"]
+
+
+def test_an_exception_is_the_step_s_error_and_passes(recorder: TrajectoryRecorder) -> None:
+    """The caller gets the very exception; so with one that was caught and told."""
+    raised = ValueError("no")
+    with pytest.raises(ValueError, match="no") as caught, recorder.step():
+        raise raised
+    with recorder.step() as step:
+        step.error = OSError("busy")
+
+    assert caught.value is raised
+    assert [(one.state, one.error) for one in steps(recorder)] == [
+        ("error", "ValueError: no"),
+        ("error", "OSError: busy"),
+    ]
+
+
+def test_a_step_in_async_code(recorder: TrajectoryRecorder) -> None:
+    """Steps of tasks that run at once stay apart."""
+
+    async def one(answer: str) -> None:
+        async with recorder.step():
+            await asyncio.sleep(0)
+            asks(recorder, answer)
+            await asyncio.sleep(0)
+
+    async def all_of_them() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(5):
+                group.create_task(one(f"t{number}"))
+
+    asyncio.run(all_of_them())
+
+    assert shown(recorder) == [
+        (number + 1, "calling_tool", [f"llm_{number + 1}"], [f"t{number}"]) for number in range(5)
+    ]
+
+
+def test_a_thread_with_a_copied_context_is_inside(recorder: TrajectoryRecorder) -> None:
+    """One without is outside."""
+    with recorder.step():
+        for run in (contextvars.copy_context().run, lambda function, *args: function(*args)):
+            thread = threading.Thread(target=run, args=(answers, recorder))
+            thread.start()
+            thread.join()
+
+    assert [one.step_number for one in load(recorder.trajectory_path).llm_interactions] == [1, None]
+    assert shown(recorder) == [(1, "completed", ["llm_1"], [])]
+
+
+def test_what_another_recorder_records_is_not_inside(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """Steps of two recorders may nest; each is its own."""
+    with TrajectoryRecorder(tmp_path / "other.json", strict=True) as other:
+        with recorder.step(), other.step(5):
+            answers(other)
+            answers(recorder)
+
+    assert (shown(recorder), shown(other)) == ([(1, "completed", ["llm_1"], [])], [(5, "completed", ["llm_1"], [])])
+
+
+# ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_steps_count_on_from_the_last_number(recorder: TrajectoryRecorder) -> None:
+    """Whoever gave it: the block, or record_agent_step."""
+    for number in (None, 10, None):
+        with recorder.step(number):
+            pass
+    recorder.record_agent_step(20, "completed")
+    with recorder.step() as last:
+        pass
+
+    assert ([step.step_number for step in steps(recorder)], last.step_number) == ([1, 10, 11, 20, 21], 21)
+
+
+def test_another_run_counts_from_one(tmp_path: Path) -> None:
+    """Numbers are of one run; the first step begins one by itself."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    numbers = []
+    for _ in range(2):
+        with recorder.step() as step:
+            numbers.append(step.step_number)
+        recorder.finalize()
+        recorder.start()
+
+    recorder.finalize()
+    assert numbers == [1, 1]
+
+
+def test_steps_that_repeat_a_number_are_two(recorder: TrajectoryRecorder) -> None:
+    """Each block is a step."""
+    for _ in range(2):
+        with recorder.step(3):
+            answers(recorder)
+
+    assert shown(recorder) == [(3, "completed", ["llm_1"], []), (3, "completed", ["llm_2"], [])]
+
+
+# ── beside record_agent_step ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_step_that_is_told_inside_its_block_is_one(recorder: TrajectoryRecorder) -> None:
+    """What is told stands in the place of what was gathered; the rest stays."""
+    with recorder.step() as step:
+        asks(recorder)
+        told = [{"call_id": "c1", "success": True, "result": 3}]
+        recorder.record_agent_step(step.step_number, "reflecting", tool_results=told, reflection="hm")
+
+    [one] = steps(recorder)
+    assert (one.state, one.reflection, [result.result for result in one.tool_results]) == ("reflecting", "hm", [3])
+    assert ([call.name for call in one.tool_calls], one.interaction_ids) == (["bash"], ("llm_1",))
+
+
+def test_a_step_of_another_number_is_another(recorder: TrajectoryRecorder) -> None:
+    """Inside a block or not."""
+    with recorder.step():
+        recorder.record_agent_step(7, "completed")
+
+    assert [one.step_number for one in steps(recorder)] == [1, 7]
+
+
+def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
+    """Trae's lakeview works on steps with a block, while they are open and long after."""
+    with recorder.step():
+        recorder.update_lakeview(1, "first")
+    for _ in range(20):
+        with recorder.step():
+            pass
+    recorder.update_lakeview(2, "late")
+
+    assert [(one.step_number, one.extra) for one in steps(recorder) if one.extra] == [
+        (1, {"lakeview_summary": "first"}),
+        (2, {"lakeview_summary": "late"}),
+    ]
+
+
+# ── misuse, ends and deaths ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_step_after_the_end_is_misuse(tmp_path: Path) -> None:
+    """It says what to do, like every recording method."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start()
+    recorder.finalize()
+
+    for method in (recorder.step, lambda: recorder.agent("a"), lambda: recorder.tool_call("t")):
+        with pytest.raises(AlreadyFinalizedError, match=r"Call start\(\)"):
+            method()
+
+
+def test_a_step_is_entered_once(recorder: TrajectoryRecorder) -> None:
+    """A second block needs a step of its own."""
+    step = recorder.step()
+    with step:
+        pass
+
+    with pytest.raises(RecorderStateError, match=r"step 1.* was entered before"):
+        step.__enter__()
+
+
+def test_a_run_that_ends_inside_a_step_ends_the_step(tmp_path: Path) -> None:
+    """An agent that finalizes and returns leaves no step open, and no warning."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    with recorder.step() as step:
+        step.reflection = "enough"
+        asks(recorder)
+        recorder.finalize(success=True)
+
+    [one] = steps(recorder)
+    assert (one.state, one.reflection) == ("calling_tool", "enough")
+    assert records_of(recorder.trajectory_path)[-1].kind == "finalize"
+
+
+def test_a_generator_that_is_closed_in_a_step_has_not_failed(recorder: TrajectoryRecorder) -> None:
+    """A loop that is a generator may be left by whoever drives it."""
+
+    def loop() -> Iterator[int]:
+        with recorder.step() as step:
+            yield step.step_number
+
+    running = loop()
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+
+    assert [(one.state, one.error) for one in steps(recorder)] == [("completed", None)]
+
+
+KILLED = """
+import os, signal, sys
+from trace_recorder import TrajectoryRecorder
+recorder = TrajectoryRecorder(sys.argv[1])
+with recorder.step():
+    pass
+with recorder.step():
+    recorder.record_llm_interaction([], {"content": "x"}, "p", "m")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
+    """The step is in flight, with the call that it made."""
+    path = tmp_path / "run.json"
+    subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
+
+    found = [(one.state, one.interaction_ids) for one in load(path).agent_steps]
+    assert found == [("completed", ()), ("thinking", ("llm_1",))]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_is_in_no_step_of_its_parent(recorder: TrajectoryRecorder) -> None:
+    """Its own file has no beginning of that step."""
+    with recorder.step():
+        child = os.fork()
+        if child == 0:
+            answers(recorder)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    [other] = [path for path in recorder.trajectory_path.parent.glob("*.json") if path != recorder.trajectory_path]
+    [one] = load(other).llm_interactions
+    assert (one.step_number, shown(recorder)) == (None, [(1, "completed", [], [])])
+
+
+# ── the document, record by record ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Loop:
+    """An agent that does anything in any order: blocks overlap, tools outlive them, answers and streams end late."""
+
+    def __init__(self, recorder: TrajectoryRecorder, seed: int, *, marks: bool) -> None:
+        self.recorder = recorder
+        self.chance = random.Random(seed)
+        self.acts = [self.call, self.call, self.use, self.use, self.end_use, self.fail, self.tell, self.sum_up]
+        self.acts += [self.begin, self.begin, self.end, self.agent] if marks else [self.agent]
+        self.acts += [self.open, self.close, self.by_hand]
+        self.streams: list[tuple[httpx.Client, httpx.Response]] = []
+        self.places: list[contextvars.Context] = [contextvars.copy_context()]
+        self.blocks: list[tuple[contextvars.Context, Payload]] = []
+        self.uses: list[tuple[contextvars.Context, Payload]] = []
+        self.number = self.ran = 0
+        self.marks = marks
+
+    def act(self) -> None:
+        self.chance.choice(self.acts)()
+
+    def place(self) -> contextvars.Context:
+        return self.chance.choice(self.places)
+
+    def call(self) -> None:
+        self.number += 1
+        told = [
+            {"role": "tool", "tool_call_id": f"c{self.chance.randint(1, self.number)}", "content": "told"}
+            for _ in range(self.chance.randint(0, 3))
+        ]
+        calls = [(f"c{self.number}", f"t{self.chance.randint(0, 2)}", "{}")] * self.chance.randint(0, 1)
+        answer = said("x", identity=f"r{self.number}", calls=calls)
+        self.place().run(call, self.recorder, asked("go", *told), answer)
+
+    def open(self) -> None:
+        self.number += 1
+        function = {"name": f"t{self.chance.randint(0, 2)}", "arguments": "{}"}
+        delta = {"tool_calls": [{"index": 0, "id": f"c{self.number}", "function": function}]}
+        event = {"id": f"r{self.number}", "choices": [{"delta": delta}]}
+        body = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
+        client = self.recorder.wrap(httpx.Client(transport=Wire(Answer(body, media="text/event-stream", size=9))))
+        request = client.build_request("POST", CHAT, json=asked("go", stream=True))
+        self.streams.append((client, self.place().run(client.send, request, stream=True)))
+
+    def close(self) -> None:
+        if self.streams:
+            client, response = self.streams.pop(self.chance.randrange(len(self.streams)))
+            self.chance.choice([response.read, response.close])()
+            client.close()
+
+    def by_hand(self) -> None:
+        self.number += 1
+        calls = [{"call_id": f"c{self.number}", "name": "t1", "arguments": {}}]
+        response = {"content": "x", "id": f"r{self.number}", "tool_calls": calls}
+        self.place().run(self.recorder.record_llm_interaction, asked("go")["messages"], response, "p", "m")
+
+    def fail(self) -> None:
+        self.place().run(call, self.recorder, asked("again"), Answer(b"{}", status=self.chance.choice([429, 500])))
+
+    def use(self) -> None:
+        place = self.place()
+        stated = self.chance.choice([None, None, f"c{self.chance.randint(1, self.number + 1)}"])
+        self.ran += 1
+        name = self.chance.choice([f"t{self.chance.randint(0, 2)}", f"u{self.ran}"])
+        told = place.run(self.recorder.tool_call, name, {}, None if name[0] == "u" else stated)
+        place.run(told.__enter__)
+        self.uses.append((place, told))
+
+    def end_use(self) -> None:
+        if self.uses:
+            place, told = self.uses.pop(self.chance.randrange(len(self.uses)))
+            error = self.chance.choice([None, OSError("busy")])
+            place.run(told.__exit__, type(error), error, None)
+
+    def begin(self) -> None:
+        place = self.place().run(contextvars.copy_context)
+        step = place.run(self.recorder.step)
+        place.run(step.__enter__)
+        self.places.append(place)
+        self.blocks.append((place, step))
+
+    def end(self) -> None:
+        if self.blocks:
+            place, step = self.blocks.pop(self.chance.randrange(len(self.blocks)))
+            place.run(step.__exit__, None, None, None)
+            if place in self.places and self.chance.random() < 0.8:
+                self.places.remove(place)
+
+    def agent(self) -> None:
+        place = self.place().run(contextvars.copy_context)
+        place.run(self.recorder.agent("sub").__enter__)
+        self.places.append(place)
+        if len(self.places) > 6:
+            del self.places[1]
+
+    def tell(self) -> None:
+        if self.marks:
+            number, named = self.chance.randint(1, 5), self.chance.choice([f"c{self.chance.randint(1, 5)}", ""])
+            calls = [{"call_id": named, "name": f"t{self.chance.randint(0, 2)}", "arguments": {}}]
+            told = {"reflection": "r", "tool_calls": self.chance.choice([None, calls])}
+            self.place().run(self.recorder.record_agent_step, number, "reflecting", **told)
+
+    def sum_up(self) -> None:
+        self.recorder.update_lakeview(self.chance.randint(1, 30), "s")
+
+
+def lost(recorder: TrajectoryRecorder) -> list[str]:
+    """The tools that no model can have asked for, that ran in no block, and are not in exactly one step."""
+    ran = [one.data for one in records_of(recorder.trajectory_path) if one.kind == "tool_call"]
+    shown = [call.name for step in load(recorder.trajectory_path).agent_steps for call in step.tool_calls]
+    return [
+        one["name"] for one in ran if one["name"][0] == "u" and "step_id" not in one and shown.count(one["name"]) != 1
+    ]
+
+
+@pytest.mark.parametrize("marks", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_after_every_record_the_document_says_what_the_journal_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, marks: bool
+) -> None:
+    """Whatever overlaps, comes late, or comes again, with few values kept in memory; and no tool is in no step."""
+    monkeypatch.setattr(draft, "NEWEST", 2)
+    monkeypatch.setattr(tool_steps, "MOST_TOOLS", 3)
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True, history="inline")
+    recorder.start()
+    loop = Loop(recorder, seed, marks=marks)
+
+    disagreeing = []
+    for number in range(60):
+        loop.act()
+        if not agrees(recorder):
+            disagreeing.append(number)
+    loop.recorder.finalize()
+    for client, _ in loop.streams:
+        client.close()
+
+    assert (disagreeing, agrees(recorder), lost(recorder)) == ([], True, [])

@@ -1,0 +1,136 @@
+"""The process: while one run is open its children are told of it, and the environment is left as it was found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.run_fixtures import python, records_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.recording.process import PARENT_VARIABLE
+
+CHILD = "import sys; from trace_recorder import *; TrajectoryRecorder(sys.argv[1]).start()"
+
+
+def shown() -> str | None:
+    """What a program that is started now finds."""
+    code = f"import os; print(os.environ.get({PARENT_VARIABLE!r}, ''))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def started(path: Path) -> tuple[TrajectoryRecorder, str]:
+    """A recorder that runs, and the id of its run."""
+    recorder = TrajectoryRecorder(path)
+    recorder.start()
+    return recorder, str(load(path).trajectory_id)
+
+
+@pytest.mark.parametrize("found", [None, "", "somebody"])
+def test_one_open_run_is_shown_and_several_are_not(
+    found: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the environment said before, it says again while several runs are open, and after them."""
+    if found is not None:
+        monkeypatch.setenv(PARENT_VARIABLE, found)
+    said = [shown()]
+    first, one = started(tmp_path / "1.json")
+    said.append(shown())
+    second, other = started(tmp_path / "2.json")
+    said.append(shown())
+    first.finalize()
+    said.append(shown())
+    second.finalize()
+    said.append(shown())
+
+    parents = [records_of(tmp_path / name)[0].data.get("parent") for name in ("1.json", "2.json")]
+    assert said == [found or "", one, found or "", other, found or ""]
+    assert parents == [found or None] * 2
+
+
+def test_what_somebody_sets_meanwhile_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that the program itself puts there while a run is open is its own, and stays."""
+    recorder, _ = started(tmp_path / "1.json")
+    monkeypatch.setenv(PARENT_VARIABLE, "its own")
+    inner, _ = started(tmp_path / "2.json")
+    inner.finalize()
+    recorder.finalize()
+
+    assert records_of(tmp_path / "2.json")[0].data["parent"] == os.environ[PARENT_VARIABLE] == "its own"
+
+
+def test_a_run_that_is_interrupted_is_not_shown(tmp_path: Path) -> None:
+    """A recorder that is collected leaves nothing in the environment."""
+    recorder = TrajectoryRecorder(tmp_path / "1.json")
+    recorder.annotate("a", 1)
+    said = [PARENT_VARIABLE in os.environ]
+    del recorder
+
+    assert [*said, PARENT_VARIABLE in os.environ] == [True, False]
+
+
+def test_of_several_runs_one_gives_its_own_environment(tmp_path: Path) -> None:
+    """A program that is started with a recorder's `child_environment` links its run to that recorder's."""
+    first, one = started(tmp_path / "1.json")
+    second, _ = started(tmp_path / "2.json")
+
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "child.json")]
+    subprocess.run(command, env=first.child_environment(), check=True)
+
+    first.finalize()
+    second.finalize()
+    assert records_of(tmp_path / "child.json")[0].data["parent"] == one
+
+
+def test_without_recording_the_environment_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where recording is turned off, a child's environment names nobody."""
+    monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+
+    assert (recorder.child_environment(), list(tmp_path.iterdir())) == (dict(os.environ), [])
+
+
+@pytest.mark.parametrize("open_still", [True, False])
+def test_a_program_that_is_started_leaves_its_parent_s_file(tmp_path: Path, open_still: bool) -> None:
+    """A child that records to its parent's path takes a number, also where that run has ended meanwhile."""
+    recorder, one = started(tmp_path / "run.json")
+    environment = recorder.child_environment()
+    if not open_still:
+        recorder.finalize()
+
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "run.json")]
+    subprocess.run(command, env=environment, check=True)
+
+    parents = {name: records_of(tmp_path / name)[0].data.get("parent") for name in ("run.json", "run.1.json")}
+    assert parents == {"run.json": None, "run.1.json": one}
+
+
+@pytest.mark.parametrize("order", ["child first", "parent first"])
+def test_a_forked_child_never_takes_the_name(order: str, tmp_path: Path) -> None:
+    """A child whose recorder was made before the fork has a number, whether or not its parent has recorded yet."""
+    ended = python(
+        """
+        import os, sys
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder(sys.argv[1])
+        if sys.argv[2] == "parent first":
+            recorder.start(task="parent")
+            recorder.finalize()
+        if os.fork() == 0:
+            recorder.start(task="child")
+            recorder.finalize()
+            os._exit(0)
+        os.wait()
+        if sys.argv[2] == "child first":
+            recorder.start(task="parent")
+            recorder.finalize()
+        """,
+        tmp_path / "run.json",
+        order,
+    )
+
+    found = {path.name: load(path).task for path in tmp_path.glob("*.json")}
+    assert (ended.stderr, found) == ("", {"run.json": "parent", "run.1.json": "child"})

@@ -1,0 +1,384 @@
+"""Items: what is taken apart comes together again, and what is sent again and again costs its bytes once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.counting import kept_by
+from tests.histories import PATTERNS, append_only
+from tests.run_fixtures import TIME, Payload, exactly, json_objects, json_texts, json_values
+from tests.wire.corpus import DIRECTORY, load
+from trace_recorder.storage.items import encoder as items
+from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal import BadLine, Data, Journal, Record, read
+from trace_recorder.values.json_text import NotJsonError, parse
+
+EXCHANGES = load()
+LARGE = "x" * items.LARGE_STRING
+
+
+class Store:
+    """Encodes requests into a journal in memory, and reads them back from its bytes."""
+
+    def __init__(self, refused: int = 0) -> None:
+        self.lines: list[bytes] = []
+        self.lost: list[str] = []
+        self._writes_left = refused
+        self._encoder = ItemEncoder()
+
+    def _write(self, encoded: Encoded) -> int:
+        lines = [f'{{"kind":"{kind}","data":{data}}}' for kind, data in records(encoded, len(self.lines) + 1)]
+        self._writes_left -= 1
+        if self._writes_left == 0:
+            raise OSError("no room")
+        assert "\n" not in "".join(lines)
+        self.lines += [line.encode() for line in lines]
+        return len(self.lines)
+
+    def add(self, *texts: str) -> None:
+        for text in texts:
+            self.lost.append(text)
+            encoded = self._encoder.encode(text.encode())
+            encoded.written(self._write(encoded))
+            self.lost.remove(text)
+
+    def kinds(self) -> list[str]:
+        return [json.loads(line)["kind"] for line in self.lines]
+
+    def expanded(self) -> list[Payload]:
+        table, found = ItemTable(), []
+        for seq, record in enumerate(map(json.loads, self.lines), start=1):
+            if record["kind"] == "item":
+                table.add_item(record["data"], seq * 7)
+                continue
+            table.add_base(seq, record["data"]["items"])
+            found.append(table.expand(record["data"]))
+            assert table.check(record["data"])
+        return found
+
+
+def records(encoded: Encoded, seq: int) -> list[tuple[str, str]]:
+    """The records that an encoded request makes, from `seq` on; the CRC of each is seven times its seq."""
+    crcs = [7 * (seq + number) for number in range(len(encoded.new))]
+    return [(kind, data if isinstance(data, str) else data(crcs)) for kind, data in unfinished(encoded)]
+
+
+def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
+    """The records that an encoded request makes; its own says what depends on the CRCs of the others."""
+    members = f'"items":{encoded.items},"body":{encoded.body}'
+    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.said}}}") for new in encoded.new]
+    return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]
+
+
+def both_ways(*texts: str) -> list[Payload]:
+    store = Store()
+    store.add(*texts)
+    return store.expanded()
+
+
+@given(st.lists(json_texts(json_objects), max_size=4))
+def test_encode_then_expand_is_the_identity(texts: list[str]) -> None:
+    """Any JSON objects, one after another, come back as any JSON reader reads them."""
+    assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
+
+
+PIECES = st.sampled_from([LARGE, "@string:0", "@string:1", '"', "\\", "é", "\n", "a"])
+STRINGS = st.lists(PIECES, max_size=3).map("".join)
+ELEMENTS = st.recursive(
+    STRINGS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(STRINGS, inner, max_size=3)
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(json_texts(st.fixed_dictionaries({"list": st.lists(st.dictionaries(STRINGS, ELEMENTS), max_size=3)}))))
+@example(['{"list":[{"a":"' + LARGE + '","b":"\\u0040string:0"}]}'])
+def test_large_strings_come_back_whatever_stands_beside_them(texts: list[str]) -> None:
+    """A string that is stored apart, and one that looks like the mark of such a string, both come back."""
+    assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
+
+
+@given(st.lists(st.lists(st.integers(0, 60), max_size=40), max_size=8), st.integers(0, 4))
+@example([list(range(0, 60, 2)), list(range(1, 60, 2)), [*range(0, 30, 2), 7, *range(30, 60, 2)]], 0)
+def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]], forgets: int) -> None:
+    """Whatever is sent again, in whatever order, and however few items are remembered, each request is whole."""
+    texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(items, "KNOWN_ITEMS", forgets * 10 or items.KNOWN_ITEMS)
+        assert both_ways(*texts) == [json.loads(text) for text in texts]
+
+
+SAID = st.sampled_from(['{"a":1}', ' {"a": [2]}', '"x"', "1", "12", '{"a":"],"}', '{"c":{}}', "[]"])
+AFTER = st.sampled_from(
+    ["", ',"stream":true', ',"tools":[{"t":1}]', ',"tools":[{"t":1},{"a":1}],"stream":true', ',"a":[{"c":{}}]']
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[str]:
+    """Requests of one conversation: its list grows, or goes back and on; members behind it come and go."""
+    texts, said = [], draw(st.lists(SAID, min_size=1, max_size=4))
+    for _ in range(draw(st.integers(1, 6))):
+        said = said[: draw(st.integers(1, len(said)))] + draw(st.lists(SAID, max_size=3))
+        texts.append(
+            '{"model":"m","messages":[' + ",".join(said) + "]" + draw(AFTER) + draw(st.sampled_from(["}", "\n}"]))
+        )
+    return texts
+
+
+@given(conversations())
+@example(['{"m":[{"a":1}],"s":1}', '{"m":[{"a":1}],"tools":[{"t":1}],"s":1}'])
+@example(['{"m":[{"a":1},1]}', '{"m":[{"a":1},12]}'])
+@example(['{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3},{"z":4}]}'])
+def test_requests_that_continue_one_another_come_back(texts: list[str]) -> None:
+    """Whatever a request shares with those before it, at its beginning and at its end, it is taken apart and whole."""
+    assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
+
+
+@pytest.mark.parametrize(
+    "added", ['{"b":1}', ',{"b":NaN}', ",", ',{"b":1},', ',{"b":1', ',"b":1', "]", ',{"b":"\\ud800"}']
+)
+def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
+    """What stands behind the beginning of an earlier request is read as strictly as the first time."""
+    store = Store()
+    store.add('{"list":[{"a":1}],"s":1}')
+
+    with pytest.raises(NotJsonError):
+        store.add('{"list":[{"a":1}' + added + '],"s":1}')
+
+    assert store.kinds() == ["item", "llm_request"]
+
+
+def test_a_request_that_fails_to_be_written_leaves_the_next_one_whole() -> None:
+    """Where the system refuses a record in the middle of a request, what is sent after it comes back all the same."""
+    texts = [json.dumps({"list": [{"n": number} for number in range(length)]}) for length in (2, 5, 6)]
+    for refused in range(1, 12):
+        store = Store(refused)
+        for text in texts:
+            with contextlib.suppress(OSError):
+                store.add(text)
+        assert store.expanded() == [json.loads(text) for text in texts if text not in store.lost], refused
+
+
+def test_of_two_members_with_one_name_the_last_counts() -> None:
+    """A name that stands twice reads as every JSON reader has it."""
+    texts = ['{"a":[{"x":1}],"a":5,"b":5,"b":[{"x":1}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2}]}']
+
+    assert both_ways(*texts) == [json.loads(text) for text in texts]
+
+
+def test_what_is_equal_in_python_only_is_not_one_item() -> None:
+    """Elements are told apart by their text: 0, 0.0, false and -0.0 are four."""
+    text = '{"list":[{"a":0},{"a":0.0},{"a":false},{"a":-0.0},{"a":0}]}'
+    store = Store()
+    store.add(text)
+
+    assert (exactly(store.expanded()), store.kinds().count("item")) == (exactly([json.loads(text)]), 4)
+
+
+def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
+    """An image that is sent in different messages, and as a member, is on file once."""
+    texts = [json.dumps({"list": [{"n": number, "deep": [{"url": LARGE}]}]}) for number in range(5)]
+    store = Store()
+
+    store.add(*texts, json.dumps({"input": LARGE}))
+
+    assert sum(line.count(LARGE.encode()) for line in store.lines) == 1
+
+
+def test_what_is_remembered_of_requests_has_a_limit() -> None:
+    """Requests whose bytes stand behind their longest list are remembered within the same limit."""
+    encoder = ItemEncoder()
+    for number in range(20):
+        request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (items.LANE_BYTES // 8)}"}}'.encode()
+        encoded = encoder.encode(request)
+        records(encoded, number * 3 + 1)
+        encoded.written(number * 3 + 3)
+
+    assert items.LANE_BYTES // 4 < kept_by(encoder).characters < 1.5 * items.LANE_BYTES
+
+
+NO_OBJECTS = (
+    *("", "[1]", "5", '{"a":1', '{"a":1}x', '{"a":1,}', '{"a":[{},]}', "{,}", '{"a" 1}', "{a:1}", '{"a":[{"b":01}]}'),
+    *('{"a":NaN}', '{"a":[{"b":-Infinity}]}', '{"a":"\n"}', "\ufeff{}", '{"a":' + "1" * 5000 + "}"),
+    '{"a":' + "[" * 5000 + "]" * 5000 + "}",
+)
+
+
+@pytest.mark.parametrize("text", NO_OBJECTS, ids=lambda text: text[:20])
+def test_what_is_no_json_object_is_refused(text: str) -> None:
+    """Text that a strict reader refuses, or that is no object, is not taken apart, and nothing is written."""
+    store = Store()
+
+    with pytest.raises(NotJsonError):
+        store.add(text)
+
+    assert store.lines == []
+
+
+@pytest.mark.parametrize("text", ['{"a":[{"b":"\\ud800"}]}', '{"a":"\\udc00"}', '{"\\ud83d":1}'])
+def test_a_lone_surrogate_is_refused(text: str) -> None:
+    """A request whose text UTF-8 has no bytes for is not taken apart: no file could show it."""
+    store = Store()
+
+    with pytest.raises(NotJsonError):
+        store.add(text)
+
+    assert store.lines == []
+
+
+@pytest.mark.parametrize("read_strictly", [parse, lambda text: Store().add(text)], ids=["parse", "encode"])
+def test_a_number_beyond_every_float_is_refused(read_strictly: object) -> None:
+    """1e999 is JSON to Python, which reads it as an infinity that JSON cannot say again."""
+    with pytest.raises(NotJsonError):
+        read_strictly('{"a":1e999}')  # type: ignore[operator]
+
+
+def test_what_was_taken_apart_can_be_read_wherever_a_reader_stands() -> None:
+    """Nesting that only a reader with an empty stack could follow is refused by the writer, not lost by the reader."""
+    accepted = []
+    for depth in range(100, 1000, 50):
+        store = Store()
+        try:
+            store.add('{"a":' + "[" * depth + "]" * depth + "}")
+        except NotJsonError:
+            continue
+        accepted.append((depth, readable(store, frames=300)))
+
+    assert [depth for depth, is_read in accepted if not is_read] == []
+
+
+def readable(store: Store, frames: int) -> bool:
+    if frames:
+        return readable(store, frames - 1)
+    try:
+        return len(store.expanded()) == 1
+    except RecursionError:
+        return False
+
+
+@pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+def test_what_real_agents_sent_comes_back() -> None:
+    """Every request of the corpus, through one encoder, comes back as it was sent."""
+    texts = [json.dumps(one.request, ensure_ascii=one.number % 2 == 0) for one in EXCHANGES]
+
+    assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
+
+
+# ── what a journal costs ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
+    """Write every call through the encoder to a journal; return the journal's size after each, and the last texts."""
+    journal = Journal.create(path)
+    encoder = ItemEncoder()
+    sizes, texts = [], []
+    spelled: dict[int, tuple[Payload, str]] = {}
+    for messages in calls:
+        parts = [spelled.setdefault(id(one), (one, json.dumps(one)))[1] for one in messages]
+        text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
+        encoded = encoder.encode(text.encode())
+        seq, _ = journal.append_all(unfinished(encoded), TIME)
+        encoded.written(seq)
+        sizes.append(journal.size)
+        texts.append(text)
+    journal.close()
+    return sizes, texts
+
+
+def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
+    table = ItemTable()
+    for one in read(path.read_bytes()):
+        assert isinstance(one, Record)
+        if one.kind == "item":
+            table.add_item(one.data, one.crc)
+        else:
+            table.add_base(one.seq, one.data["items"])
+            yield table, one
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
+def test_three_hundred_calls_cost_what_is_new_in_them(tmp_path: Path, pattern: object) -> None:
+    """Whatever pattern a history follows, 300 calls of 3 KB each stay within 2.5 MB, and each can be put together."""
+    path = tmp_path / "run.jsonl"
+
+    sizes, texts = journal_of_calls(path, pattern())  # type: ignore[operator]
+
+    wrong = [
+        number
+        for number, (table, record) in enumerate(requests_of(path))
+        if not table.check(record.data) or (number % 23 == 0 and table.expand(record.data) != json.loads(texts[number]))
+    ]
+    assert wrong == []
+    assert sizes[-1] <= 2_500_000
+
+
+def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
+    """Where a history only grows, the bytes of a call do not grow with it, but for the digits of its numbers."""
+    sizes, _ = journal_of_calls(tmp_path / "run.jsonl", append_only())
+
+    cost = [after - before for before, after in pairwise(sizes[1:])]
+    assert max(cost) - min(cost) <= 30
+
+
+def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
+    """Whichever item cannot be read, the calls whose text has it cannot be expanded, and all others can."""
+    path = tmp_path / "run.jsonl"
+    calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
+    texts = [json.dumps({"messages": [{"content": one} for one in call]}) for call in calls]
+    journal = Journal.create(path)
+    encoder = ItemEncoder()
+    for text in texts:
+        encoded = encoder.encode(text.encode())
+        encoded.written(journal.append_all(unfinished(encoded), TIME)[0])
+    journal.close()
+    whole = list(read(path.read_bytes()))
+
+    for lost in (one for one in whole if isinstance(one, Record) and one.kind == "item"):
+        value = lost.data["value"]
+        content = value if "s" in lost.data else value["content"]
+        content = next((LARGE + "d" if number else LARGE for number in lost.data.get("strings", {}).values()), content)
+        expected = [None if json.dumps(content) in text else json.loads(text) for text in texts]
+        assert expanded_without(path.read_bytes(), lost) == expected, lost
+
+
+def expanded_without(data: bytes, lost: Record) -> list[Payload]:
+    table, found = ItemTable(), []
+    broken = data[: lost.offset] + b"#" * lost.length + data[lost.offset + lost.length :]
+    for one in read(broken):
+        if isinstance(one, BadLine):
+            continue
+        if one.kind == "item":
+            table.add_item(one.data, one.crc)
+            continue
+        try:
+            found.append(table.expand(one.data))
+        except KeyError:
+            found.append(None)
+    return found
+
+
+def test_a_wrong_item_does_not_pass_the_check() -> None:
+    """A request whose numbers lead to another record than its writer meant says so."""
+    store = Store()
+    store.add('{"list":[{"a":1},{"a":2}]}')
+    table = ItemTable()
+    for seq, record in enumerate(map(json.loads, store.lines[:2]), start=1):
+        table.add_item(record["data"] | {"n": 1 - record["data"]["n"]}, seq * 7)
+
+    assert table.check(json.loads(store.lines[2])["data"]) is False
+
+
+@given(json_texts(json_values))
+def test_parse_reads_what_every_reader_reads(text: str) -> None:
+    """JSON of any kind is read as Python's own reader reads it."""
+    assert exactly(parse(text)) == exactly(json.loads(text))

@@ -1,0 +1,47 @@
+"""Replacing a file: it has all of the new content, in order, or is as it was."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from trace_recorder.storage import atomic_write as replacing
+from trace_recorder.storage.atomic_write import Span, replace_file
+
+
+@pytest.mark.parametrize("together", ["by the system", "by ourselves"])
+def test_the_content_is_there_in_order(tmp_path: Path, together: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many parts there are, empty ones too, and ranges of the last file between them."""
+    if together == "by ourselves":
+        monkeypatch.delattr(os, "writev")
+    path = tmp_path / "file"
+    fd = replace_file(path, [b"0123456789"])
+    parts = [b"%d," % number if number % 3 else b"" for number in range(5000)]
+
+    os.close(replace_file(path, [Span(fd, 7, 3), *parts, Span(fd, 0, 4), Span(fd, 4, 0), b"end"]))
+
+    os.close(fd)
+    assert path.read_bytes() == b"789" + b"".join(parts) + b"0123end"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
+    """A file of which a part has no room is not half replaced."""
+    path = tmp_path / "file"
+    os.close(replace_file(path, [b"old"]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    left = []
+    for room in (1, 10, 5_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                replace_file(path, [b"0123456789"] * (2 * replacing._WRITTEN_AT_ONCE))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        left.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))
+
+    assert left == [(b"old", ["file"])] * 3

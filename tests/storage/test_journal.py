@@ -1,0 +1,391 @@
+"""The journal: what is appended is read again, whatever happens to the file in between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.counting import arguments_of
+from tests.faults.unlucky import limit
+from tests.run_fixtures import ROOT, TIME, interrupted, json_objects, line, python
+from trace_recorder.storage import journal as journals
+from trace_recorder.storage.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
+from trace_recorder.values.jsonable import to_json
+
+LONG = "x" * 500
+DATA = ({"text": "one"}, {"text": "zwei\n\u2028"}, {}, {"list": [1, {"seq": 2}]}, {"text": "three\0"})
+WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=1))
+
+
+def records(data: bytes) -> list[Record]:
+    return [one for one in read(data) if isinstance(one, Record)]
+
+
+def damages(data: bytes) -> list[BadLine]:
+    return [one for one in read(data) if isinstance(one, BadLine)]
+
+
+def untouched(begin: int, end: int) -> list[Record]:
+    """The records of WHOLE that have no byte in [begin, end); a lost newline costs none."""
+    return [one for one in records(WHOLE) if one.offset + one.length <= begin or end <= one.offset]
+
+
+def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
+    """A record is one line of the documented form, with the CRC-32 of what stands before its crc member."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+
+    journal.append("start", '{"text":"Wörld"}', TIME)
+
+    head = f'{{"seq":1,"time":"{TIME}","kind":"start","data":{{"text":"Wörld"}}'.encode()
+    assert journal.path.read_bytes() == head + b',"crc":"%08x"}\n' % crc32(head)
+
+
+@given(st.lists(json_objects, max_size=4))
+def test_what_is_appended_is_read_again(data: list[dict[str, object]]) -> None:
+    """Every record comes back whole, in order, with the seq and the crc that append gave, from where it stands."""
+    with tempfile.NamedTemporaryFile() as file:
+        journal = Journal(os.dup(file.fileno()), Path(file.name))
+
+        given_back = [journal.append("note", to_json(one), TIME) for one in data]
+
+        journal.close()
+        written = Path(file.name).read_bytes()
+    ends = [at for at, byte in enumerate(written) if byte == ord("\n")]
+    assert list(read(written)) == [
+        Record(seq, TIME, "note", one, crc, begin, end - begin)
+        for (seq, crc), one, begin, end in zip(given_back, data, [0, *(end + 1 for end in ends)], ends, strict=False)
+    ]
+    assert len(ends) == len(data)
+
+
+def test_every_cut_reads_as_a_prefix() -> None:
+    """Cut off at any byte, a journal gives its first records, and what is left of the next is one torn line."""
+    whole = records(WHOLE)
+    for cut in range(len(WHOLE) + 1):
+        kept = [one for one in whole if one.offset + one.length <= cut]
+        rest = cut - (kept[-1].offset + kept[-1].length + 1 if kept else 0)
+        torn = [BadLine(cut - rest, rest, "the file ends in the middle of a record", torn=True)] if rest > 0 else []
+        assert list(read(WHOLE[:cut])) == [*kept, *torn], cut
+
+
+def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
+    """Whichever bit of a journal is flipped, every other line reads as before, and the loss is told."""
+    for at in range(len(WHOLE)):
+        for bit in (0, 3, 5, 7):
+            broken = WHOLE[:at] + bytes([WHOLE[at] ^ 1 << bit]) + WHOLE[at + 1 :]
+            found = [(one.seq, one.data) for one in records(broken)]
+            assert found == [(one.seq, one.data) for one in untouched(at, at + 1)], (at, bit)
+            assert damages(broken), (at, bit)
+
+
+@given(begin=st.integers(0, len(WHOLE)), length=st.integers(1, 200))
+def test_a_block_of_nuls_costs_the_lines_that_it_hits(begin: int, length: int) -> None:
+    """Where a crash leaves NULs in place of what was written, the other lines read as before."""
+    end = min(begin + length, len(WHOLE))
+    broken = WHOLE[:begin] + bytes(end - begin) + WHOLE[end:]
+
+    assert records(broken) == untouched(begin, end)
+
+
+def test_a_block_of_nuls_between_two_lines_costs_neither() -> None:
+    """A file that was extended by NULs and then appended to has all of its records."""
+    second = records(WHOLE)[1].offset
+    broken = WHOLE[:second] + bytes(4096) + WHOLE[second:]
+
+    assert [one.data for one in records(broken)] == list(DATA)
+
+
+def test_a_record_welded_onto_a_torn_one_is_read() -> None:
+    """A whole record behind half of another is a record; the half is a bad line."""
+    welded = line(1, "note", {})[:30] + line(2, "note", {"a": 1})
+
+    assert list(read(welded)) == [
+        BadLine(0, 30, "not a record, or its CRC does not match", torn=False),
+        Record(2, TIME, "note", {"a": 1}, int(line(2, "note", {"a": 1})[-11:-3], 16), 30, len(welded) - 31),
+    ]
+
+
+def test_any_number_of_records_in_one_line_are_read() -> None:
+    """Where every newline is lost, no record is."""
+    lines = [line(seq, "note", {}) for seq in range(1, 2001)]
+
+    assert [one.seq for one in records(b"".join(one.rstrip(b"\n") for one in lines))] == list(range(1, 2001))
+
+
+INNER = line(1, "finalize", {}).rstrip(b"\n")
+
+
+@pytest.mark.parametrize("cut", [2, 20])
+def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int) -> None:
+    """A whole record that a model said, as JSON, cannot become one of the run, whatever happens to its line."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    journal.append("llm_response", f'{{"body":{{"tool_input":{INNER.decode()}}}}}', TIME)
+    journal.close()
+    written = (tmp_path / "run.jsonl").read_bytes()
+
+    assert records(written)[0].data == {"body": {"tool_input": json.loads(INNER)}}
+    assert records(written[:-cut]) == []
+
+
+def test_a_long_damaged_line_is_passed_over_in_time() -> None:
+    """A damaged line that looks at 60,000 places like the beginning of a record is not checked from each of them."""
+    broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
+    found: list[object] = []
+
+    def read_all() -> None:
+        found.extend(read(broken))
+
+    checked = arguments_of(read_all, journals._parse, lambda arguments: len(arguments["line"]))
+
+    assert (len(found), sum(checked) < 3 * len(broken)) == (1, True)
+
+
+@given(
+    st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
+)
+def test_a_reader_makes_something_of_every_byte_sequence(parts: list[bytes]) -> None:
+    """What is read stands in the file where it says, in order, and does not overlap."""
+    data = b"".join(parts)
+    found = list(read(data))
+
+    ends = [0, *(one.offset + one.length for one in found)]
+    assert all(end <= one.offset for end, one in zip(ends, found, strict=False))
+    assert [one for one in found if isinstance(one, Record) and read_again(data, one) != one] == []
+
+
+def read_again(data: bytes, one: Record) -> Record:
+    [alone] = records(data[one.offset : one.offset + one.length])
+    return Record(alone.seq, alone.time, alone.kind, alone.data, alone.crc, one.offset, one.length)
+
+
+FILL = """
+import resource, sys
+from pathlib import Path
+from trace_recorder.storage.journal import Journal
+
+journal = Journal.create(Path(sys.argv[1]))
+def append(text):
+    try:
+        return journal.append("note", '{"text":"%s"}' % text, "t")[0]
+    except OSError:
+        return None
+"""
+
+
+def test_a_short_write_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -> None:
+    """A record that the system takes only half of leaves no trace; what is appended later is whole."""
+    path = tmp_path / "run.jsonl"
+    ended = python(
+        FILL
+        + """
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
+seqs = [append("first"), append("x" * 500)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print([*seqs, append("last")])
+""",
+        path,
+    )
+
+    assert (ended.stdout, ended.stderr) == ("[1, None, 2]\n", "")
+    assert [one.data["text"] for one in read(path.read_bytes()) if isinstance(one, Record)] == ["first", "last"]
+    assert damages(path.read_bytes()) == []
+
+
+def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Path) -> None:
+    """Interrupted at any moment of one append, with a later one that finds no room, the one between is on file."""
+    lost = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for at in range(1, 100):
+        journal = Journal.create(tmp_path / f"{at}.jsonl")
+        reached = interrupted(partial(journal.append, "note", '{"text":"interrupted"}', TIME), at)
+        journal.append("note", '{"text":"between"}', TIME)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 10, hard))
+        with pytest.raises(OSError, match="of a record"):
+            journal.append("note", f'{{"text":"{LONG}"}}', TIME)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        journal.append("note", '{"text":"last"}', TIME)
+        journal.close()
+        texts = [one.data["text"] for one in records(journal.path.read_bytes())]
+        if texts[-2:] != ["between", "last"] or damages(journal.path.read_bytes()):
+            lost.append((at, texts))
+        if not reached:
+            break
+
+    assert lost == []
+
+
+def test_a_full_disk_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -> None:
+    """Records that find no room are refused; when there is room again, the journal goes on."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        journal = Journal.create(tmp_path / "run.jsonl")
+        (tmp_path / "other").write_bytes(bytes(40_000))
+        written = appended_until_full(journal)
+        (tmp_path / "other").unlink()
+        written.append(journal.append("note", '{"text":"last"}', TIME)[0])
+        journal.close()
+        data = journal.path.read_bytes()
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+    assert ([one.seq for one in records(data)], damages(data)) == (written, [])
+    assert written == list(range(1, len(written) + 1))
+
+
+def appended_until_full(journal: Journal) -> list[int]:
+    seqs = []
+    for number in range(20):
+        with contextlib.suppress(OSError):
+            seqs.append(journal.append("note", f'{{"text":"{"x" * 3000}{number}"}}', TIME)[0])
+    assert 0 < len(seqs) < 20
+    return seqs
+
+
+def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> None:
+    """Where half a record has to stay, the next one stands on a line of its own."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    os.set_blocking(reading, False)
+    journal = Journal(writing, Path("pipe"))
+    journal.append("note", "{}", TIME)
+    with pytest.raises(OSError, match="bytes of a record could be written"):
+        journal.append("note", f'{{"text":"{"x" * 2**20}"}}', TIME)
+    data = drained(reading)
+
+    journal.append("note", '{"text":"last"}', TIME)
+
+    data += drained(reading)
+    os.close(reading)
+    journal.close()
+    assert ([(one.seq, one.data) for one in records(data)], len(damages(data))) == ([(1, {}), (2, {"text": "last"})], 1)
+
+
+def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it cannot be cut off, it is read, and the next record has the next number."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    journal.append("note", '{"text":"1"}', TIME)
+    size = journal.path.stat().st_size
+    monkeypatch.setattr(os, "ftruncate", lambda *_: (tmp_path / "nothing").stat())
+    with limit(resource.RLIMIT_FSIZE, 3 * size - 1), pytest.raises(OSError, match="of a record"):
+        journal.append_all([("note", f'{{"text":"{number}"}}') for number in (2, 3)], TIME)
+
+    journal.append("note", '{"text":"4"}', TIME)
+
+    journal.close()
+    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())] == [
+        (number, str(number)) for number in range(1, 5)
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 150, 10_000])
+def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_else(tmp_path: Path, size: int) -> None:
+    """What was not whole is cut off where it stands, and the next record has the next number."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+    journal.append("note", '{"text":"1"}', TIME)
+    journal.append("note", '{"text":"2"}', TIME)
+    os.truncate(journal.path, size)
+    with limit(resource.RLIMIT_FSIZE, size + 300), pytest.raises(OSError, match="of a record"):
+        journal.append_all([("note", '{"text":"lost"}'), ("note", f'{{"text":"{LONG}"}}')], TIME)
+    left = journal.path.stat().st_size
+
+    journal.append("note", '{"text":"3"}', TIME)
+
+    journal.close()
+    assert left == size
+    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())][-1] == (3, "3")
+
+
+def drained(reading: int) -> bytes:
+    data = b""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            data += os.read(reading, 2**20)
+    return data
+
+
+def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
+    """A journal is held as long as its writer runs, and free as soon as it is killed."""
+    path = tmp_path / "run.jsonl"
+    code = "import sys; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
+    code += "journal = Journal.create(Path(sys.argv[1])); print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, path], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        alive = writer_holds(path)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+
+        assert (alive, writer_holds(path)) == (True, False)
+
+
+def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) -> None:
+    """A lock says nothing across hosts, nor does a file that is not there."""
+    journal = Journal.create(tmp_path / "run.jsonl")
+
+    answers = (
+        writer_is_alive(journal.path, "elsewhere"),
+        writer_is_alive(journal.path, None),
+        writer_holds(tmp_path / "none"),
+    )
+
+    journal.close()
+    assert answers == (None, None, None)
+
+
+def test_of_many_processes_one_creates_a_journal(tmp_path: Path) -> None:
+    """However many processes want one name at once, one gets it, and nothing else is left in the directory."""
+    code = "import sys, time; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
+    code += "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+    code += "try: Journal.create(Path(sys.argv[1])).append('start', '{}', 't'); print('mine')\n"
+    code += "except FileExistsError: print('taken')"
+    at = time.time() + 0.5
+    arguments = [sys.executable, "-c", code, tmp_path / "run.jsonl", str(at)]
+    writers = [subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+
+    answers = sorted(writer.communicate()[0].strip() for writer in writers)
+
+    assert answers == ["mine", "taken", "taken", "taken"]
+    assert [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_a_journal_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Only its owner may read a journal, whatever the umask allows."""
+    before = os.umask(0)
+    journal = Journal.create(tmp_path / "run.jsonl", sync=True)
+    os.umask(before)
+    journal.close()
+
+    assert journal.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_only_an_empty_journal_is_discarded(tmp_path: Path) -> None:
+    """A name that was reserved and never used is given back; a record is never thrown away."""
+    unused, used = Journal.create(tmp_path / "unused.jsonl"), Journal.create(tmp_path / "used.jsonl")
+    used.append("start", "{}", TIME)
+
+    unused.discard_if_empty()
+    used.discard_if_empty()
+
+    used.close()
+    used.close()
+    assert [one.name for one in tmp_path.iterdir()] == ["used.jsonl"]

@@ -1,0 +1,408 @@
+"""Where files go: no run takes another's name, nothing that stood there is wiped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.run_fixtures import ROOT, python
+from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
+from trace_recorder.storage.paths import create, default_name, document_of, journal_of
+
+
+def run(path: Path, task: str) -> TrajectoryRecorder:
+    """Record a whole run at a path of the user's."""
+    recorder = TrajectoryRecorder(path, task=task)
+    recorder.start()
+    recorder.finalize(success=True)
+    return recorder
+
+
+def tasks(directory: Path) -> dict[str, str]:
+    """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
+    found = {}
+    for path in sorted(directory.iterdir()):
+        if path.suffix == ".json" and journal_of(path).exists():
+            document = json.loads(path.read_text())["task"]
+            found[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
+        elif not (path.suffix == ".jsonl" and path.with_suffix(".json").exists()):
+            found[path.name] = "alone"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "document", "journal"),
+    [
+        ("run.json", "run.json", "run.jsonl"),
+        ("run.jsonl", "run.json", "run.jsonl"),
+        ("run", "run", "run.journal.jsonl"),
+        ("run.v1", "run.v1", "run.v1.journal.jsonl"),
+        ("a.b.json", "a.b.json", "a.b.jsonl"),
+        ("run.journal.jsonl", "run", "run.journal.jsonl"),
+        ("run.journal.json", "run.journal.json", "run.journal.json.journal.jsonl"),
+    ],
+)
+def test_a_document_and_its_journal_know_each_other(given: str, document: str, journal: str) -> None:
+    """From either of a run's paths the other is known."""
+    path = Path("d") / given
+
+    assert (document_of(path), journal_of(document_of(path)), journal_of(path)) == (
+        *(Path("d") / document, Path("d") / journal, Path("d") / journal),
+    )
+
+
+def test_the_default_name_is_the_local_time() -> None:
+    """A run that has no path is named by the second in which it begins."""
+    assert default_name(datetime(2025, 6, 12, 22, 5, 46, 433797)) == "trajectory_20250612_220546.json"  # noqa: DTZ001
+
+
+def test_runs_of_one_second_in_one_process_have_files_of_their_own(tmp_path: Path) -> None:
+    """However many threads start a run at once, each has its own two files, whole."""
+    barrier = threading.Barrier(8)
+
+    def record(number: int) -> None:
+        recorder = TrajectoryRecorder(directory=tmp_path, task=f"task {number}")
+        barrier.wait()
+        recorder.start()
+        recorder.finalize(success=True)
+
+    threads = [threading.Thread(target=record, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(tasks(tmp_path).values()) == [f"task {number}" for number in range(8)]
+
+
+RECORD = """
+import sys, time
+from trace_recorder import TrajectoryRecorder
+time.sleep(max(0, float(sys.argv[2]) - time.time()))
+for number in range(5):
+    with TrajectoryRecorder(%s, task=f"{sys.argv[3]} {number}"):
+        pass
+"""
+
+
+@pytest.mark.parametrize("where", ["directory=sys.argv[1]", "sys.argv[1] + '/run.json'"], ids=["by time", "by path"])
+def test_runs_of_many_processes_have_files_of_their_own(tmp_path: Path, where: str) -> None:
+    """Three processes that record five runs each, at once and to one place, leave fifteen pairs of files."""
+    at = str(datetime.now().timestamp() + 1)  # noqa: DTZ005
+    arguments = [sys.executable, "-c", RECORD % where, tmp_path, at]
+    processes = [subprocess.Popen([*arguments, str(number)], cwd=ROOT) for number in range(3)]
+
+    codes = [process.wait() for process in processes]
+
+    assert codes == [0, 0, 0]
+    assert sorted(tasks(tmp_path).values()) == [f"{process} {number}" for process in range(3) for number in range(5)]
+
+
+def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
+    """The newest run stands under the name that was given, the earlier ones under numbers."""
+    for number in range(4):
+        run(tmp_path / "run.json", f"task {number}")
+
+    assert tasks(tmp_path) == {
+        "run.json": "task 3",
+        "run.1.json": "task 0",
+        "run.2.json": "task 1",
+        "run.3.json": "task 2",
+    }
+
+
+def test_a_file_that_is_no_run_is_moved_aside_too(tmp_path: Path) -> None:
+    """What somebody else wrote there keeps its content under a number."""
+    (tmp_path / "run.json").write_text("precious")
+
+    run(tmp_path / "run.json", "task")
+
+    assert ((tmp_path / "run.1.json").read_text(), load(tmp_path / "run.json").task) == ("precious", "task")
+
+
+def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:
+    """While a run goes on at a path, another at the same path takes a number, and both are whole."""
+    first = TrajectoryRecorder(tmp_path / "run.json", task="first")
+    first.start()
+
+    second = run(tmp_path / "run.json", "second")
+
+    first.annotate("still", "here")
+    first.finalize()
+    assert (second.trajectory_path.name, tasks(tmp_path)) == (
+        "run.1.json",
+        {"run.json": "first", "run.1.json": "second"},
+    )
+
+
+def test_a_document_alone_is_not_written_over(tmp_path: Path) -> None:
+    """A numbered document that has no journal keeps its content when a second run needs a number."""
+    (tmp_path / "run.1.json").write_text("precious")
+    first = TrajectoryRecorder(tmp_path / "run.json", task="first")
+    first.start()
+
+    run(tmp_path / "run.json", "second")
+
+    assert (tmp_path / "run.1.json").read_text() == "precious"
+
+
+def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
+    """A path without a suffix and the same path with one are runs of their own, each with its own journal."""
+    names = ["run", "run.json", "run.journal", "run.journal.json", "run.journal.json.journal.json"]
+    documents = [run(tmp_path / name, name).trajectory_path for name in names]
+
+    assert [(one.name, load(one).task) for one in documents] == [(name, name) for name in names]
+
+
+@pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])
+def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: Path, step: str) -> None:
+    """Where a second run begins between two steps of the first one's beginning, all three runs are on file."""
+    ended = python(
+        """
+        import sys
+        from pathlib import Path
+        from trace_recorder import TrajectoryRecorder
+        path = Path(sys.argv[1]) / "run.json"
+        with TrajectoryRecorder(path, task="old"):
+            pass
+        between = []
+
+        def listen(event, arguments):
+            if event == sys.argv[2] and not between:
+                between.append(TrajectoryRecorder(path, task="between"))
+                between[0].start()
+
+        sys.addaudithook(listen)
+        with TrajectoryRecorder(path, task="new"):
+            between[0].annotate("a", 1)
+        between[0].finalize()
+        """,
+        tmp_path,
+        step,
+    )
+
+    assert [line for line in ended.stderr.splitlines() if "was there already" not in line] == []
+    assert sorted(tasks(tmp_path).values()) == ["between", "new", "old"]
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])
+def test_a_fork_between_asking_for_the_path_and_the_start(tmp_path: Path, ending: str) -> None:
+    """A child that was forked from a recorder with a reserved name has a name of its own, and leaves its parent's."""
+    ended = python(
+        f"""
+        import os, sys
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder(directory=sys.argv[1])
+        recorder.get_trajectory_path()
+        if os.fork() == 0:
+            if sys.argv[2] == "records":
+                recorder.start(task="child")
+                recorder.finalize()
+            {ending}
+        os.wait()
+        recorder.start(task="parent")
+        recorder.finalize()
+        """,
+        tmp_path,
+        "records" if "_exit" in ending else "does not",
+    )
+
+    assert ended.stderr == ""
+    assert sorted(tasks(tmp_path).values()) == (["child", "parent"] if "_exit" in ending else ["parent"])
+
+
+def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
+    """The error says what to do instead, and nothing is left behind."""
+    recorder = TrajectoryRecorder(tmp_path)
+
+    with pytest.raises(TrajectoryPathError, match="is a directory; give TrajectoryRecorder the path of a file"):
+        recorder.start()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_is_not_moved_aside(tmp_path: Path) -> None:
+    """A path such as /dev/null is refused and stays where it is."""
+    os.mkfifo(tmp_path / "null")
+
+    with pytest.raises(TrajectoryPathError):
+        TrajectoryRecorder(tmp_path / "null").start()
+
+    assert [(one.name, one.is_fifo()) for one in tmp_path.iterdir()] == [("null", True)]
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 300 + ".json", "a\0b.json", "file/run.json"], ids=["too long", "nul", "in a file"]
+)
+def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
+    """Whatever the system says of a path, the error is of this package, and names the path."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(TrajectoryPathError) as raised:
+        TrajectoryRecorder(tmp_path / name).start()
+
+    assert Path(name).name in str(raised.value).replace("\\x00", "\0")
+
+
+def test_a_name_as_long_as_the_system_allows_is_used(tmp_path: Path) -> None:
+    """254 characters leave room for the journal's name, and for nothing beside it."""
+    recorder = run(tmp_path / ("x" * 249 + ".json"), "task")
+
+    assert load(recorder.trajectory_path).task == "task"
+
+
+def test_missing_directories_are_made_and_excluded_from_version_control(tmp_path: Path) -> None:
+    """A directory that the recorder makes excludes itself; nothing is written into one that was there."""
+    run(tmp_path / "new" / "deep" / "run.json", "task")
+    run(tmp_path / "run.json", "task")
+
+    ignored = {str(one.relative_to(tmp_path)): one.read_text() for one in tmp_path.rglob(".gitignore")}
+    assert ignored == {"new/deep/.gitignore": "*\n"}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    """Whatever the umask, a directory that a recorder makes has the mode 0700; one that was there stays as it was."""
+    tmp_path.chmod(0o755)
+    before = os.umask(umask)
+    try:
+        recorder = TrajectoryRecorder(directory=tmp_path / "a" / "b")
+        recorder.start()
+        recorder.finalize(success=True)
+    finally:
+        os.umask(before)
+
+    modes = [one.stat().st_mode & 0o777 for one in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")]
+    assert modes == [0o755, 0o700, 0o700]
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
+    """What stands at the path, and leads nowhere, is not replaced, nor followed."""
+    (tmp_path / name).symlink_to(tmp_path / "nothing")
+
+    run(tmp_path / "run.json", "new")
+
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+        ["run.json", "run.jsonl", f"run.1{Path(name).suffix}"]
+    )
+    assert ((tmp_path / f"run.1{Path(name).suffix}").readlink(), load(tmp_path / "run.json").task) == (
+        *(tmp_path / "nothing", "new"),
+    )
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+@pytest.mark.parametrize("given", ["run.json", "run.jsonl"])
+def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, given: str) -> None:
+    """To open it would be to wait for somebody who reads from it."""
+    os.mkfifo(tmp_path / name)
+    code = """
+        import sys
+        from trace_recorder import TrajectoryPathError, TrajectoryRecorder
+
+        try:
+            TrajectoryRecorder(sys.argv[1]).start()
+        except TrajectoryPathError as error:
+            print(error)
+    """
+
+    ended = python(code, tmp_path / given)
+
+    assert (ended.stdout, ended.stderr) == (
+        *(f"[Errno 22] This path is no file; give the path of one: '{tmp_path / name}'\n", ""),
+    )
+
+
+def test_both_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask allows, only the owner may read a run."""
+    before = os.umask(0)
+    run(tmp_path / "run.json", "task")
+    os.umask(before)
+
+    modes = {one.name: oct(one.stat().st_mode & 0o777) for one in tmp_path.iterdir()}
+    assert modes == {"run.json": "0o600", "run.jsonl": "0o600"}
+
+
+def test_a_reserved_name_that_is_not_used_is_given_back(tmp_path: Path) -> None:
+    """Asking for the path takes the name, and a recorder that never starts leaves nothing."""
+    recorder = TrajectoryRecorder(directory=tmp_path)
+    reserved = [recorder.trajectory_path, recorder.trajectory_path]
+
+    other = run_by_time(tmp_path)
+    del recorder
+
+    assert (reserved[0] == reserved[1], reserved[0] != other, list(tasks(tmp_path))) == (True, True, [other.name])
+
+
+def run_by_time(directory: Path) -> Path:
+    recorder = TrajectoryRecorder(directory=directory)
+    recorder.start()
+    recorder.finalize()
+    return recorder.trajectory_path
+
+
+def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
+    """The candidates are the name itself, then numbers, whichever is free."""
+    made = [create(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
+
+    for _, journal in made:
+        journal.close()
+    assert [(document.name, journal.path.name) for document, journal in made] == [
+        ("run.json", "run.jsonl"),
+        ("run.1.json", "run.1.jsonl"),
+        ("run.2.json", "run.2.jsonl"),
+    ]
+
+
+def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What the log says of files."""
+    return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "trace_recorder"]
+
+
+def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With the name that it had and the one that it has; a path at which nothing stood is not spoken of."""
+    path = tmp_path / "run.json"
+    run(path, "first")
+    assert moved(caplog) == []
+
+    run(path, "second")
+    run(tmp_path / "run.jsonl", "third")
+    assert moved(caplog) == [
+        ("WARNING", f"{path} was there already, of an earlier run: that is {tmp_path / name} now")
+        for name in ("run.1.json", "run.2.json")
+    ]
+    assert tasks(tmp_path) == {"run.json": "third", "run.1.json": "first", "run.2.json": "second"}
+
+
+def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where there is no document, the journal's names are told."""
+    run(tmp_path / "run.json", "first")
+    (tmp_path / "run.json").unlink()
+    run(tmp_path / "run.json", "second")
+
+    journal, now = tmp_path / "run.jsonl", tmp_path / "run.1.jsonl"
+    assert moved(caplog) == [("WARNING", f"{journal} was there already, of an earlier run: that is {now} now")]
+
+
+def test_a_log_that_breaks_harms_no_run(tmp_path: Path) -> None:
+    """A filter of the user's that raises costs the line in the log, and nothing else."""
+    run(tmp_path / "run.json", "first")
+
+    def broken(_: logging.LogRecord) -> bool:
+        raise RuntimeError("no log today")
+
+    logger = logging.getLogger("trace_recorder")
+    logger.addFilter(broken)
+    try:
+        run(tmp_path / "run.json", "second")
+    finally:
+        logger.removeFilter(broken)
+    assert tasks(tmp_path) == {"run.json": "second", "run.1.json": "first"}

@@ -1,0 +1,281 @@
+"""Any value as plain JSON: nothing raises, nothing poisons, what JSON can say comes back equal."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import enum
+import inspect
+import json
+import sys
+import types
+from collections.abc import Callable
+from typing import NoReturn
+
+import pydantic
+import pytest
+from hypothesis import given
+
+from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
+from tests.run_fixtures import Payload, exactly, interrupted, json_values
+from trace_recorder.values import jsonable as plain_values
+from trace_recorder.values.jsonable import handed_over, plain, to_json
+
+
+def no_constant(name: str) -> NoReturn:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def read_strictly(text: str) -> Payload:
+    """Read as the strictest reader would: UTF-8, one line, no NaN, no lone surrogate, no deep nesting."""
+    assert "\n" not in text
+    value = json.loads(text.encode(), parse_constant=no_constant)
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+# ── values that JSON can say ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(json_values)
+def test_what_json_can_say_comes_back_equal(value: Payload) -> None:
+    """Dicts, lists, texts, numbers, booleans and None are themselves, also once written and read."""
+    assert exactly([plain(value), read_strictly(to_json(value))]) == exactly([value, value])
+
+
+@given(json_values)
+def test_later_changes_do_not_show(value: Payload) -> None:
+    """What was copied stays as it was, whatever happens to the value."""
+    given_value = {"list": [value], "dict": {"a": value}}
+    before = copy.deepcopy(given_value)
+
+    copied = plain(given_value)
+
+    given_value["list"].append("later")
+    given_value["dict"].clear()
+    assert exactly(copied) == exactly(before)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Name(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()
+
+
+class Age(int):
+    pass
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    inner: Point | None = None
+
+
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - what a user has
+
+
+class Omit(NotGiven):
+    pass
+
+
+class Opaque:
+    def __init__(self) -> None:
+        self.secret = object()
+
+    def __repr__(self) -> str:
+        return "<opaque>"
+
+
+OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Colour.RED, "red"),
+        (Level.LOW, 1),
+        (Name("n"), "n"),
+        (Age(3), 3),
+        (Point(1, Point(2)), {"x": 1, "y": {"x": 2, "y": None}}),
+        (Model(name="m", inner=Point(1)), {"name": "m", "inner": {"x": 1, "y": None}}),
+        (Pair(1, (2,)), [1, [2]]),
+        (types.MappingProxyType({"a": 1}), {"a": 1}),
+        (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+        ({"a": NotGiven(), "b": Omit(), "c": 1}, {"c": 1}),
+        ({True: "a", None: "b", (1, 2): "c", b"k": "d"}, {"True": "a", "None": "b", "(1, 2)": "c", "b'k'": "d"}),
+        ({1: "a", "1": "b"}, {"1": "a", "1 (str)": "b"}),
+        (2**64 - 1, 2**64 - 1),
+        (-(2**63), -(2**63)),
+    ],
+    ids=repr,
+)
+def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
+    """What stands for something that JSON has a word for becomes that."""
+    assert exactly(plain(value)) == exactly(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "representation"),
+    [
+        (float("nan"), "float", "nan"),
+        (float("-inf"), "float", "-inf"),
+        (b"\xff", "bytes", "b'\\xff'"),
+        ("a\ud800", "str", "'a\\ud800'"),
+        (2**64, "int", "18446744073709551616"),
+        (-(2**63) - 1, "int", "-9223372036854775809"),
+        (Opaque(), "tests.values.test_jsonable.Opaque", "<opaque>"),
+        (Opaque, "type", "<class 'tests.values.test_jsonable.Opaque'>"),
+        (1j, "complex", "1j"),
+        (range(3), "range", "range(0, 3)"),
+    ],
+    ids=repr,
+)
+def test_values_without_a_word_in_json(value: object, name: str, representation: str) -> None:
+    """What JSON has no word for says its class and its repr."""
+    assert plain([value]) == [{"__type__": name, "repr": representation}]
+
+
+def test_a_key_that_is_no_text_has_its_place() -> None:
+    """A lone surrogate in a name is spelled out; names that would fall together stay apart."""
+    assert plain({"\ud800": 1, "\\ud800": 2}) == {"\\ud800": 1, "\\ud800 (str)": 2}
+
+
+def test_a_thousand_keys_with_one_repr_have_short_names() -> None:
+    """Names that are told apart do not grow with their number."""
+    names = plain({Opaque(): number for number in range(1000)})
+
+    assert (len(names), max(map(len, names)) < 100) == (1000, True)
+
+
+def test_a_huge_integer_is_on_file() -> None:
+    """An integer of 10,000 digits, which Python's repr refuses, can be read back from what stands for it."""
+    assert int(plain(10**5000)["repr"], 0) == 10**5000
+
+
+# ── values that try to do harm ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_value_raises_or_poisons(name: str) -> None:
+    """Whatever a value does, and wherever it stands, it is written as one line that the strictest reader reads."""
+    outcomes = {holder: (outcome(to_json, name, holder), outcome(copied_to_json, name, holder)) for holder in HOLDERS}
+
+    assert outcomes == dict.fromkeys(HOLDERS, ("written", "written"))
+
+
+def outcome(write: Callable[[object], str], name: str, holder: str) -> str:
+    try:
+        read_strictly(write(HOLDERS[holder](HOSTILE[name]())))
+    except (Exception, RecursionError) as error:  # noqa: BLE001 - whatever a hostile value raises
+        return f"{type(error).__name__}: {error}"
+    return "written"
+
+
+def copied_to_json(value: object) -> str:
+    return to_json(handed_over(value))
+
+
+@given(values)
+def test_no_combination_of_values_raises_or_poisons(value: object) -> None:
+    """Values of every kind, in one another, are written as text that the strictest reader reads."""
+    assert [read_strictly(to_json(value)), read_strictly(to_json(handed_over(value)))] == [
+        plain(value),
+        handed_over(value),
+    ]
+
+
+def test_an_interrupt_is_no_value() -> None:
+    """Ctrl-C in the middle of a value's own code passes."""
+
+    class Interrupting:
+        def __repr__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plain(Interrupting())
+
+
+def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
+    """A value of ordinary depth is written wherever in a deep recursion the agent stands."""
+    value = nested(50, lambda inner: [inner])
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
+
+    def down(frames: int) -> str:
+        return down(frames - 1) if frames else outcome_of(value)
+
+    outcomes = {down(frames) for frames in range(0, room - 60, 20)}
+
+    assert outcomes == {"written"}
+
+
+def outcome_of(value: object) -> str:
+    try:
+        to_json(value)
+    except RecursionError:
+        return "RecursionError"
+    return "written"
+
+
+def test_a_value_that_unfolds_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty lists that each stand twice in the next are not written 2**40 times, but as many as there may be."""
+    monkeypatch.setattr(plain_values, "_NODES", 10_000)
+    value: Payload = [1]
+    for _ in range(40):
+        value = [value, value]
+    texts: list[str] = []
+
+    assert not interrupted(lambda: texts.append(to_json(value)), at=20 * 10_000)
+    assert texts[0].count("[") + texts[0].count("1") <= 10_000
+
+
+# ── what is handed over ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_object_is_read_by_the_attributes_that_count() -> None:
+    """A message of any class gives its known attributes, and those of its calls and results; methods are none."""
+
+    class Message:
+        def __init__(self) -> None:
+            self.role = "assistant"
+            self.content = "x"
+            self.tool_calls = [types.SimpleNamespace(call_id="1", name="bash", arguments={"a": Colour.RED})]
+            self.client = Opaque()
+
+        def error(self) -> None:
+            """Not an attribute that counts."""
+
+    assert handed_over([Message()]) == [
+        {
+            "role": "assistant",
+            "content": "x",
+            "tool_calls": [{"call_id": "1", "name": "bash", "arguments": {"a": "red"}}],
+        }
+    ]
+
+
+def test_what_was_not_given_is_not_there() -> None:
+    """The SDKs' words for an argument that was not given leave no trace among a message's members."""
+    assert handed_over({"role": "user", "tool_calls": NotGiven(), "usage": Omit()}) == {"role": "user"}
+
+
+def test_a_call_and_its_result_may_know_each_other() -> None:
+    """Objects that lead back to one another are copied once, and the way back says so."""
+    call = types.SimpleNamespace(call_id="1", name="bash")
+    call.tool_result = types.SimpleNamespace(call_id="1", result="ok", tool_call=call)
+
+    copied = handed_over(call)
+
+    assert (copied["call_id"], copied["tool_result"]["result"]) == ("1", "ok")
+
+
+def test_handing_over_nothing_gives_nothing() -> None:
+    """None, texts, numbers and what has no such attribute pass as they are."""
+    assert handed_over([None, "x", 3, b"", Opaque()]) == [None, "x", 3, {"__type__": "bytes", "repr": "b''"}, OPAQUE]

@@ -1,0 +1,237 @@
+"""ATIF: what each thing that happens becomes. Harbor's and Phoenix's readers are in `tests/readers/check_atif.py`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.views.made import Payload, assistant, call, gave, run, system, use
+from tests.views.sdk_conversations import PIXEL
+from trace_recorder import Trajectory
+from trace_recorder.errors import EmptyTrajectoryError
+from trace_recorder.views.atif.document import atif_documents, to_atif
+from trace_recorder.views.conversations.call_chains import turns_of
+
+A, B = use("a", "weather", city="Ulm"), use("b", "weather", city="Rome")
+
+
+def steps(document: Payload) -> list[Payload]:
+    """The steps without times and without what belongs to no format."""
+    return [
+        {name: value for name, value in step.items() if name not in {"timestamp", "extra"}}
+        for step in document["steps"]
+    ]
+
+
+def test_tools_in_parallel_are_observed_in_the_step_that_called_them() -> None:
+    """Each result has the id of its call, and stands in its step, whatever came between."""
+    second = [system("s"), "q", assistant("I look.", A, B), gave("b", "31"), gave("a", "7")]
+    document = to_atif(run(call([system("s"), "q"], "I look.", A, B), call(second, "Rome.")))
+
+    calls = [
+        {"tool_call_id": "a", "function_name": "weather", "arguments": {"city": "Ulm"}},
+        {"tool_call_id": "b", "function_name": "weather", "arguments": {"city": "Rome"}},
+    ]
+    results = [{"source_call_id": "b", "content": "31"}, {"source_call_id": "a", "content": "7"}]
+    agent = {"source": "agent", "model_name": "m-1", "llm_call_count": 1}
+    assert steps(document) == [
+        {"step_id": 1, "source": "system", "message": "s"},
+        {"step_id": 2, "source": "user", "message": "q"},
+        {"step_id": 3, **agent, "message": "I look.", "tool_calls": calls, "observation": {"results": results}},
+        {"step_id": 4, **agent, "message": "Rome."},
+    ]
+    assert document["final_metrics"] == {"total_steps": 4}
+
+
+def test_a_call_that_failed_is_a_step_with_its_error() -> None:
+    """It has an empty message, never null."""
+    error = {"type": "rate_limit", "message": "later", "status": 429}
+    document = to_atif(run(call(["q"]) | {"response": {}, "error": error}))
+
+    assert document["steps"][1]["message"] == ""
+    assert document["steps"][1]["extra"]["error"] == error
+
+
+@pytest.mark.parametrize(
+    ("api", "usage", "prompt", "completion"),
+    [
+        ("openai-chat", {"input_tokens": 30, "output_tokens": 9, "cache_read_input_tokens": 20}, 30, 9),
+        (
+            "anthropic-messages",
+            {"input_tokens": 30, "output_tokens": 9, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5},
+            55,
+            9,
+        ),
+        (
+            "google-generate",
+            {"input_tokens": 30, "output_tokens": 9, "cache_read_input_tokens": 20, "reasoning_tokens": 4},
+            30,
+            13,
+        ),
+    ],
+)
+def test_tokens_are_counted_in_one_way(api: str, usage: Payload, prompt: int, completion: int) -> None:
+    """The prompt has the cached tokens, and the completion those for reasoning, whatever the dialect leaves out."""
+    document = to_atif(run(call(["q"], "a", api=api, response={"usage": {**usage, "cost": 0.25}})))
+
+    counted = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": 20, "cost_usd": 0.25}
+    metrics = document["steps"][1]["metrics"]
+    assert {name: metrics[name] for name in counted} == counted
+    assert metrics["extra"]["usage"] == {**usage, "cost": 0.25}
+    totals = {f"total_{name}": value for name, value in counted.items()}
+    assert document["final_metrics"] == {**totals, "total_steps": 2}
+
+
+def test_unknown_counts_are_absent() -> None:
+    """A provider that states nothing gives no metrics, and no zeros."""
+    document = to_atif(run(call(["q"], "a")))
+
+    assert "metrics" not in document["steps"][1]
+
+
+def test_what_was_sampled_is_there() -> None:
+    """Token ids and log-probabilities, where the server gave them."""
+    logprobs = {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1.5}]}
+    choices = [{"index": 0, "content": "ab", "extra": {"token_ids": [7, 8], "logprobs": logprobs}}]
+    response = {"choices": choices, "extra": {"prompt_token_ids": [1, 2, 3]}}
+    document = to_atif(run(call(["q"], "ab", response=response)))
+
+    assert document["steps"][1]["metrics"] == {
+        "prompt_token_ids": [1, 2, 3],
+        "completion_token_ids": [7, 8],
+        "logprobs": [-0.5, -1.5],
+    }
+
+
+def test_arguments_that_are_no_object_are_wrapped() -> None:
+    """What the model wrote stays, under a name."""
+    broken = {"call_id": "a", "name": "bash", "arguments": '{"command": "l'}
+    document = to_atif(run(call(["q"], None, broken)))
+
+    assert document["steps"][1]["tool_calls"][0]["arguments"] == {"input": '{"command": "l'}
+
+
+def test_images_are_files_beside_the_document(tmp_path: Path) -> None:
+    """Each is written once, by its content; one on the web stays an address."""
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    anthropic = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+    google = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
+    web = {"type": "image_url", "image_url": {"url": "https://example.org/a.jpg?x=1"}}
+    shown = {"role": "user", "content": [{"type": "text", "text": "See"}, url, anthropic, google, web]}
+    document = to_atif(run(call([shown], "a")), tmp_path / "images")
+
+    [file] = (tmp_path / "images").iterdir()
+    image = {"type": "image", "source": {"media_type": "image/png", "path": f"images/{file.name}"}}
+    other = {"type": "image", "source": {"media_type": "image/jpeg", "path": "https://example.org/a.jpg?x=1"}}
+    assert document["steps"][0]["message"] == [{"type": "text", "text": "See"}, image, image, image, other]
+    assert file.read_bytes() == base64.b64decode(PIXEL)
+
+
+def test_images_without_a_directory_are_counted() -> None:
+    """The view writes nothing then, and says how many are left out."""
+    shown = {"role": "user", "content": [{"inlineData": {"mimeType": "image/png", "data": PIXEL}}]}
+    dropped: Counter[str] = Counter()
+    document = to_atif(run(call([shown], "a")), dropped=dropped)
+
+    assert document["steps"][0]["message"] == "[image: image/png]"
+    assert +dropped == {"images, for which no directory was given": 1}
+
+
+def test_a_part_of_another_kind_is_told_as_json() -> None:
+    """ATIF has texts and images; what is neither is not lost, but for long strings, which are counted."""
+    audio = {"type": "input_audio", "input_audio": {"data": "x" * 3000, "format": "wav"}}
+    dropped: Counter[str] = Counter()
+    document = to_atif(run(call([{"role": "user", "content": [audio]}], "a")), dropped=dropped)
+
+    told = json.loads(document["steps"][0]["message"])
+    assert (told["type"], told["input_audio"]["format"]) == ("input_audio", "wav")
+    assert dropped["long strings in parts that are neither text nor image"] == 1
+
+
+def test_a_rewritten_history_is_a_continuation() -> None:
+    """One document more, linked from the one before; what was said before is copied context, and has no metrics."""
+    made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
+    documents = dict(atif_documents(made, "run.json"))
+
+    assert [(name, one.get("continued_trajectory_ref")) for name, one in documents.items()] == [
+        ("run.json", "run.cont-1.json"),
+        ("run.cont-1.json", None),
+    ]
+    assert [(step["message"], step.get("is_copied_context")) for step in documents["run.cont-1.json"]["steps"]] == [
+        ("s", True),
+        ("summary", None),
+        ("b", None),
+    ]
+    assert [one["trajectory_id"] for one in documents.values()] == ["t1", "t1/1"]
+    assert {one["session_id"] for one in documents.values()} == {"t1"}
+
+
+def test_one_document_may_hold_a_rewritten_history() -> None:
+    """What came after stands behind what was before, the steps numbered through."""
+    made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
+    document = to_atif(made)
+
+    assert [step["message"] for step in document["steps"]] == ["s", "q", "a", "s", "summary", "b"]
+    assert [step["step_id"] for step in document["steps"]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_sub_agent_is_embedded_and_named_where_it_was_called(trajectories: Mapping[str, Trajectory]) -> None:
+    """The result of the call that it ran for refers to it."""
+    document = to_atif(trajectories["sub_agents"])
+
+    [sub] = document["subagent_trajectories"]
+    [result] = document["steps"][2]["observation"]["results"]
+    assert result["subagent_trajectory_ref"] == [{"trajectory_id": sub["trajectory_id"]}]
+    assert (document["agent"]["name"], sub["agent"]["name"]) == ("planner", "researcher")
+    assert [step["message"] for step in sub["steps"]] == ["Research Ulm.", "", "It has a minster."]
+
+
+def test_what_the_agent_recorded_of_its_steps_is_there(trajectories: Mapping[str, Trajectory]) -> None:
+    """The object that a tool returned stands beside the text that the model saw."""
+    document = to_atif(trajectories["own_steps"])
+
+    [result] = document["steps"][2]["observation"]["results"]
+    assert result["content"] == "7 °C …"
+    assert result["extra"] == {"success": True, "result": {"celsius": 7, "wind": [1, 2]}}
+    assert document["steps"][2]["extra"]["agent_steps"][0]["state"] == "calling_tool"
+
+
+def test_steps_alone_are_a_trajectory(trajectories: Mapping[str, Trajectory]) -> None:
+    """An agent that records no calls gives steps all the same, with what its tools gave."""
+    document = to_atif(trajectories["steps_alone"])
+
+    assert [(step["source"], step["message"]) for step in document["steps"]] == [
+        ("system", "You answer in one sentence."),
+        ("user", "Is it warmer in Ulm or in Rome?"),
+        ("agent", "I look."),
+        ("agent", ""),
+    ]
+    assert document["steps"][2]["observation"]["results"][0]["extra"]["success"] is False
+
+
+def test_a_run_in_which_nothing_happened_is_its_task(trajectories: Mapping[str, Trajectory]) -> None:
+    """ATIF needs a step; the task is one. Where there is not even that, the view says so."""
+    assert [step["message"] for step in to_atif(trajectories["empty"])["steps"]] == ["nothing"]
+    with pytest.raises(EmptyTrajectoryError, match="no calls, no steps and no task"):
+        to_atif(run(task=None))
+
+
+def test_no_run_loses_an_answer_or_a_result(trajectories: Mapping[str, Trajectory], tmp_path: Path) -> None:
+    """Every answer, every tool call, and every result of every run is in its document, once."""
+    for name, trajectory in trajectories.items():
+        document = to_atif(trajectory, tmp_path / "images")
+        every = [document, *document.get("subagent_trajectories", ())]
+        own = [step for one in every for step in one["steps"] if not step.get("is_copied_context")]
+        called = sorted(one["tool_call_id"] for step in own for one in step.get("tool_calls", ()))
+        answers = [turn.answer() for turn in turns_of(trajectory) if turn.answered]
+        assert (name, called) == (name, sorted(one.call_id for answer in answers for one in answer.tool_calls))
+        said = sorted(step["message"] for step in own if step["source"] == "agent" and step["message"])
+        assert (name, said) == (name, sorted(str(answer.content) for answer in answers if answer.content))
+        results = [one for step in own for one in step.get("observation", {"results": ()})["results"]]
+        told = sum(len(step.tool_results) for step in trajectory.agent_steps)
+        assert (name, len([one for one in results if "content" in one]) >= told) == (name, True)

@@ -1,0 +1,125 @@
+"""Whatever a message or an answer holds is in an export, or counted as left out: in every format, nothing vanishes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.views.contents import Case, handmade, of_corpus
+from tests.wire.corpus import DIRECTORY
+from trace_recorder import Trajectory
+from trace_recorder.dialects.json_access import json_value
+from trace_recorder.views import (
+    dataset_lines,
+    to_atif,
+    to_hierarchy,
+    to_openai_finetuning,
+    to_traces,
+    to_trae,
+    to_trl,
+    to_turns,
+)
+from trace_recorder.views.content.parts import standard_base64
+
+Payload = Any
+View = Callable[..., Payload]
+
+
+def _dataset(run: Trajectory, dropped: Counter[str]) -> list[Payload]:
+    return [*map(json.loads, dataset_lines([run], dropped=dropped))]
+
+
+def _with_images(directory: Path, run: Trajectory, dropped: Counter[str]) -> Payload:
+    """An ATIF document, and its images as base64."""
+    document = to_atif(run, directory / "images", dropped=dropped)
+    files = sorted((directory / "images").glob("*"))
+    images = [base64.b64encode(file.read_bytes()).decode() for file in files]
+    for file in files:
+        file.unlink()
+    return [document, images]
+
+
+def _views(directory: Path) -> dict[str, View]:
+    """Every format; of training data all answers, so that what a row holds can be looked at."""
+    return {
+        "atif": partial(_with_images, directory),
+        "hierarchy": to_hierarchy,
+        "invariant": _dataset,
+        "toolbrain": to_turns,
+        "toolbrain with a template": partial(to_turns, chat_template=TEMPLATE),
+        "traces": to_traces,
+        "trae": to_trae,
+        "openai": partial(to_openai_finetuning, include_incomplete=True),
+        "trl": partial(to_trl, include_incomplete=True),
+        "trl by completion": partial(to_trl, form="prompt_completion", include_incomplete=True),
+    }
+
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }}: {{ m.reasoning_content | default('') }}"
+    "{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{{ m.tool_calls | default('') }}\n{% endfor %}"
+)
+
+
+def _vanished(case: Case, views: dict[str, View]) -> Iterator[str]:
+    """The formats in which a case's content is neither found nor counted."""
+    held = [*_texts(case.content)]
+    for name, view in views.items():
+        dropped, without = Counter[str](), Counter[str]()
+        shown = _searchable(view(case.run(), dropped=dropped))
+        if all(any(form in shown for form in (text, standard_base64(text), json.dumps(text)[1:-1])) for text in held):
+            continue
+        view(case.run_without(), dropped=without)
+        if not dropped - without:
+            yield f"{case.name}: {name}: {json.dumps(case.content)[:300]}"
+
+
+_NAMES = frozenset(
+    (
+        *("type", "role", "id", "call_id", "tool_use_id", "status", "phase", "cache_control", "logprobs"),
+        *("mimeType", "mime_type", "media_type", "detail", "resolution"),
+    )
+)
+"""Members that name a thing, or say how to look at it, and are not what it holds."""
+
+
+def _texts(value: Payload) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (text for name, inner in value.items() if name not in _NAMES for text in _texts(inner))
+    elif isinstance(value, list):
+        yield from (text for inner in value for text in _texts(inner))
+    elif isinstance(value, str) and isinstance(json_value(value), dict):
+        yield from _texts(json_value(value))
+    elif isinstance(value, str):
+        yield value.partition(";base64,")[2] or value
+
+
+def _searchable(value: Payload) -> str:
+    """All texts of an export; JSON that stands in a text is found too."""
+    if isinstance(value, dict):
+        return "\n".join(f"{name}\n{_searchable(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return "\n".join(map(_searchable, value))
+    return str(value)
+
+
+@pytest.mark.parametrize("case", [*handmade()], ids=lambda case: case.name)
+def test_it_is_there_or_counted(case: Case, tmp_path: Path) -> None:
+    """What it holds is found in the export, or the export counts more than it does without it."""
+    assert [*_vanished(case, _views(tmp_path))] == []
+
+
+@pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
+def test_so_is_all_that_the_corpus_holds(tmp_path: Path) -> None:
+    """Of every kind of part, item and member that real providers sent and got, one."""
+    views = _views(tmp_path)
+
+    assert [lost for case in of_corpus() for lost in _vanished(case, views)] == []

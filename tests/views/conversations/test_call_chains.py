@@ -1,0 +1,154 @@
+"""Turns: which call goes on from which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.views.made import Payload, assistant, call, gave, run, system, use
+from trace_recorder import Trajectory
+from trace_recorder.views.conversations.call_chains import turns_of
+
+LS = use("c1", command="ls")
+
+
+def relations(trajectory: Trajectory) -> list[tuple[str, str | None]]:
+    """How each turn stands to the others, and to which."""
+    return [(turn.relation, turn.before and turn.before.interaction.interaction_id) for turn in turns_of(trajectory)]
+
+
+def test_a_prompt_that_begins_with_an_earlier_one_and_its_answer_extends_it() -> None:
+    """The newest call whose prompt and answer are all at the beginning is the one that is gone on from."""
+    first = [system("s"), "q"]
+    second = [*first, assistant(None, LS), gave("c1", "a.py")]
+    made = run(call(first, None, LS), call(second, "one file"), call([*second, assistant("one file"), "more?"], "no"))
+
+    assert relations(made) == [("begins", None), ("extends", "llm_1"), ("extends", "llm_2")]
+
+
+@pytest.mark.parametrize(
+    "sent_back",
+    [
+        assistant("", LS),
+        assistant(None, LS, reasoning="so"),
+        assistant([{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}], LS),
+    ],
+)
+def test_what_says_the_same_is_the_same(sent_back: Payload) -> None:
+    """An empty content, thoughts, and marks for a cache make no difference."""
+    made = run(call(["q"], None, LS), call(["q", sent_back, gave("c1", "a")], "done"))
+
+    assert relations(made) == [("begins", None), ("extends", "llm_1")]
+
+
+@pytest.mark.parametrize("sent_back", [assistant("Done"), assistant("done", LS), {"role": "user", "content": "done"}])
+def test_an_answer_that_was_changed_rewrites_the_history(sent_back: Payload) -> None:
+    """Where the agent sends back something else than the model said, its prompt does not extend the earlier one."""
+    made = run(call(["q"], "done"), call(["q", sent_back, "more?"], "no"))
+
+    assert relations(made) == [("begins", None), ("rewrites", None)]
+
+
+def test_several_messages_of_one_answer_are_one() -> None:
+    """What a server's own tools left behind, and an answer in two messages, still say what the model said."""
+    searched = assistant([{"type": "web_search_call", "id": "w"}])
+    made = run(call(["q"], "ab"), call(["q", searched, assistant("a"), assistant("b"), "more?"], "no"))
+
+    assert relations(made) == [("begins", None), ("extends", "llm_1")]
+
+
+def test_a_call_may_go_on_from_any_of_several_answers() -> None:
+    """With n > 1 the turn knows with which answer the conversation went on."""
+    choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
+    made = run(call(["q"], "a", response={"choices": choices}), call(["q", assistant("b"), "more?"], "no"))
+
+    assert [(turn.relation, turn.choice) for turn in turns_of(made)] == [("begins", 0), ("extends", 1)]
+
+
+def test_an_answer_that_was_begun_for_the_model_is_gone_on_from() -> None:
+    """A prompt that ends in the assistant's own words, and is sent back as one message with the answer."""
+    made = run(call(["q", assistant("Sure, ")], "here"), call(["q", assistant("Sure, here"), "more?"], "no"))
+
+    assert relations(made) == [("begins", None), ("extends", "llm_1")]
+
+
+def test_a_prompt_may_name_what_it_goes_on_from() -> None:
+    """`previous_response_id` stands for the prompt and the answer; the turn gives back all that the model saw."""
+    refers = {"parameters": {"previous_response_id": "resp_1"}}
+    made = run(
+        call([system("s"), "q"], "a", response={"id": "resp_1"}, api="openai-responses"),
+        call(["more?"], "no", api="openai-responses", request=refers),
+        call([system("s"), "q", assistant("a"), "more?", assistant("no"), "why?"], "so", api="openai-responses"),
+    )
+
+    turns = turns_of(made)
+    assert relations(made) == [("begins", None), ("refers", "llm_1"), ("extends", "llm_2")]
+    assert [(message.role, message.content) for message in turns[1].messages()] == [
+        ("system", "s"),
+        ("user", "q"),
+        ("assistant", "a"),
+        ("user", "more?"),
+    ]
+
+
+def test_an_agent_that_records_only_its_newest_messages_goes_on() -> None:
+    """Trae Agent hands over what is new: a tool's answer, or a word of the user's, is understood as that."""
+    by_hand = {"api": None, "provider": "anthropic"}
+    made = run(
+        call([system("s"), "q"], None, LS, **by_hand),
+        call([{"role": "user", "tool_result": {"call_id": "c1", "result": "a.py"}}], "one file", **by_hand),
+        call(["You are not done."], "I am.", **by_hand),
+        call([system("s"), "another"], "yes", **by_hand),
+    )
+
+    assert relations(made) == [("begins", None), ("refers", "llm_1"), ("refers", "llm_2"), ("rewrites", None)]
+    assert [message.role for message in turns_of(made)[2].messages()] == [
+        *("system", "user", "assistant", "tool", "assistant", "user")
+    ]
+
+
+def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
+    """As many calls that name the one before as an agent may make."""
+    calls = [call(["q"], "a", response={"id": "r0"}, api="openai-responses")]
+    for number in range(1, 1200):
+        named = {"parameters": {"previous_response_id": f"r{number - 1}"}}
+        calls.append(call(["q"], "a", response={"id": f"r{number}"}, api="openai-responses", request=named))
+    trajectory = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
+
+    assert len(turns_of(trajectory)[-1].messages()) == 2 * 1199 + 1
+
+
+def test_agents_have_conversations_of_their_own() -> None:
+    """What another agent said is not taken for the beginning of a rewritten history."""
+    made = run(call(["q"], "a", agent="planner"), call(["r"], "b", agent="researcher"))
+
+    assert relations(made) == [("begins", None), ("begins", None)]
+
+
+def test_embeddings_are_no_turns() -> None:
+    """A call that is no conversation stands apart."""
+    assert turns_of(run(call([], None, api="embeddings"))) == []
+
+
+EXPECTED = {
+    "tools": ["begins", "extends", "extends", "extends"],
+    "thinking": ["begins", "extends"],
+    "gemini": ["begins", "extends"],
+    "local": ["begins", "extends"],
+    "responses": ["begins", "extends"],
+    "images": ["begins", "extends"],
+    "code_agent": ["begins", "extends"],
+    "compacted": ["begins", "extends", "rewrites", "extends"],
+    "own_steps": ["begins", "extends"],
+    "sub_agents": ["begins", "begins", "extends", "extends"],
+    "interrupted": ["begins", "extends"],
+    "document_only": ["begins", "extends", "extends", "extends"],
+    "empty": [],
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_calls_of_every_sdk_go_on_from_each_other(name: str, trajectories: Mapping[str, Trajectory]) -> None:
+    """Whatever its dialect makes of an answer that is sent back, each call is seen to extend the one before."""
+    assert [turn.relation for turn in turns_of(trajectories[name])] == EXPECTED[name]

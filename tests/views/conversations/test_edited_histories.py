@@ -1,0 +1,424 @@
+"""One conversation, sent back in every way in which agents change a history: what each view makes of it.
+
+The agent asks two tools at once, another one, answers; is asked again, asks a tool, and answers. Only what it sends
+differs. What the model said is in every export once, and to be learnt once; each result is found; no call is doubled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google import genai
+from google.genai import types
+
+from tests.capture.server import plain, serving
+from tests.views.made import assistant, call, gave, run, system, use
+from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.values.trajectory import Reward
+from trace_recorder.views import (
+    atif_documents,
+    dataset_lines,
+    preference_pairs,
+    to_hierarchy,
+    to_invariant,
+    to_openai_finetuning,
+    to_trl,
+    to_turns,
+)
+from trace_recorder.views.conversations.call_chains import Placing, turns_of
+from trace_recorder.views.conversations.lines import conversations_of
+
+Payload = Any
+Change = Callable[[list[Payload], int], list[Payload]]
+
+HELP = "You are a helper with a shell, and you answer in one sentence, when you know the answer."
+USES = [[use("c1", city="Ulm"), use("c2", city="Rome")], [use("c3", city="Bonn")], [], [use("c4", city="Ulm")], []]
+SAYS = ["I look. \n", "One more.", "Rome is warmer. \n", None, "It snows.\n"]
+SUMMARY = {"role": "user", "content": "Summary: it is cold in Ulm, and warm in Rome."}
+OUTPUTS = {"c1": "7 degrees", "c2": "31 degrees", "c3": "9 degrees", "c4": "snow"}
+
+
+def same(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001 - others count
+    """Send back everything as it was."""
+    return history
+
+
+def own_ids(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Give each call an id of the agent's own, everywhere, and its result too."""
+
+    def named(message: Payload) -> Payload:
+        uses = [one | {"call_id": f"own-{one['call_id']}"} for one in message.get("tool_calls", ())]
+        about = {"call_id": f"own-{message['call_id']}"} if message["role"] == "tool" else {}
+        return message | ({"tool_calls": uses} if uses else {}) | about
+
+    return [*map(named, history)]
+
+
+def stripped(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Strip white space."""
+    return [message | {"content": (message["content"] or "").strip()} for message in history]
+
+
+def thoughtless(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Leave out what the model thought."""
+    return [{name: value for name, value in message.items() if name != "reasoning"} for message in history]
+
+
+def marked(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Move a mark for the cache along the end."""
+    part = {"type": "text", "text": history[-1]["content"], "cache_control": {"type": "ephemeral"}}
+    return [*history[:-1], history[-1] | {"content": [part]}]
+
+
+def trimmed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Cut out what tools gave before the last answer."""
+    last = max((at for at, message in enumerate(history) if message["role"] == "assistant"), default=0)
+    old = [message | ({"content": "..."} if message["role"] == "tool" else {}) for message in history[:last]]
+    return [*old, *history[last:]]
+
+
+def reminded(history: list[Payload], number: int) -> list[Payload]:
+    """Put a reminder at the end, which is not there the next time."""
+    return [*history, {"role": "user", "content": f"{5 - number} steps are left."}]
+
+
+def clock(history: list[Payload], number: int) -> list[Payload]:
+    """Tell the time in the instructions."""
+    return [system(f"It is {number}. {HELP}"), *history[1:]]
+
+
+def windowed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Keep the instructions, and what came since the last answer but one."""
+    answers = [at for at, message in enumerate(history) if message["role"] == "assistant"]
+    return [history[0], *history[max(2, answers[-2] if len(answers) > 2 else 0) :]] if len(answers) > 2 else history
+
+
+def compacted(history: list[Payload], number: int) -> list[Payload]:
+    """Put a summary in the place of all before the last answer."""
+    return [history[0], SUMMARY, *history[7:]] if number >= 3 else history
+
+
+def summed_up(history: list[Payload], number: int) -> list[Payload]:
+    """Put a summary in the place of all."""
+    return [history[0], SUMMARY, *history[9:]] if number >= 3 else history
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a change makes of the run. `events` are Invariant's roles; `news` what is told beside the conversation."""
+
+    relations: str = "begins extends extends extends extends"
+    documents: int = 1
+    turns: int = 2
+    rows: int = 1
+    news: int = 0
+
+
+CHANGES: dict[Change, Expected] = {
+    same: Expected(),
+    own_ids: Expected(),
+    stripped: Expected(),
+    thoughtless: Expected(),
+    marked: Expected(),
+    trimmed: Expected("begins extends edits edits extends", documents=3, rows=3),
+    reminded: Expected("begins edits edits edits edits", documents=5, turns=5, rows=5, news=5),
+    clock: Expected("begins edits edits edits edits", documents=5, rows=5, news=4),
+    windowed: Expected("begins extends extends rewrites rewrites", documents=3, rows=3),
+    compacted: Expected("begins extends extends rewrites extends", documents=2, rows=2, news=1),
+    summed_up: Expected("begins extends extends rewrites extends", documents=2, rows=2),
+}
+EVERY = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+
+
+def conversation(change: Change, *more: Payload) -> Trajectory:
+    """The run of an agent that changes its history so before it sends it."""
+    history = [system(HELP), {"role": "user", "content": "Is it warmer in Ulm or in Rome?"}]
+    calls = []
+    for number, (uses, says) in enumerate(zip(USES, SAYS, strict=True)):
+        calls.append(call(change(history, number), says, *uses, response={"reasoning": f"thought {number}"}))
+        history = [*history, assistant(says, *uses, reasoning=f"thought {number}")]
+        history += [gave(one["call_id"], OUTPUTS[one["call_id"]]) for one in uses]
+        history += [] if uses else [{"role": "user", "content": "And what falls in Ulm?"}]
+    return run(*calls, *more)
+
+
+@EVERY
+def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
+    """Exactly, or with a history that was changed."""
+    turns = turns_of(conversation(change))
+    expected = CHANGES[change].relations.split()
+
+    assert [turn.relation for turn in turns] == expected
+    gone = [after.before is before for before, after in itertools.pairwise(turns)]
+    assert gone == [True, True, change is not summed_up, True]
+
+
+@EVERY
+def test_toolbrain_finds_what_each_tool_gave(change: Change) -> None:
+    """As the model was shown it first."""
+    outputs = [turn["tool_output"] for turn in to_turns(conversation(change))]
+
+    assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
+
+
+@EVERY
+def test_the_hierarchy_has_each_call_and_each_exchange_once(change: Change) -> None:
+    """Nothing is counted twice, and each answer is new in one step."""
+    for cut in ("turn", "message"):
+        tree = to_hierarchy(conversation(change), cut)  # type: ignore[arg-type]
+        metrics = tree["metrics"]
+        told = [name for step in tree["steps"] for name in step["info"]["interaction_ids"]]
+
+        assert (metrics["num_tool_calls"], metrics["num_tool_response_none"]) == (4, 0)
+        assert tree["task"]["num_turns"] == CHANGES[change].turns
+        assert sorted(set(told)) == ["llm_1", "llm_2", "llm_3", "llm_4", "llm_5"]
+        assert len(told) == len(set(told))
+
+
+@EVERY
+def test_invariant_tells_everything_once(change: Change) -> None:
+    """The calls under their recorded ids, each followed by what it gave; of what was changed only what is new."""
+    messages = to_invariant(conversation(change))
+    calls = [[one["id"] for one in message.get("tool_calls", ())] for message in messages]
+    answers = [message.get("tool_call_id") for message in messages]
+
+    assert [name for names in calls for name in names] == ["c1", "c2", "c3", "c4"]
+    for at, names in enumerate(calls):
+        assert answers[at + 1 : at + 1 + len(names)] == names
+    assert len(messages) == 12 + CHANGES[change].news
+    assert {one["tool_call_id"]: one["content"] for one in messages if "tool_call_id" in one} == OUTPUTS
+
+
+@EVERY
+def test_atif_has_a_document_for_each_history(change: Change) -> None:
+    """One where the history is the same: the steps of the calls stand there once, with their results."""
+    documents = [document for _, document in atif_documents(conversation(change), "run.json")]
+    said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
+
+    assert len(documents) == CHANGES[change].documents
+    assert [step["extra"]["interaction_id"] for step in said] == [f"llm_{number}" for number in range(1, 6)]
+    if len(documents) == 1:
+        given = [[one["content"] for one in step.get("observation", {"results": []})["results"]] for step in said]
+        assert given == [["7 degrees", "31 degrees"], ["9 degrees"], [], ["snow"], []]
+
+
+@EVERY
+def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
+    """Each under the very history that the model saw."""
+    made = conversation(change)
+    weighted = [message for row in to_openai_finetuning(made) for message in row["messages"] if message.get("weight")]
+    rows = to_trl(made)
+    new = [turn["interaction_id"] for row in rows for turn in row["turns"] if turn["new"]]
+
+    assert sorted(new) == [f"llm_{number}" for number in range(1, 6)]
+    assert len(weighted) == 5
+    assert len(rows) == CHANGES[change].rows
+
+
+@EVERY
+def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
+    """Not for each message of each call: a hundred exchanges more cost what the first did."""
+    placing = Placing()
+    made = conversation(change)
+    for one in made.llm_interactions:
+        placing.place(one)
+    sent = {str(message.to_document()) for one in made.llm_interactions for message in one.input_messages}
+
+    assert len(placing.vocabulary.known) <= len(sent) + len(USES)
+
+
+@EVERY
+def test_that_a_history_was_changed_is_counted(change: Change) -> None:
+    """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
+    made, relations = conversation(change), CHANGES[change].relations.split()
+    lost = "calls that saw a history that the agent had changed, told as it was first"
+    tree: Counter[str] = Counter()
+    events: Counter[str] = Counter()
+    to_hierarchy(made, dropped=tree)
+    list(dataset_lines([made], dropped=events))
+
+    gone = change is summed_up
+    assert (tree[lost], events[lost]) == (
+        relations.count("edits"),
+        relations.count("edits") + relations.count("rewrites") - gone,
+    )
+
+
+TITLE = call([system("Write a title of five words."), "Is it warmer in Ulm or in Rome?"], "The weather")
+
+
+def kinds(made: Trajectory) -> Counter[str]:
+    """How many conversations there are of each kind."""
+    return Counter(one.kind for one in conversations_of(made))
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_side_call_stands_beside(at: int) -> None:
+    """A title, by other instructions over the same question, whenever it is asked for."""
+    calls = [one.to_document() for one in conversation(same).llm_interactions]
+    calls.insert(at, TITLE)
+    made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in calls))
+
+    own = [turn for number, turn in enumerate(turns_of(made)) if number != at]
+    assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
+    assert kinds(made) == {"first": 1, "apart": 1}
+    assert [len([*atif_documents(made, "run.json")]), len(to_trl(made))] == [1, 2]
+    made = replace(made, rewards=(Reward("correct", 1.0),))
+    [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
+    assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
+    outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(made)) if number != at]
+    assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
+    assert to_hierarchy(made)["metrics"]["num_tool_calls"] == 4
+
+
+def test_a_side_call_with_the_same_instructions_is_known_by_what_follows() -> None:
+    """The agent goes on from what came before it, so that it is no history that was rewritten."""
+    first = [system(HELP), "Is it cold?"]
+    made = run(
+        call(first, "Yes."),
+        call([system(HELP), "Is this a new topic?"], "No."),
+        call([*first, assistant("Yes."), "Where?"], "In Ulm."),
+    )
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "begins", "extends"]
+    assert kinds(made) == {"first": 1, "apart": 1}
+
+
+def test_a_call_that_is_repeated_is_a_fork() -> None:
+    """The same prompt again: what was asked is not told twice, and the agent goes on from the answer that it took."""
+    first = [system(HELP), "Is it cold?"]
+    second = [*first, assistant("Yes."), "Where?"]
+    made = run(
+        call(first, "Yes."),
+        call(second, "In Rome."),
+        call(second, "In Ulm."),
+        call([*second, assistant("In Ulm."), "When?"], "Now."),
+    )
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "extends", "extends", "extends"]
+    assert [one["content"] for one in to_invariant(made)] == [
+        *(HELP, "Is it cold?", "Yes.", "Where?", "In Rome.", "In Ulm.", "When?", "Now.")
+    ]
+    new = [turn["interaction_id"] for row in to_trl(made) for turn in row["turns"] if turn["new"]]
+    assert sorted(new) == ["llm_1", "llm_2", "llm_3", "llm_4"]
+
+
+def test_the_answer_that_was_taken_is_known_under_other_ids() -> None:
+    """With n > 1, where the agent renames the calls of the second answer."""
+    choices = [
+        {"index": 0, "content": None, "tool_calls": [use("a", city="Ulm")]},
+        {"index": 1, "content": None, "tool_calls": [use("b", city="Rome")]},
+    ]
+    sent = ["q", assistant(None, use("x", city="Rome")), gave("x", "31")]
+    made = run(call(["q"], None, use("a", city="Ulm"), response={"choices": choices}), call(sent, "warm"))
+
+    assert [(turn.relation, turn.choice) for turn in turns_of(made)] == [("begins", 0), ("extends", 1)]
+    assert to_turns(made)[0]["tool_output"] == "31"
+
+
+def test_results_are_told_apart_where_the_same_is_asked_again_and_again() -> None:
+    """An agent that polls, and cuts out what came before: each result is that of its own call."""
+    history: list[Payload] = [{"role": "user", "content": "Wait until it is done."}]
+    calls = []
+    for number in range(6):
+        cut = [one | ({"content": "..."} if one["role"] == "tool" else {}) for one in history[:-1]]
+        calls.append(call([*cut, history[-1]], None, use(f"c{number}", "poll")))
+        history += [assistant(None, use(f"c{number}", "poll")), gave(f"c{number}", f"{number} of 6")]
+    made = run(*calls)
+
+    assert [turn["tool_output"] for turn in to_turns(made)][:5] == [f"{number} of 6" for number in range(5)]
+    told = [one["content"] for one in to_invariant(made) if one["role"] == "tool"]
+    assert told == [f"{number} of 6" for number in range(5)]
+
+
+def test_arguments_that_the_agent_shortened_make_no_other_call() -> None:
+    """The ids say which it was."""
+    first = call(["q"], None, use("c1", "write", text="long " * 100))
+    second = ["q", assistant(None, use("c1", "write", text="...")), gave("c1", "written")]
+    made = run(first, call(second, "done"))
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "edits"]
+    assert [one.get("tool_call_id") for one in to_invariant(made)] == [None, None, "c1", None]
+    assert to_turns(made)[0]["tool_output"] == "written"
+
+
+@pytest.mark.parametrize("said", ["<think>Two cities.</think>\n\nRome.", "Two cities.</think>Rome."])
+def test_thoughts_in_the_words_of_an_answer_may_be_left_out(said: str) -> None:
+    """As servers give them that do not take them out."""
+    made = run(call(["q"], said), call(["q", assistant("Rome."), "Why?"], "South."))
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
+
+
+def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() -> None:
+    """One document, one row, one conversation."""
+    history: list[Payload] = [system(HELP), {"role": "user", "content": "Count."}]
+    calls = []
+    for number in range(200):
+        calls.append(call(history, None, use(f"call_{number}", "count", n=number)))
+        own = f"toolu_{number:05}"
+        history = [*history, assistant(None, use(own, "count", n=number)), gave(own, str(number))]
+    made = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
+
+    assert len([*atif_documents(made, "run.json")]) == 1
+    assert len(to_trl(made)) == 1
+    assert [turn["tool_output"] for turn in to_turns(made)[:199]] == [str(number) for number in range(199)]
+    assert len(to_invariant(made)) == 2 + 200 + 199
+
+
+def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
+    """Gemini gives none; an agent that makes them up, as Pydantic AI does, sends them in the next request."""
+    uses = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Ulm", "Rome")]
+    with serving(*(plain(answer) for answer in (_gemini(*uses), _gemini({"text": "Rome."})))) as server:
+        with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            client = recorder.wrap(genai.Client(api_key="k", http_options=types.HttpOptions(base_url=server.url)))
+            ask = types.Content(role="user", parts=[types.Part(text="Where is it warm?")])
+            client.models.generate_content(model="gemini-x", contents=[ask])
+            calls = [types.FunctionCall(id=f"own_{city}", name="weather", args={"city": city}) for city in CITIES]
+            gives = [
+                types.FunctionResponse(id=f"own_{city}", name="weather", response={"celsius": warm})
+                for city, warm in CITIES.items()
+            ]
+            asked = types.Content(role="model", parts=[types.Part(function_call=one) for one in calls])
+            given = types.Content(role="user", parts=[types.Part(function_response=one) for one in gives])
+            client.models.generate_content(model="gemini-x", contents=[ask, asked, given])
+            client.close()
+    made = load(tmp_path / "run.json")
+    [(_, document)] = atif_documents(made, "run.json")
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
+    assert to_turns(made)[0]["tool_output"] == '{"celsius":7}\n{"celsius":31}'
+    results = [step["observation"]["results"] for step in document["steps"] if "observation" in step]
+    assert [[one["source_call_id"] for one in given] for given in results] == [["call_0", "call_1"]]
+    assert [one.get("tool_call_id") for one in to_invariant(made)] == [None, None, "call_0", "call_1", None]
+
+
+CITIES = {"Ulm": 7, "Rome": 31}
+
+
+def _gemini(*parts: Payload) -> dict[str, Payload]:
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}
+
+
+def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> None:
+    """What follows goes on from its conversation: by the call that is answered, or as that was its last."""
+    hand = {"api": None}
+    made = run(
+        call([system(HELP), "Is it cold?"], None, use("c1", city="Ulm"), **hand),
+        call([system("Write a title."), "Is it cold?"], "The cold", **hand),
+        call([gave("c1", "7 degrees")], "Yes.", **hand),
+        call([system("Write a title."), "Yes."], "Yes", **hand),
+        call(["You are not done."], "I am.", **hand),
+    )
+
+    turns = turns_of(made)
+    assert [turn.relation for turn in turns] == ["begins", "begins", "refers", "rewrites", "refers"]
+    assert [turn.before for turn in turns] == [None, None, turns[0], None, turns[2]]
+    assert to_turns(made)[0]["tool_output"] == "7 degrees"

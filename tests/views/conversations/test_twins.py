@@ -1,0 +1,115 @@
+"""Two agents of one name are two agents in every view, where the run tells them apart."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.views.made import assistant, call, gave, run, use
+from trace_recorder import Trajectory, load
+from trace_recorder.views import to_atif, to_hierarchy, to_invariant, to_traces, to_trl, to_turns
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.lines import conversations_of
+
+Trajectories = Mapping[str, Trajectory]
+LS = use("c1", command="ls")
+FOUND = {"llm_1", "llm_3"}, {"llm_2", "llm_4"}
+"""The calls of the one, and of the other."""
+
+
+def agent(number: int, name: str = "researcher", parent: int | None = None) -> dict[str, Any]:
+    """What a call tells of the agent that made it."""
+    return {"agent": name, "agent_id": f"agent_{number}", "parent_agent_id": f"agent_{parent}" if parent else None}
+
+
+def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
+    """Each conversation: the id of its agent, its kind, its interactions."""
+    return [
+        (one.agent_id, one.kind, [turn.interaction.interaction_id for turn in one.turns])
+        for one in conversations_of(trajectory)
+    ]
+
+
+def test_a_call_goes_on_from_its_own_agent_s(trajectories: Trajectories) -> None:
+    """Though the other was asked the same, and said the same, since."""
+    turns = turns_of(trajectories["twins"])
+    assert [turn.before and turn.before.interaction.interaction_id for turn in turns] == [None, None, "llm_1", "llm_2"]
+
+
+def test_each_has_a_conversation_of_its_own(trajectories: Trajectories) -> None:
+    """With its own parent."""
+    first, second = conversations_of(trajectories["twins"])
+    assert (first.agent, first.parent_agent_id != second.parent_agent_id) == (second.agent, True)
+    assert tuple({turn.interaction.interaction_id for turn in one.turns} for one in (first, second)) == FOUND
+
+
+def test_every_view_keeps_them_apart(trajectories: Trajectories) -> None:
+    """What one found is never in the other's conversation."""
+    twins = trajectories["twins"]
+    rows = [[message["content"] for message in row["messages"]] for row in to_trl(twins)]
+    steps = [[message["content"] for message in step["messages"]] for step in to_hierarchy(twins)["steps"]]
+    sessions = [str(session) for session in to_traces(twins)]
+    turns = [turn["formatted_conversation"] or "" for turn in to_turns(twins)]
+
+    for views in (rows, steps, sessions, turns):
+        both = [view for view in views if "found by east" in view and "found by west" in view]
+        assert (both, len(views) >= 2) == ([], True)
+
+
+def test_invariant_says_whose_each_message_is(trajectories: Trajectories) -> None:
+    """By the agent's id, and its parent's; each has been told its own instructions."""
+    messages = to_invariant(trajectories["twins"])
+    by_agent = Counter(message["metadata"]["agent_id"] for message in messages)
+    assert sorted(by_agent.values()) == [5, 5]
+    assert {message["metadata"]["agent"] for message in messages} == {"researcher"}
+    assert len({message["metadata"]["parent_agent_id"] for message in messages}) == 2
+
+
+def test_atif_has_a_trajectory_for_each_and_gives_both_back(trajectories: Trajectories, tmp_path: Path) -> None:
+    """Written and read again, they are still two."""
+    document = to_atif(trajectories["twins"])
+    (tmp_path / "twins.json").write_text(json.dumps(document))
+    back = load(tmp_path / "twins.json")
+
+    ids = {one.interaction_id: (one.agent, one.agent_id, one.parent_agent_id) for one in back.llm_interactions}
+    before = trajectories["twins"].llm_interactions
+    assert ids == {one.interaction_id: (one.agent, one.agent_id, one.parent_agent_id) for one in before}
+    assert told(back) == told(trajectories["twins"])
+
+
+def test_turns_may_be_those_of_one_agent_by_its_id(trajectories: Trajectories) -> None:
+    """A name is that of both."""
+    twins = trajectories["twins"]
+    identity = twins.llm_interactions[0].agent_id
+
+    assert (len(to_turns(twins, agent="researcher")), len(to_turns(twins, agent=identity))) == (4, 2)
+
+
+def test_the_same_agent_run_twice_is_two() -> None:
+    """A second run that is asked something else goes on from nothing."""
+    made = run(call(["a"], "1", **agent(1)), call(["b"], "2", **agent(2)))
+
+    assert [turn.relation for turn in turns_of(made)] == ["begins", "begins"]
+    assert told(made) == [("agent_1", "first", ["llm_1"]), ("agent_2", "first", ["llm_2"])]
+
+
+def test_an_agent_that_was_marked_anew_for_each_call_is_one() -> None:
+    """Where each call goes on from the very words of the one before, under the same parent."""
+    first = call(["q"], None, LS, **agent(2, parent=1))
+    second = call(["q", assistant(None, LS), gave("c1", "x")], "done", **agent(3, parent=1))
+    stranger = call(["q", assistant(None, LS), gave("c1", "x")], "done", **agent(3, parent=9))
+
+    assert told(run(first, second)) == [("agent_2", "first", ["llm_1", "llm_2"])]
+    assert told(run(first, stranger)) == [("agent_2", "first", ["llm_1"]), ("agent_3", "first", ["llm_2"])]
+
+
+def test_names_alone_tell_agents_as_well_as_they_can() -> None:
+    """In a document that knows no ids."""
+    made = run(
+        call(["a"], "1", agent="x"), call(["a", assistant("1"), "b"], "2", agent="x"), call(["a"], "3", agent="y")
+    )
+
+    assert [(one.agent, len(one.turns)) for one in conversations_of(made)] == [("x", 2), ("y", 1)]

@@ -1,0 +1,243 @@
+"""Tools that no model asked for: in every format that has a place for them, and counted by the others."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run_fixtures import asked, call, said
+from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.views import (
+    dataset_lines,
+    to_atif,
+    to_hierarchy,
+    to_invariant,
+    to_openai_finetuning,
+    to_traces,
+    to_trae,
+    to_trl,
+    to_turns,
+)
+from trace_recorder.views.left_out import UNASKED
+from trace_recorder.views.stats import Stats
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> TrajectoryRecorder:
+    """A recorder that raises what goes wrong in recording."""
+    return TrajectoryRecorder(tmp_path / "run.json", task="what is tea?", strict=True)
+
+
+def use(recorder: TrajectoryRecorder, name: str, result: object, *, fails: bool = False) -> None:
+    """A tool that runs, with its outcome."""
+    with suppress(OSError), recorder.tool_call(name, {"q": "tea"}) as running:
+        running.result = result
+        if fails:
+            raise OSError("no index")
+
+
+def retrieval(recorder: TrajectoryRecorder) -> Trajectory:
+    """A run that retrieves before it asks; the first source fails."""
+    use(recorder, "web", None, fails=True)
+    use(recorder, "library", ["a book"])
+    call(recorder, asked("what is tea?"), said("a drink"))
+    recorder.finalize()
+    return load(recorder.trajectory_path)
+
+
+def test_invariant_has_them_before_the_first_message(recorder: TrajectoryRecorder) -> None:
+    """Each call has its result, and both say that no model asked for it or saw it."""
+    messages = to_invariant(retrieval(recorder))
+
+    assert [(one["role"], one["content"], one["metadata"].get("asked_by_model")) for one in messages] == [
+        ("assistant", None, False),
+        ("tool", "OSError: no index", False),
+        ("tool", '["a book"]', False),
+        ("user", "what is tea?", None),
+        ("assistant", "a drink", None),
+    ]
+    assert [(one["id"], one["function"]) for one in messages[0]["tool_calls"]] == [
+        ("tool_1", {"name": "web", "arguments": {"q": "tea"}}),
+        ("tool_2", {"name": "library", "arguments": {"q": "tea"}}),
+    ]
+    assert [(one["tool_call_id"], one["metadata"].get("result")) for one in messages[1:3]] == [
+        ("tool_1", None),
+        ("tool_2", ["a book"]),
+    ]
+
+
+def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder) -> None:
+    """It stands before the user's words, and is read back as what it was."""
+    run = retrieval(recorder)
+    document = to_atif(run)
+
+    assert [(one["step_id"], one["source"], one.get("llm_call_count")) for one in document["steps"]] == [
+        (1, "agent", 0),
+        (2, "user", None),
+        (3, "agent", 1),
+    ]
+    step = document["steps"][0]
+    assert [one["function_name"] for one in step["tool_calls"]] == ["web", "library"]
+    assert [(one["source_call_id"], one["content"]) for one in step["observation"]["results"]] == [
+        ("tool_1", "OSError: no index"),
+        ("tool_2", '["a book"]'),
+    ]
+
+
+def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """As a step of their own, and not as something that the model saw."""
+    run = retrieval(recorder)
+    (tmp_path / "atif.json").write_text(json.dumps(to_atif(run)))
+
+    again = load(tmp_path / "atif.json")
+
+    [first, second], [one] = again.agent_steps, again.llm_interactions
+    expected = run.agent_steps[0]
+    assert (first.step_number, first.state, first.error, first.derived) == (1, expected.state, expected.error, True)
+    assert [(call.call_id, call.name, call.arguments) for call in first.tool_calls] == [
+        (call.call_id, call.name, call.arguments) for call in expected.tool_calls
+    ]
+    assert [(result.success, result.result, result.error) for result in first.tool_results] == [
+        (False, None, "OSError: no index"),
+        (True, ["a book"], None),
+    ]
+    assert (second.step_number, [message.role for message in one.input_messages]) == (2, ["user"])
+
+
+def test_a_sub_agent_s_are_in_its_own_trajectory(recorder: TrajectoryRecorder) -> None:
+    """Where it asks a model as well."""
+    call(recorder, asked("what is tea?"), said("let me ask"))
+    with recorder.agent("librarian"):
+        use(recorder, "library", ["a book"])
+        call(recorder, asked("which book?"), said("that one", identity="r2"))
+    recorder.finalize()
+
+    document = to_atif(load(recorder.trajectory_path))
+
+    [sub] = document["subagent_trajectories"]
+    assert [one.get("llm_call_count") for one in document["steps"]] == [None, 1]
+    assert [one.get("llm_call_count") for one in sub["steps"]] == [0, None, 1]
+
+
+def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
+    """No model is made up that asked for them."""
+    use(recorder, "library", ["a book"])
+    recorder.finalize()
+    run = load(recorder.trajectory_path)
+
+    assert [one["llm_call_count"] for one in to_atif(run)["steps"]] == [0]
+    assert [one["role"] for one in to_invariant(run)] == ["assistant", "tool"]
+    assert to_turns(run) == []
+
+
+def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
+    """With the names of its own format."""
+    step = to_trae(retrieval(recorder))["agent_steps"][0]
+
+    assert (step["step_number"], step["state"], step["llm_response"]) == (1, "calling_tool", None)
+    assert [one["name"] for one in step["tool_calls"]] == ["web", "library"]
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (to_atif, 0),
+        (lambda one, dropped: list(dataset_lines([one], dropped=dropped)), 0),
+        (to_trae, 0),
+        (to_hierarchy, 2),
+        (to_turns, 2),
+        (to_traces, 2),
+        (to_trl, 2),
+        (to_openai_finetuning, 2),
+    ],
+    ids=["atif", "invariant", "trae", "hierarchy", "toolbrain", "traces", "trl", "openai"],
+)
+def test_what_has_no_place_for_them_counts_them(
+    recorder: TrajectoryRecorder, view: Callable[..., Any], expected: int
+) -> None:
+    """A format that is made of what a model saw and said says how many it leaves out."""
+    dropped: Counter[str] = Counter()
+    view(retrieval(recorder), dropped=dropped)
+
+    assert dropped[UNASKED] == expected
+
+
+def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) -> None:
+    """What an agent marks as step 1 has its results, though derived steps count from 1 too."""
+    use(recorder, "library", ["a book"])
+    with recorder.step(1):
+        call(recorder, asked("q"), said(None, calls=[("c1", "bash", "{}")]))
+        with recorder.tool_call("bash", {}) as running:
+            running.result = {"out": 1}
+    recorder.finalize()
+
+    [turn] = to_turns(load(recorder.trajectory_path))
+
+    assert turn["action_output"] == {"out": 1}
+
+
+def test_figures_have_them(recorder: TrajectoryRecorder) -> None:
+    """By the name of each tool, the failed ones too."""
+    figures = Stats()
+    figures.add(retrieval(recorder))
+
+    assert [(one["name"], one["calls"], one["failed"]) for one in figures.to_json()["tools"]] == [
+        ("library", 1, 0),
+        ("web", 1, 1),
+    ]
+
+
+def linted(recorder: TrajectoryRecorder) -> Trajectory:
+    """A run that runs one tool that its model asked for, and another for itself."""
+    call(recorder, asked("mend it"), said("I look.", calls=[("c1", "bash", "{}")]))
+    with recorder.tool_call("bash", {}) as running:
+        running.result = "a.py"
+    use(recorder, "lint", "clean")
+    answer = {"role": "assistant", "content": "I look.", "tool_calls": [CALLED]}
+    given = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
+    call(recorder, asked("mend it", answer, given), said("done", identity="r2"))
+    recorder.finalize()
+    return load(recorder.trajectory_path)
+
+
+CALLED = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+
+
+def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """What ran in the step of a call is a step behind it, with name and arguments, and is read back as such."""
+    document = to_atif(linted(recorder))
+
+    assert [(one["source"], one.get("llm_call_count")) for one in document["steps"]] == [
+        ("user", None),
+        ("agent", 1),
+        ("agent", 0),
+        ("agent", 1),
+    ]
+    looked, ran = document["steps"][1:3]
+    assert [one["source_call_id"] for one in looked["observation"]["results"]] == ["c1"]
+    assert [(one["function_name"], one["arguments"]) for one in ran["tool_calls"]] == [("lint", {"q": "tea"})]
+    assert [one["content"] for one in ran["observation"]["results"]] == ["clean"]
+    (tmp_path / "atif.json").write_text(json.dumps(document))
+    again = load(tmp_path / "atif.json")
+    assert [[(one.name, one.arguments) for one in step.tool_calls] for step in again.agent_steps] == [
+        [("bash", {})],
+        [("lint", {"q": "tea"})],
+        [],
+    ]
+    assert to_atif(again) == document
+
+
+def test_a_session_answers_only_what_was_asked(recorder: TrajectoryRecorder) -> None:
+    """A result without a call has no place in Pi's sessions: it is counted, and not there as well."""
+    dropped: Counter[str] = Counter()
+    [session] = to_traces(linted(recorder), dropped=dropped)
+
+    messages = [line["message"] for line in session if line["type"] == "message"]
+    assert [one["toolName"] for one in messages if one["role"] == "toolResult"] == ["bash"]
+    assert dropped[UNASKED] == 1

@@ -1,0 +1,193 @@
+"""Invariant's view: messages in the order of time, datasets, and what is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.views.sdk_conversations import PIXEL
+from trace_recorder import Trajectory
+from trace_recorder.views.invariant.dataset import dataset_lines, push, to_invariant
+
+Trajectories = Mapping[str, Trajectory]
+
+
+def _bare(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in message.items() if name != "metadata"} for message in messages]
+
+
+def _call(name: str, tool: str, **arguments: str) -> dict[str, Any]:
+    return {"id": name, "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+def _said(text: str | None, *calls: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": text} | ({"tool_calls": list(calls)} if calls else {})
+
+
+def _tool(name: str, content: str) -> dict[str, Any]:
+    return {"role": "tool", "content": content, "tool_call_id": name, "id": name}
+
+
+SYSTEM = {"role": "system", "content": "You answer in one sentence."}
+
+
+def test_a_conversation_is_told_once(trajectories: Trajectories) -> None:
+    """Four calls, each of which repeats the history, are ten messages."""
+    assert _bare(to_invariant(trajectories["tools"])) == [
+        SYSTEM,
+        {"role": "user", "content": "Is it warmer in Ulm or in Rome?"},
+        _said("I look.", _call("call_1", "weather", city="Ulm"), _call("call_2", "weather", city="Rome")),
+        _tool("call_1", '{"celsius": 7}'),
+        _tool("call_2", "Error: no such city"),
+        _said("Ulm has 7 °C."),
+        {"role": "user", "content": "And in Bonn?"},
+        _said(None, _call("call_3", "weather", city="Bonn")),
+        _tool("call_3", "9"),
+        _said("9 °C."),
+    ]
+
+
+def test_a_rewritten_history_is_not_told_twice(trajectories: Trajectories) -> None:
+    """Of a compacted history only the summary is new."""
+    told = _bare(to_invariant(trajectories["compacted"]))
+
+    assert [one["content"] for one in told] == [
+        "You answer in one sentence.",
+        "Is it warmer in Ulm or in Rome?",
+        None,
+        "7",
+        "7, so far.",
+        "Summary: Ulm has 7 °C. Go on.",
+        None,
+        "31",
+        "Rome.",
+    ]
+
+
+def test_sub_agents_speak_in_the_order_of_time(trajectories: Trajectories) -> None:
+    """The researcher's messages stand between the planner's call and its answer, and say whose they are."""
+    messages = to_invariant(trajectories["sub_agents"])
+
+    assert [(one["role"], one["metadata"]["agent"]) for one in messages] == [
+        ("system", "planner"),
+        ("user", "planner"),
+        ("assistant", "planner"),
+        ("user", "researcher"),
+        ("assistant", "researcher"),
+        ("tool", "researcher"),
+        ("assistant", "researcher"),
+        ("tool", "planner"),
+        ("assistant", "planner"),
+    ]
+
+
+def test_images_that_are_here_stay_and_others_are_named(trajectories: Trajectories) -> None:
+    """The format has data URIs alone; the address of another image is in its metadata."""
+    shown = to_invariant(trajectories["images"])[0]
+
+    assert shown["content"] == [
+        {"type": "text", "text": "The same?"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        {"type": "text", "text": "[image: https://example.org/a.png]"},
+    ]
+    assert shown["metadata"] == {"parts": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
+
+
+def test_metadata_holds_what_messages_have_no_place_for(trajectories: Trajectories) -> None:
+    """Thinking, failures of tools, and the objects that tools returned."""
+    thinking, own_steps = (to_invariant(trajectories[run]) for run in ("thinking", "own_steps"))
+
+    assert thinking[2]["metadata"]["reasoning"] == "A red pixel."
+    assert thinking[4]["metadata"] == {"is_error": True}
+    assert own_steps[3]["metadata"] == {"result": {"celsius": 7, "wind": [1, 2]}}
+
+
+def test_results_that_no_model_saw_are_told(trajectories: Trajectories) -> None:
+    """A tool that ran and was recorded, and whose answer no request shows, is an event all the same."""
+    [*_, last] = to_invariant(trajectories["steps_alone"])
+
+    assert last == {**_tool("c1", "denied"), "metadata": last["metadata"]}
+    assert last["metadata"] == {"name": "bash", "is_error": True, "shown_to_model": False}
+
+
+def test_ids_are_unique_within_a_run(trajectories: Trajectories) -> None:
+    """Ids that a provider's dialect made up come again in the next conversation, and readers pair by id."""
+    twice = Trajectory(
+        llm_interactions=[*trajectories["local"].llm_interactions, *trajectories["gemini"].llm_interactions]
+    )
+    messages = to_invariant(twice)
+
+    assert [call["id"] for one in messages for call in one.get("tool_calls", ())] == ["call_0", "call_0#2", "call_1"]
+    assert [one["id"] for one in messages if one["role"] == "tool"] == ["call_0", "call_0#2", "call_1"]
+
+
+@pytest.mark.parametrize(
+    ("run", "roles"),
+    [("empty", []), ("failed", ["system", "user"]), ("interrupted", ["system", "user", "assistant", "tool"])],
+)
+def test_what_there_is_of_a_run_is_told(trajectories: Trajectories, run: str, roles: list[str]) -> None:
+    """Nothing of none; what was asked of a failed one; all of one that was broken off."""
+    assert [one["role"] for one in to_invariant(trajectories[run])] == roles
+
+
+def test_a_dataset_has_its_metadata_first(trajectories: Trajectories) -> None:
+    """Then each run is an object of one line with all five members."""
+    first, *lines = map(json.loads, dataset_lines([trajectories["tools"], trajectories["failed"]], {"accuracy": 0.5}))
+
+    assert first == {"metadata": {"accuracy": 0.5}}
+    assert [list(line) for line in lines] == [["messages", "annotations", "metadata", "index", "name"]] * 2
+    assert [(line["index"], line["name"]) for line in lines] == [
+        (0, trajectories["tools"].trajectory_id),
+        (1, trajectories["failed"].trajectory_id),
+    ]
+    assert lines[0]["messages"] == to_invariant(trajectories["tools"])
+    assert (lines[0]["metadata"]["metadata"], lines[0]["metadata"]["success"]) == ({"seed": 7}, True)
+    assert lines[1]["metadata"]["failed_calls"][0]["error"]["message"] == "too long"
+
+
+def test_annotations_have_addresses(trajectories: Trajectories) -> None:
+    """A step's reward is at what the model said in it; the run's, and what was annotated, are at the root."""
+    [line] = map(json.loads, dataset_lines([trajectories["tools"]]))
+
+    assert [(one["address"], one["content"]) for one in line["annotations"]] == [
+        ("<root>", '{"score": 3}'),
+        ("<root>", "correct: 1.0 (both were right)"),
+        ("messages.2", "short: 0.5"),
+    ]
+
+
+def test_what_steps_say_beside_messages_is_annotated(trajectories: Trajectories) -> None:
+    """Reflections, errors, and summaries."""
+    [line] = map(json.loads, dataset_lines([trajectories["by_hand"]]))
+
+    assert [(one["address"], one["content"]) for one in line["annotations"]] == [
+        ("messages.1", "looked"),
+        ("<root>", "again"),
+        ("<root>", "ValueError: bad"),
+    ]
+
+
+def test_runs_are_pushed_by_its_client(trajectories: Trajectories) -> None:
+    """One request for all that have messages; the ids come back."""
+    sent: dict[str, Any] = {}
+
+    def take(**given: Any) -> SimpleNamespace:
+        sent.update(given)
+        return SimpleNamespace(id=["a"])
+
+    client = SimpleNamespace(create_request_and_push_trace=take)
+    runs = [trajectories["tools"], trajectories["empty"]]
+
+    assert push(runs, "a-dataset", client=client) == ["a"]
+    assert (sent["messages"], sent["dataset"]) == ([to_invariant(trajectories["tools"])], "a-dataset")
+    assert push([trajectories["empty"]], client=client) == []
+
+
+def test_a_dataset_has_to_have_a_name_that_is_accepted(trajectories: Trajectories) -> None:
+    """It is refused before anything is sent."""
+    with pytest.raises(ValueError, match="Only letters, digits, - and _"):
+        push([trajectories["tools"]], "my dataset")

@@ -1,0 +1,134 @@
+"""Agent traces as Pi's sessions. datasets and teich are in `tests/readers/check_traces.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.views.made import Payload, assistant, call, gave, run, system, use
+from trace_recorder import Trajectory
+from trace_recorder.values.messages import Block
+from trace_recorder.views import to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns
+from trace_recorder.views.pi_sessions import to_traces
+
+LS = use("c1", command="ls")
+
+
+def messages(session: list[Payload]) -> list[Payload]:
+    """The messages of a session, without their times."""
+    told = [line["message"] for line in session if line["type"] == "message"]
+    return [{name: value for name, value in one.items() if name != "timestamp"} for one in told]
+
+
+def test_a_conversation_is_a_session() -> None:
+    """Thoughts, texts and calls are parts; counts leave the cached tokens out; the reason is in Pi's word and ours."""
+    usage = {"input_tokens": 30, "output_tokens": 9, "cache_read_input_tokens": 20, "cost": 0.5}
+    first = call(["q"], "I look.", LS, response={"reasoning": "so", "usage": usage, "finish_reason": "tool_calls"})
+    [session] = to_traces(run(first, call(["q", assistant("I look.", LS), gave("c1", "a.py")], "done")))
+
+    assert session[0]["type"] == "session"
+    assert (session[0]["version"], session[0]["timestamp"]) == (3, "2025-06-12T20:00:01+00:00")
+    asked, looked, found, answered = messages(session)
+    assert asked == {"role": "user", "content": [{"type": "text", "text": "q"}]}
+    assert looked == {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "so"},
+            {"type": "text", "text": "I look."},
+            {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}},
+        ],
+        "api": "openai-chat",
+        "provider": "openai",
+        "model": "m-1",
+        "usage": {"input": 10, "output": 9, "cacheRead": 20, "totalTokens": 39, "cost": {"total": 0.5}},
+        "stopReason": "toolUse",
+        "finishReason": "tool_calls",
+        "durationSeconds": 0.25,
+        "interactionId": "llm_1",
+    }
+    assert found == {
+        "role": "toolResult",
+        "toolCallId": "c1",
+        "toolName": "bash",
+        "content": [{"type": "text", "text": "a.py"}],
+        "isError": False,
+    }
+    assert answered["stopReason"] == "stop"
+
+
+def test_each_line_is_the_child_of_the_one_before() -> None:
+    """Ids are unique in a session, and lead back to its beginning."""
+    [session] = to_traces(run(call([system("s"), "q"], "a")))
+
+    entries = session[1:]
+    assert [one["parentId"] for one in entries] == [None, *(one["id"] for one in entries[:-1])]
+    assert len({one["id"] for one in entries}) == len(entries)
+
+
+def test_a_rewritten_history_is_a_session_that_names_its_parent() -> None:
+    """Both have ids that stay the same whenever the run is exported."""
+    made = run(call(["rules", "q"], "a"), call(["rules", "summary"], "b"))
+    first, second = to_traces(made)
+
+    assert second[0]["parentSession"] == first[0]["id"]
+    assert [line.get("copied") for line in second if line["type"] == "message"] == [True, None, None]
+    assert to_traces(made) == [first, second]
+
+
+def test_failures_are_told() -> None:
+    """A call that failed, one that was cut off, and a tool that failed, in Pi's words."""
+    failed = call(["q"]) | {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
+    cut = call(["q"], "half", complete=False, ended_by="the caller closed it")
+    [session] = to_traces(run(failed, cut))
+
+    _, first, second = messages(session)
+    assert (first["stopReason"], first["errorMessage"]) == ("error", "rate_limit: later")
+    assert (second["stopReason"], second["errorMessage"]) == ("aborted", "the caller closed it")
+
+
+def test_a_tool_that_failed_is_an_error(trajectories: Mapping[str, Trajectory]) -> None:
+    """Where the dialect says so, and where only a step does, which no request brought back."""
+    [thinking] = to_traces(trajectories["thinking"])
+    alone = to_traces(trajectories["steps_alone"])[0]
+
+    assert [one["isError"] for one in messages(thinking) if one["role"] == "toolResult"] == [False, True]
+    [denied] = [one for one in messages(alone) if one["role"] == "toolResult"]
+    assert (denied["isError"], denied["content"]) == (True, [{"type": "text", "text": "denied"}])
+
+
+ALPHA = Block("reasoning", "alpha"), Block("text", "I look."), Block("tool_call", call_id="c1")
+BETA = Block("reasoning", "beta"), Block("tool_call", call_id="c2")
+
+
+def interleaved() -> Trajectory:
+    """A run whose answer thinks again between its calls."""
+    uses = use("c1", command="ls"), use("c2", command="pwd")
+    blocks = [block.to_document() for block in (*ALPHA, *BETA)]
+    return run(call(["q"], "I look.", *uses, response={"reasoning": "alpha\n\nbeta", "blocks": blocks}))
+
+
+def test_interleaved_blocks_are_parts_in_their_order() -> None:
+    """Thinking stands before the call that it led to, as the model had it."""
+    dropped: Counter[str] = Counter()
+    [session] = to_traces(interleaved(), dropped=dropped)
+
+    _, answer = messages(session)
+    assert answer["content"] == [
+        {"type": "thinking", "thinking": "alpha"},
+        {"type": "text", "text": "I look."},
+        {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}},
+        {"type": "thinking", "thinking": "beta"},
+        {"type": "toolCall", "id": "c2", "name": "bash", "arguments": {"command": "pwd"}},
+    ]
+    assert +dropped == Counter()
+
+
+@pytest.mark.parametrize("view", [to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns])
+def test_an_order_that_is_lost_is_counted(view: Callable[..., Payload]) -> None:
+    """Formats with one place for thoughts, one for the text and one for calls."""
+    dropped: Counter[str] = Counter()
+    view(interleaved(), dropped=dropped)
+
+    assert dropped["interleaved thoughts, texts and calls in answers"] == 1

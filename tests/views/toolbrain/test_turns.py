@@ -1,0 +1,186 @@
+"""ToolBrain's view: the turns of runs of every shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from trace_recorder import Trajectory
+from trace_recorder.values.messages import LLMResponse
+from trace_recorder.views.toolbrain.parsing import ParsedCompletion, parse_code, parse_react
+from trace_recorder.views.toolbrain.turns import Turn, debug_lines, to_turns
+
+Trajectories = Mapping[str, Trajectory]
+QUESTION = "<|SYSTEM|>You answer in one sentence.\n<|USER|>"
+
+
+def test_a_turn_holds_what_was_seen_said_and_returned(trajectories: Trajectories) -> None:
+    """The tool's text as the model saw it, and beside it the object that the agent recorded."""
+    [first, last] = to_turns(trajectories["own_steps"])
+
+    assert first["prompt_for_model"].endswith(f"{QUESTION}Is it warmer in Ulm or in Rome?\n<|ASSISTANT|>")
+    assert {
+        name: first[name] for name in ("model_completion", "parsed_completion", "tool_output", "action_output")
+    } == {  # type: ignore[literal-required]
+        "model_completion": '<|TOOL_CALL|>{"name": "weather", "arguments": {"city": "Ulm"}}',
+        "parsed_completion": {"thought": None, "tool_code": "weather(city='Ulm')", "final_answer": None},
+        "tool_output": "7 °C …",
+        "action_output": {"celsius": 7, "wind": [1, 2]},
+    }
+    assert first["formatted_conversation"] == last["prompt_for_model"].removesuffix("<|ASSISTANT|>")
+    assert last["formatted_conversation"] == last["prompt_for_model"] + "Ulm has 7 °C.\n"
+
+
+def test_the_object_can_be_had_as_text(trajectories: Trajectories) -> None:
+    """toolbrain's own type says that `action_output` is a text."""
+    [first, last] = to_turns(trajectories["own_steps"], action_output="text")
+
+    assert (first["action_output"], last["action_output"]) == ('{"celsius": 7, "wind": [1, 2]}', None)
+
+
+def test_tools_in_parallel_are_one_turn(trajectories: Trajectories) -> None:
+    """Their calls are lines of the code, their answers lines of the output; no object is made up from a text."""
+    [first, *_] = to_turns(trajectories["tools"])
+
+    assert first["parsed_completion"]["tool_code"] == "weather(city='Ulm')\nweather(city='Rome')"
+    assert first["tool_output"] == '{"celsius": 7}\nError: no such city'
+    assert first["action_output"] is None
+
+
+@pytest.mark.parametrize("run", ["gemini", "local", "responses", "thinking", "images"])
+def test_every_dialect_gives_turns(trajectories: Trajectories, run: str) -> None:
+    """The first turn has code and what it gave, the last the answer."""
+    first, last = to_turns(trajectories[run])
+
+    assert first["parsed_completion"]["tool_code"]
+    assert first["tool_output"]
+    assert last["parsed_completion"]["final_answer"] == last["model_completion"]
+
+
+def test_a_code_agents_observation_is_its_output(trajectories: Trajectories) -> None:
+    """What the user's next message shows of the code that ran is the tool's output."""
+    [first, last] = to_turns(trajectories["code_agent"], parse_code)
+
+    assert first["tool_output"] == "Execution logs:\n12\nLast output from code snippet:\nNone"
+    assert first["model_completion"] == "Thought: I count.\n<code>\nprint(len(open('a').read()))\n</code>"
+    assert (last["parsed_completion"]["final_answer"], last["tool_output"]) == ("12", None)
+
+
+def test_a_react_agents_observation_is_its_output(trajectories: Trajectories) -> None:
+    """The same for one that writes actions."""
+    assert [turn["tool_output"] for turn in to_turns(trajectories["react"], parse_react)] == ["12", None]
+
+
+def test_a_function_of_the_users_own_parses(trajectories: Trajectories) -> None:
+    """Any function from a response to the three members may stand in."""
+
+    def shout(response: LLMResponse) -> ParsedCompletion:
+        return {"thought": None, "tool_code": None, "final_answer": (response.content or "").upper()}
+
+    answers = [turn["parsed_completion"]["final_answer"] for turn in to_turns(trajectories["react"], shout)]
+    assert answers[1] == "THOUGHT: I NOW KNOW THE FINAL ANSWER\nFINAL ANSWER: 12"
+
+
+def test_each_prompt_of_a_rewritten_history_is_what_was_sent(trajectories: Trajectories) -> None:
+    """After a compaction the prompt is the summary, not the history that was replaced."""
+    turns = to_turns(trajectories["compacted"])
+
+    assert turns[2]["prompt_for_model"].endswith(f"{QUESTION}Summary: Ulm has 7 °C. Go on.\n<|ASSISTANT|>")
+    assert [turn["tool_output"] for turn in turns] == ["7", None, "31", None]
+
+
+def test_the_turns_of_one_agent(trajectories: Trajectories) -> None:
+    """A trace to train one agent on has no turns of another."""
+    assert [turn["tool_output"] for turn in to_turns(trajectories["sub_agents"], agent="planner")] == [
+        "It has a minster.",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "turns"),
+    [
+        ("empty", 0),
+        ("failed", 0),
+        ("in_flight", 0),
+        ("damaged", 1),
+        ("interrupted", 1),
+        ("streamed", 2),
+        ("captured", 3),
+    ],
+)
+def test_only_what_the_model_said_is_a_turn(trajectories: Trajectories, run: str, turns: int) -> None:
+    """A call that failed, or has no answer yet, or whose request is damaged, is none."""
+    assert len(to_turns(trajectories[run])) == turns
+
+
+def test_a_run_that_recorded_steps_alone_has_turns(trajectories: Trajectories) -> None:
+    """Where no call was recorded, the steps tell of them; what failed is the tool's output."""
+    [turn] = to_turns(trajectories["steps_alone"])
+
+    assert (turn["parsed_completion"]["thought"], turn["tool_output"], turn["action_output"]) == (
+        "I look.",
+        "denied",
+        "denied",
+    )
+
+
+def test_a_document_alone_gives_the_same_turns(trajectories: Trajectories) -> None:
+    """Nothing of a turn is in the journal alone."""
+    assert to_turns(trajectories["document_only"]) == to_turns(trajectories["tools"])
+
+
+def test_a_tools_failure_is_part_of_the_prompt(trajectories: Trajectories) -> None:
+    """The plain form tells everything that the model was told: thinking sent back, images, failures."""
+    prompt = to_turns(trajectories["thinking"])[1]["prompt_for_model"]
+
+    assert "<|THINKING|>A red pixel.\n<|SAID|>I search.\n<|TOOL_CALL|>" in prompt
+    assert "<|TOOL toolu_2 failed|>no GPS\n" in prompt
+    assert '{"type": "image_url", "image_url": {"url": "data:image/png;base64,' in prompt
+
+
+def _turn(**members: object) -> Turn:
+    parsed = {"thought": None, "tool_code": None, "final_answer": "12"}
+    whole = {"prompt_for_model": "p", "model_completion": "c", "parsed_completion": parsed, "tool_output": None}
+    return {**whole, "action_output": None, "formatted_conversation": None, **members}  # type: ignore[typeddict-item]
+
+
+CODE = {"thought": None, "tool_code": "f()", "final_answer": None}
+
+
+@pytest.mark.parametrize(
+    ("turn", "warnings"),
+    [
+        (_turn(), []),
+        (_turn(parsed_completion=CODE), ["tool code without output"]),
+        (_turn(parsed_completion=CODE, action_output=0), []),
+        (_turn(parsed_completion=CODE, tool_output="An Error"), ["the tool's output speaks of an error"]),
+        (_turn(model_completion=" "), ["the model's completion is empty"]),
+        (_turn(parsed_completion=dict.fromkeys(CODE)), ["nothing could be parsed from the completion"]),
+    ],
+)
+def test_the_walk_warns_of_what_is_odd(turn: Turn, warnings: list[str]) -> None:
+    """Code without output, errors, empty answers; an output of 0 is an output."""
+    lines = list(debug_lines([turn]))
+
+    assert [line.removeprefix("WARNING: ") for line in lines if line.startswith("WARNING")] == warnings
+
+
+def test_the_walk_shows_a_turn_line_by_line() -> None:
+    """Each member is one line, cut to the width."""
+    turn = _turn(prompt_for_model="a\nb" * 50, parsed_completion=CODE, action_output={"x": 1})
+
+    assert list(debug_lines([turn], width=12)) == [
+        "Trace of 1 turn",
+        "=== Turn 1 ===",
+        "Model saw: ...a ba ba b",
+        "Model said: c",
+        "Tool code: f()",
+        'Tool result: {"x": 1}',
+    ]
+
+
+def test_the_walk_says_that_there_is_nothing() -> None:
+    """An empty trace is worth a warning."""
+    assert list(debug_lines([])) == ["WARNING: the trace is empty"]

@@ -1,0 +1,107 @@
+"""Branches: what one row of training data covers, and what of it is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.views.made import assistant, call, gave, run, use
+from trace_recorder import Trajectory
+from trace_recorder.views.training.branches import branches_of
+
+LS = use("c1", command="ls")
+
+
+def told(trajectory: Trajectory) -> list[list[str]]:
+    """Each branch as its messages: role and content, with a star for what is to be learnt from."""
+    return [
+        [f"{line.message.role[0]}:{line.message.content}{'*' * line.new}" for line in branch.lines()]
+        for branch in branches_of(trajectory)
+    ]
+
+
+def test_the_last_call_covers_every_turn() -> None:
+    """Where each call extends the one before, there is one branch, and all that the model said is new in it."""
+    second = ["q", assistant(None, LS), gave("c1", "a")]
+
+    assert told(run(call(["q"], None, LS), call(second, "done"))) == [["u:q", "a:None*", "t:a", "a:done*"]]
+
+
+def test_a_rewritten_history_is_another_branch() -> None:
+    """What the agent made the model say is context in it, and nothing to learn."""
+    made = run(call(["q"], "long answer"), call(["q", assistant("short"), "more?"], "no"))
+
+    assert told(made) == [["u:q", "a:long answer*"], ["u:q", "a:short", "u:more?", "a:no*"]]
+
+
+def test_a_fork_is_learnt_once() -> None:
+    """A turn from which the conversation went on twice is new in the first branch only."""
+    first = ["q", assistant("a")]
+    made = run(call(["q"], "a"), call([*first, "x?"], "x"), call([*first, "y?"], "y"))
+
+    assert told(made) == [["u:q", "a:a*", "u:x?", "a:x*"], ["u:q", "a:a", "u:y?", "a:y*"]]
+
+
+def test_an_answer_that_did_not_come_whole_is_context_at_most() -> None:
+    """A stream that was cut off, and gone on from, is part of the row and not learnt; alone it is no row."""
+    cut = call(["q"], "half an", complete=False, ended_by="the caller closed it")
+
+    assert told(run(cut, call(["q", assistant("half an"), "go on"], "answer"))) == [
+        ["u:q", "a:half an", "u:go on", "a:answer*"]
+    ]
+    assert told(run(cut)) == []
+
+
+def test_a_call_that_failed_takes_nothing_from_the_branch() -> None:
+    """The call before one that failed is still a leaf."""
+    failed = call(["q", assistant("a"), "more?"], response={}, error={"type": "rate_limit", "message": "later"})
+    failed["response"] = {}
+
+    assert told(run(call(["q"], "a"), failed)) == [["u:q", "a:a*"]]
+
+
+def test_thoughts_that_were_not_sent_back_are_in_the_branch() -> None:
+    """An agent may leave the model's thoughts out of the history; they were recorded with the answer."""
+    made = run(call(["q"], "a", response={"reasoning": "because"}), call(["q", assistant("a"), "more?"], "no"))
+
+    [branch] = branches_of(made)
+    assert [line.message.reasoning for line in branch.lines()] == [None, "because", None, None]
+
+
+def test_tools_of_a_branch_are_told_once() -> None:
+    """Each tool that was offered in it, by name; the last declaration counts."""
+    old, new = ({"type": "function", "function": {"name": "bash", "description": text}} for text in ("old", "new"))
+    first = call(["q"], "a", tools_available=["bash"], request={"tools": [old]})
+    second = call(["q", assistant("a"), "?"], "b", tools_available=["bash"], request={"tools": [new]})
+
+    [branch] = branches_of(run(first, second))
+    assert [tool.description for tool in branch.tools()] == ["new"]
+
+
+def test_every_run_has_its_branches(trajectories: Mapping[str, Trajectory]) -> None:
+    """How many turns are new in each branch of each run."""
+    assert {name: [len(branch.new) for branch in branches_of(run)] for name, run in trajectories.items()} == {
+        "tools": [4],
+        "thinking": [2],
+        "gemini": [2],
+        "local": [2],
+        "responses": [2],
+        "streamed": [1],
+        "images": [2],
+        "failed": [],
+        "code_agent": [2],
+        "react": [2],
+        "compacted": [2, 2],
+        "own_steps": [2],
+        "steps_alone": [1],
+        "sub_agents": [2, 2],
+        "twins": [2, 2],
+        "sampled": [2],
+        "by_hand": [1, 1],
+        "captured": [2],
+        "damaged": [1],
+        "interrupted": [1],
+        "empty": [],
+        "document_only": [4],
+        "in_flight": [],
+        "poisoned": [],
+    }

@@ -1,0 +1,88 @@
+"""OpenAI's fine-tuning rows. Its SDK's own types are in `tests/readers/check_openai.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.views.made import assistant, call, gave, run, use
+from tests.views.sdk_conversations import PIXEL
+from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
+
+LS = use("c1", command="ls")
+BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
+
+
+def test_a_row_has_the_conversation_the_tools_and_nothing_else() -> None:
+    """Arguments are JSON text, a tool's answer names its call, and what the model said has weight 1."""
+    offered = {"tools_available": ["bash"], "request": {"tools": [BASH], "parameters": {"parallel_tool_calls": False}}}
+    first = [{"role": "developer", "content": "s"}, "q"]
+    second = [*first, assistant(None, LS), gave("c1", "ä")]
+
+    assert to_openai_finetuning(run(call(first, None, LS, **offered), call(second, "done", **offered))) == [
+        {
+            "messages": [
+                {"role": "system", "content": "s"},
+                {"role": "user", "content": "q"},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+                    ],
+                    "weight": 1,
+                },
+                {"role": "tool", "tool_call_id": "c1", "content": "ä"},
+                {"role": "assistant", "content": "done", "weight": 1},
+            ],
+            "tools": [BASH],
+            "parallel_tool_calls": False,
+        }
+    ]
+
+
+def test_what_an_earlier_row_has_weighs_nothing() -> None:
+    """Of two rows that fork, the second learns only what is new in it."""
+    made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
+
+    assert [[message.get("weight") for message in row["messages"]] for row in to_openai_finetuning(made)] == [
+        [None, 1, None, 1],
+        [None, 0, None, 1],
+    ]
+
+
+def test_what_the_format_cannot_carry_is_counted() -> None:
+    """Thoughts, further choices, parts that are no text, tools without a schema, and calls that failed."""
+    choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
+    audio = {"role": "user", "content": ["q", {"type": "input_audio"}]}
+    offered = {"tools_available": ["web_search"], "request": {"tools": [{"type": "web_search"}]}}
+    failed = call(["x"]) | {"response": {}, "error": {"type": "t", "message": "m"}}
+    made = run(call([audio], "a", response={"choices": choices, "reasoning": "so"}, **offered), failed)
+    dropped: Counter[str] = Counter()
+
+    [row] = to_openai_finetuning(made, dropped=dropped)
+    assert row["messages"][0] == {"role": "user", "content": "q"}
+    assert +dropped == {
+        "thoughts in answers": 1,
+        "further choices of an answer": 1,
+        "audio in questions": 1,
+        "tools without a schema": 1,
+        "calls that failed, or whose answer or prompt is not whole": 1,
+    }
+
+
+def test_images_are_data_uris() -> None:
+    """A user's image stands in the row itself, whichever dialect it was sent in."""
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    shown = {"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "source": source}]}
+
+    [row] = to_openai_finetuning(run(call([shown], "a")))
+    url = {"url": f"data:image/png;base64,{PIXEL}"}
+    assert row["messages"][0]["content"] == [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": url}]
+
+
+def test_arguments_that_the_model_broke_stay_as_they_are() -> None:
+    """What is no JSON is the text that the model wrote."""
+    broken = {"call_id": "c", "name": "bash", "arguments": '{"command": "l'}
+
+    [row] = to_openai_finetuning(run(call(["q"], None, broken)))
+    assert row["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"command": "l'

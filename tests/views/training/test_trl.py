@@ -1,0 +1,175 @@
+"""Rows for TRL, and preference pairs. TRL itself and datasets are in `tests/readers/check_trl.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tests.views.made import Payload, assistant, call, gave, run, system, use
+from trace_recorder import Trajectory
+from trace_recorder.views.training.preferences import preference_pairs
+from trace_recorder.views.training.trl import to_trl
+
+LS = use("c1", command="ls")
+FUNCTION = {"name": "bash", "arguments": {"command": "ls"}}
+
+
+def sampled(prompt: list[int], said: list[int], **more: Payload) -> Payload:
+    """A response with the ids that were sampled, as vLLM gives them, and their log-probabilities."""
+    logprobs = {"content": [{"token": str(one), "logprob": -one / 10} for one in said]}
+    choice = {"index": 0, "content": "x", "extra": {"token_ids": said, "logprobs": logprobs}}
+    return {"choices": [choice], "extra": {"prompt_token_ids": prompt}, **more}
+
+
+def test_a_row_has_messages_as_chat_templates_take_them() -> None:
+    """Arguments are an object, a tool's answer has the tool's name, thoughts have their member."""
+    first = call(["q"], None, LS, response={"reasoning": "so"})
+    made = run(first, call(["q", assistant(None, LS), gave("c1", "a.py")], "done"))
+
+    assert to_trl(made) == [
+        {
+            "messages": [
+                {"role": "user", "content": "q"},
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "reasoning_content": "so",
+                    "tool_calls": [{"id": "c1", "type": "function", "function": FUNCTION}],
+                },
+                {"role": "tool", "content": "a.py", "name": "bash", "tool_call_id": "c1"},
+                {"role": "assistant", "content": "done"},
+            ],
+            "tools": None,
+            "turns": [
+                {"message": 1, "interaction_id": "llm_1", "new": True, "model": "m-1", "finish_reason": "stop"},
+                {"message": 3, "interaction_id": "llm_2", "new": True, "model": "m-1", "finish_reason": "stop"},
+            ],
+            "trajectory_id": "t1",
+            "rewards": [],
+        }
+    ]
+
+
+def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) -> None:
+    """datasets takes those of the first row, and would lose the others: tools, and rewards by name, among them."""
+    rows = [row for trajectory in trajectories.values() for row in to_trl(trajectory)]
+
+    assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards")}
+    assert [row["rewards"] for row in rows if row["rewards"]] == [[{"name": "correct", "value": 1.0}]] * 2
+
+
+def test_a_prompt_is_cut_where_the_first_new_answer_is() -> None:
+    """Of a row whose beginning an earlier one has, only the rest is the completion."""
+    made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
+
+    rows = [
+        ([one["content"] for one in row["prompt"]], [one["content"] for one in row["completion"]])
+        for row in to_trl(made, "prompt_completion")
+    ]
+    assert rows == [(["q"], ["a", "x?", "x"]), (["q", "a", "y?"], ["y"])]
+
+
+def test_a_prompt_that_ends_with_instructions_is_left_out_and_counted() -> None:
+    """TRL renders no such prompt."""
+    dropped: Counter[str] = Counter()
+
+    assert to_trl(run(call([system("s")], "a")), "prompt_completion", dropped=dropped) == []
+    assert dropped["rows whose prompt ends with instructions, which TRL refuses"] == 1
+
+
+def test_tokens_are_those_that_were_sampled() -> None:
+    """As long as each prompt begins, id for id, with all that came before, there is one row, with a mask."""
+    made = run(
+        call(["q"], "x", response=sampled([1, 2], [3])),
+        call(["q", assistant("x"), "?"], "x", response=sampled([1, 2, 3, 4], [5, 6])),
+    )
+
+    assert to_trl(made, "tokens") == [
+        {
+            "input_ids": [1, 2, 3, 4, 5, 6],
+            "assistant_masks": [0, 0, 1, 0, 1, 1],
+            "logprobs": [None, None, -0.3, None, -0.5, -0.6],
+            "interactions": ["llm_1", "llm_2"],
+            "trajectory_id": "t1",
+            "rewards": [],
+        }
+    ]
+
+
+def test_tokens_that_were_sampled_otherwise_than_they_came_back_begin_a_row() -> None:
+    """The text is the same and its ids are not: each call has a row of its own, and nothing is tokenised again."""
+    made = run(
+        call(["q"], "x", response=sampled([1, 2], [3])),
+        call(["q", assistant("x"), "?"], "x", response=sampled([1, 2, 30, 31, 4], [5])),
+    )
+
+    assert [(row["input_ids"], row["assistant_masks"]) for row in to_trl(made, "tokens")] == [
+        ([1, 2, 3], [0, 0, 1]),
+        ([1, 2, 30, 31, 4, 5], [0, 0, 0, 0, 0, 1]),
+    ]
+
+
+def test_calls_without_token_ids_are_counted() -> None:
+    """Text alone gives no row of tokens."""
+    dropped: Counter[str] = Counter()
+
+    assert to_trl(run(call(["q"], "a")), "tokens", dropped=dropped) == []
+    assert dropped["calls whose token ids were not recorded"] == 1
+
+
+def test_a_row_without_a_prompt_is_left_out() -> None:
+    """An agent that records by hand may give none, and TRL cannot read such a row; so it is with pairs."""
+    dropped: Counter[str] = Counter()
+    runs = [run(call([], answer), trajectory_id=answer) for answer in ("a", "bb")]
+
+    assert to_trl(runs[0], "prompt_completion", dropped=dropped) == []
+    assert list(preference_pairs(runs, lambda one: len(one.trajectory_id or ""), dropped=dropped)) == []
+    assert +dropped == {"rows without a prompt, which TRL refuses": 1, "runs without a prompt": 2}
+
+
+def scored(answer: str, value: float | None, identity: str = "t") -> Trajectory:
+    """A run of the same task, with a reward."""
+    rewards = [] if value is None else [{"name": "tests", "value": value}]
+    return run(call([system("s"), "q"], answer), rewards=rewards, trajectory_id=identity)
+
+
+def test_the_best_run_is_preferred_to_each_that_is_worse() -> None:
+    """Pairs have the same prompt; runs that are as good make none."""
+    runs = [scored("bad", 0.0, "a"), scored("good", 1.0, "b"), scored("fair", 0.5, "c"), scored("also good", 1.0, "d")]
+
+    pairs = [
+        (pair["chosen"][0]["content"], pair["rejected"][0]["content"], pair["chosen_score"], pair["rejected_score"])
+        for pair in preference_pairs(runs, "tests")
+    ]
+    assert pairs == [("good", "bad", 1.0, 0.0), ("good", "fair", 1.0, 0.5)]
+
+
+def test_a_pair_has_the_prompt_once() -> None:
+    """In TRL's form, with the ids of both runs."""
+    [pair] = preference_pairs([scored("bad", 0.0, "a"), scored("good", 1.0, "b")], "tests")
+
+    assert pair == {
+        "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
+        "tools": None,
+        "chosen": [{"role": "assistant", "content": "good"}],
+        "rejected": [{"role": "assistant", "content": "bad"}],
+        "chosen_score": 1.0,
+        "rejected_score": 0.0,
+        "chosen_id": "b",
+        "rejected_id": "a",
+    }
+
+
+def test_a_function_may_score_and_what_cannot_be_paired_is_counted() -> None:
+    """Runs without the reward, runs with a rewritten history, and prompts that nobody else had make no pair."""
+    rewritten = run(call(["q"], "long"), call(["q", assistant("short"), "?"], "no"))
+    other = run(call(["another"], "x"))
+    dropped: Counter[str] = Counter()
+
+    def length(trajectory: Trajectory) -> float | None:
+        response = trajectory.llm_interactions[0].response
+        return float(len(response.content or "")) if response and response.content != "bad" else None
+
+    pairs = preference_pairs([scored("good", None), scored("bad", None), rewritten, other], length, dropped=dropped)
+    assert list(pairs) == []
+    assert +dropped == {"runs without the reward": 1, "runs that are no one answer to one prompt": 1}

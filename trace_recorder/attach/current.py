@@ -1,0 +1,190 @@
+"""The current recorder: what follows the context, so that a client or an agent at module level serves many runs.
+
+The methods of a `TrajectoryRecorder` are of that one; what is here asks, at each call, which one is active where the
+call is made. Where none is, nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal, TypeVar, overload
+
+from trace_recorder.attach.recorder import TrajectoryRecorder, current, running
+from trace_recorder.capture import sdk_clients as clients
+from trace_recorder.capture.transport import guard
+from trace_recorder.guard import logger
+from trace_recorder.recording import context as steps
+from trace_recorder.recording import tools
+from trace_recorder.recording.run import Run
+from trace_recorder.values.messages import Payload
+
+Client = TypeVar("Client")
+Library = Literal["httpx", "httpx2"]
+
+
+class FollowingTarget:
+    """Tells whichever recorder is active where a call is made."""
+
+    def open_run(self) -> Run | None:
+        """The current recorder's run; in a thread that carries no context, that of the only one running."""
+        recorder = _following("an LLM call")
+        return recorder.open_run() if recorder else None
+
+    def run_of_tool(self) -> Run | None:
+        """The same, of the call of a tool."""
+        recorder = _following("a tool call")
+        return recorder.open_run("a tool") if recorder else None
+
+    def is_running(self) -> bool:
+        """Never bound to one run."""
+        return False
+
+    def context(self) -> Mapping[str, Payload]:
+        """Of which agent and step a call made now is."""
+        recorder = current.get()
+        return recorder.context() if recorder else {}
+
+
+following = FollowingTarget()
+
+
+def wrap(client: Client, provider: str | None = None) -> Client:
+    """Have every LLM call of a client recorded by the recorder that is active where it is made; return the client.
+
+    Raises UnsupportedClientError and BoundClientError.
+    """
+    return clients.wrap(client, following, provider)
+
+
+@overload
+def tool(function: tools.Tool, /) -> tools.Tool: ...
+
+
+@overload
+def tool(*, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
+
+
+def tool(function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
+    """Have a function's calls recorded as a tool's, by the recorder that is active where it is called.
+
+    A decorator, with or without a name; see `TrajectoryRecorder.tool`.
+    """
+    return tools.mark(following.run_of_tool, function, name)
+
+
+def step(step_number: int | None = None) -> steps.Step:
+    """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
+
+    Where none is, the block is there all the same, with the number that was given, or 1.
+    """
+    recorder = _active("a step")
+    return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
+
+
+def agent(name: str) -> steps.Agent:
+    """Mark a sub-agent of the recorder that is active here, as `TrajectoryRecorder.agent` does."""
+    recorder = _active("a sub-agent")
+    return recorder.agent(name) if recorder else steps.Agent(None, name)
+
+
+def tool_call(name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
+    """Tell the recorder that is active here of a tool's execution, as `TrajectoryRecorder.tool_call` does."""
+    recorder = _active("a tool call")
+    if recorder is None:
+        return tools.AnnouncedExecution(None, name, arguments, call_id)
+    return recorder.tool_call(name, arguments, call_id)
+
+
+def annotate(key: str, value: object) -> None:
+    """Record something that is known of the run that is active here; see `TrajectoryRecorder.annotate`."""
+    recorder = _active("an annotation")
+    if recorder is not None:
+        recorder.annotate(key, value)
+
+
+def reward(
+    name: str,
+    value: float,
+    weight: float = 1.0,
+    step: int | None = None,
+    explanation: str | None = None,
+) -> None:
+    """Record a reward of the run that is active here, or of one of its steps; see `TrajectoryRecorder.reward`."""
+    recorder = _active("a reward")
+    if recorder is not None:
+        recorder.reward(name, value, weight, step, explanation)
+
+
+def current_recorder() -> TrajectoryRecorder | None:
+    """The recorder that is active in this context, None where there is none."""
+    return current.get()
+
+
+def _active(what: str) -> TrajectoryRecorder | None:
+    """The recorder of which something is that is told here; None where there is none, or where it has ended."""
+    recorder = _following(what)
+    return recorder if recorder is not None and recorder.open_run(what) is not None else None
+
+
+def _following(what: str) -> TrajectoryRecorder | None:
+    """The current recorder; in a thread that carries no context, the only one running."""
+    with guard(f"find the run of {what}"):
+        return current.get() or _only_one(what)
+    return None
+
+
+def _only_one(what: str) -> TrajectoryRecorder | None:
+    candidates = [one for one in running if one.is_running()]
+    if len(candidates) > 1:
+        _leave_marks(candidates, what)
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def _leave_marks(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
+    why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
+    logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
+    for recorder in recorders:
+        recorder.note_gap(f"record {what}", why)
+
+
+def unwrap(client: Client) -> Client:
+    """Give a client back what it had before `wrap`; return the same client. One that is not wrapped stays as it is."""
+    return clients.unwrap(client)
+
+
+def http_client(
+    *,
+    recorder: TrajectoryRecorder | None = None,
+    provider: str | None = None,
+    library: Library | None = None,
+    **arguments: Any,
+) -> Any:
+    """Make an HTTP client that records, for an SDK or a framework that takes one: `OpenAI(http_client=…)`.
+
+    Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
+    anthropic ≥ 1 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
+    """
+    made = import_module(library or _library()).Client(**{"follow_redirects": True, **arguments})
+    return clients.wrap(made, recorder or following, provider)
+
+
+def async_http_client(
+    *,
+    recorder: TrajectoryRecorder | None = None,
+    provider: str | None = None,
+    library: Library | None = None,
+    **arguments: Any,
+) -> Any:
+    """Make an async HTTP client that records; see `http_client`."""
+    made = import_module(library or _library()).AsyncClient(**{"follow_redirects": True, **arguments})
+    return clients.wrap(made, recorder or following, provider)
+
+
+def _library() -> Library:
+    if find_spec("httpx2"):
+        return "httpx2"
+    if find_spec("httpx"):
+        return "httpx"
+    raise ImportError("An HTTP client needs httpx2 or httpx: pip install httpx2")

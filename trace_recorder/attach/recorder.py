@@ -1,0 +1,449 @@
+"""The life of a run: start, what the agent records itself, finalize; and which recorder is the current one.
+
+Invariants: misuse raises at once and says what to do; a failure of recording never raises; nothing that was recorded
+is ever wiped, whatever the order of the calls. A run belongs to one process: a forked child that records gets a
+file of its own, linked to its parent's. Where the facts are written is the run's (`run.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from contextvars import ContextVar, Token
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeVar, overload
+
+from trace_recorder.capture import sdk_clients as clients
+from trace_recorder.derive.fold import Fold
+from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.guard import Guard
+from trace_recorder.imports.load import load
+from trace_recorder.recording import context as steps
+from trace_recorder.recording import manual_records as telling
+from trace_recorder.recording import process, tools
+from trace_recorder.recording.live_objects import Registry
+from trace_recorder.recording.run import Run
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
+from trace_recorder.storage.reserved_path import DIRECTORY, Files, is_sentence
+from trace_recorder.values.arguments import Numbers
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.run_ending import Ending, ending_of, ending_of_process
+
+__records__ = True  # `guard.is_recording` looks for this name
+
+logger = logging.getLogger("trace_recorder")
+
+Client = TypeVar("Client")
+current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
+running: Registry[TrajectoryRecorder] = Registry()
+
+
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Whether an environment has nothing recorded."""
+    return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+
+
+class TrajectoryRecorder:
+    """Records one run of an agent at a time into `<path>.json` and its journal `<path>.jsonl`.
+
+    `trajectory_path` is used as it is; without one, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json (the
+    environment's TRACE_RECORDER_DIR takes the place of the default directory). `history` is how the document shows
+    what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
+    text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
+    `strict=True` raises what goes wrong in recording instead of logging it. With TRACE_RECORDER_DISABLED set,
+    nothing is recorded.
+
+    Every method may be called from any thread, and from async code; on return, what was recorded survives the
+    process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
+    "interrupted" by Ctrl-C, by a cancelled task and where a generator is closed; else "failed" with the exception. What
+    ends it passes on.
+    """
+
+    def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
+        self,
+        trajectory_path: str | os.PathLike[str] | None = None,
+        *,
+        task: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        max_steps: int | None = None,
+        metadata: Mapping[str, object] | None = None,
+        directory: str | os.PathLike[str] = DIRECTORY,
+        history: Literal["auto", "inline", "delta"] = "auto",
+        redact: Redactor | Sequence[Redactor] | None = default_redactor,
+        durability: Literal["process", "disk"] = "process",
+        strict: bool = False,
+    ) -> None:
+        _one_of("history", history, ("auto", "inline", "delta"))
+        _one_of("durability", durability, ("process", "disk"))
+        if task is None and is_sentence(trajectory_path):
+            message = (
+                f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
+            )
+            warnings.warn(message, stacklevel=2)
+        self._files = Files(trajectory_path, directory, sync=durability == "disk")
+        self._about = telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps)
+        self._metadata = telling.metadata_of(metadata)
+        self._history = history
+        self._redact = redact
+        self._guard = Guard(strict=strict)
+        self._disabled = is_disabled(os.environ)
+        self._lock = threading.RLock()
+        self._path: Path | None = None
+        self._run: Run | None = None
+        self._ended = False
+        self._parent: str | None = None
+        self._token: Token[TrajectoryRecorder | None] | None = None
+        self._warned = False
+        self._last_step = 0
+        process.members.add(self)
+
+    # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(
+        self,
+        task: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        max_steps: int | None = None,
+    ) -> str:
+        """Begin a run in a new file, and make this the current recorder; return the document's path.
+
+        A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
+        given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
+        """
+        given = known(**telling.about_run("start()", task, provider, model, max_steps))
+        with self._lock:
+            if self._run is not None and not self._run.closed:
+                warnings.warn(
+                    f"start() while a run is open: {self._path} is closed as interrupted, and a new file begins. "
+                    "Call finalize() first.",
+                    stacklevel=2,
+                )
+                self._close(Ending("interrupted"))
+            self._about = self._about | given
+            self._open()
+        current.set(self)
+        return str(self.trajectory_path)
+
+    start_recording = start
+
+    def finalize(self, success: bool | None = None, final_result: object = None) -> None:
+        """End the run: whether the task succeeded, and its result. Everything is on file on return.
+
+        `success` is True, False, or a number that stands for one, of any class; None is unknown. Raises
+        AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
+        """
+        numbers = Numbers("finalize()")
+        with self._lock:
+            self._run_for("finalize()")
+            self._close(Ending("completed", numbers.verdict("success", success)), final_result)
+        numbers.raise_if_refused()
+
+    finalize_recording = finalize
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            if self._run is None or self._run.closed:
+                self._open()
+        self._token = current.set(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._leave_context()
+        with self._lock:
+            self._close(ending_of(error))
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, at)
+
+    def _leave_context(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a block in an async generator may be left in another context
+                current.reset(token)
+
+    def _open(self) -> None:
+        self._ended = False
+        self._last_step = 0
+        if self._disabled:
+            return
+        document, journal = self._files.take(self._parent or process.parent())
+        run = Run(journal, document, Redaction(self._redact), self._guard, history=self._history)
+        self._run, self._path = run, document
+        with self._guard("record the start of the run"):
+            about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
+            del about["task"]
+            run.start(run.named(**about), said, self._parent)
+        running.add(self)
+        process.opened(run.trajectory_id, document)
+        self._forgotten = weakref.finalize(self, _interrupt, run)
+        self._forgotten.atexit = False
+
+    def _close(self, ending: Ending, final_result: object = None) -> None:
+        self._ended = True
+        running.discard(self)
+        if current.get() is self:
+            current.set(None)
+        if self._run is not None:
+            process.closed(self._run.trajectory_id)
+            self._run.finish(ending, final_result)
+            self._forgotten.detach()  # it holds the run for as long as the recorder lives, which may begin others
+
+    def _run_for(self, what: str) -> Run | None:
+        """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
+        if self._ended:
+            raise AlreadyFinalizedError(
+                f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
+            )
+        if self._run is None and not self._disabled:
+            with self._lock, self._guard("begin the run") if self._parent else nullcontext():
+                if self._run is None:
+                    self._open()
+        return self._run
+
+    # ── what the agent records itself ────────────────────────────────────────────────────────────────────────────
+
+    def record_llm_interaction(
+        self, messages: object, response: object, provider: str, model: str, tools: object = None
+    ) -> None:
+        """Record a call to a model that is not captured: what it saw, what it said, the tools that it had.
+
+        Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
+        own. They are copied at once. An exception as `response` records a call that failed.
+        """
+        tell = partial(
+            telling.interaction, messages=messages, response=response, provider=provider, model=model, tools=tools
+        )
+        self._tell("record_llm_interaction()", "record an LLM interaction", tell)
+
+    def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
+        self,
+        step_number: int,
+        state: object,
+        llm_messages: object = None,
+        llm_response: object = None,
+        tool_calls: object = None,
+        tool_results: object = None,
+        reflection: str | None = None,
+        error: object = None,
+    ) -> None:
+        """Record one step of the agent, under the number that it has there.
+
+        `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
+        may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
+        number, it is told of that step: what is given here stands in the place of what was gathered there. Raises
+        TypeError where the number is none, once the rest is on file.
+        """
+        numbers = Numbers("record_agent_step()")
+        number = numbers.whole("step_number", step_number)
+        told = {
+            "llm_response": llm_response,
+            "tool_calls": tool_calls,
+            "tool_results": tool_results,
+            "reflection": reflection,
+            "error": error,
+        }
+
+        def tell(run: Run) -> None:
+            self._number_step(number)
+            telling.step(run, number, state, llm_messages, told)
+
+        self._tell("record_agent_step()", "record an agent step", tell)
+        numbers.raise_if_refused()
+
+    def reward(
+        self,
+        name: str,
+        value: float,
+        weight: float = 1.0,
+        step: int | None = None,
+        explanation: str | None = None,
+    ) -> None:
+        """Record a reward of the run, or of one of its steps.
+
+        Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError where they are anything
+        else, once that is on file as what it is.
+        """
+        numbers = Numbers("reward()")
+        counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
+        number = None if step is None else numbers.whole("step", step)
+        given = {"name": name, **counts, "step_number": number, "explanation": explanation}
+        self._tell("reward()", "record a reward", partial(telling.reward, given=given))
+        numbers.raise_if_refused()
+
+    def annotate(self, key: str, value: object) -> None:
+        """Record something that is known of the run; a later value for the same key takes its place in the document."""
+        self._tell("annotate()", "record an annotation", partial(telling.annotation, key=key, value=value))
+
+    def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
+        """Add a summary to a step that was recorded, as Trae Agent does."""
+        numbers = Numbers("update_lakeview()")
+        tell = partial(telling.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
+        self._tell("update_lakeview()", "record an annotation", tell)
+        numbers.raise_if_refused()
+
+    def _tell(self, who: str, what: str, tell: Callable[[Run], None]) -> None:
+        run = self._run_for(who)
+        if run is not None:
+            with self._guard(what):
+                tell(run)
+
+    def save_trajectory(self) -> None:
+        """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
+        if self._run is not None and not self._run.closed:
+            self._run.save()
+
+    # ── the agent's loop ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def step(self, step_number: int | None = None) -> steps.Step:
+        """Begin a step, as a context manager, sync or async: the LLM calls and tools in its block are of it.
+
+        It is numbered from the last number in this run, whichever agent's that was, or as `step_number` says.
+        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on. Raises
+        TypeError where the number is none.
+        """
+        numbers = Numbers("step()")
+        number = None if step_number is None else numbers.whole("step_number", step_number)
+        numbers.raise_if_refused()
+        run = self._run_for("step()")
+        return steps.Step(run, self._number_step(number))
+
+    def agent(self, name: str) -> steps.Agent:
+        """Mark a sub-agent, as a context manager, sync or async: what is recorded in its block is of it.
+
+        It follows the context: through tasks, and threads that are started with a copied context. Blocks may nest.
+        """
+        return steps.Agent(self._run_for("agent()"), name)
+
+    @overload
+    def tool(self, function: tools.Tool, /) -> tools.Tool: ...
+
+    @overload
+    def tool(self, /, *, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
+
+    def tool(self, function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
+        """Have a function's calls recorded as a tool's: its arguments, its result or exception, how long it took.
+
+        A decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, of functions, coroutines, generators, async
+        generators and methods; it may stand above @staticmethod and @classmethod, or below. The function behaves as
+        before, and has its own type.
+        """
+        return tools.mark(partial(self.open_run, "a tool"), function, name)
+
+    def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
+        """Tell of a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""
+        return tools.AnnouncedExecution(self._run_for("tool_call()"), name, arguments, call_id)
+
+    def _number_step(self, number: object) -> int:
+        with self._lock:
+            self._last_step = number if isinstance(number, int) else self._last_step + 1
+            return self._last_step
+
+    # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wrap(self, client: Client, provider: str | None = None) -> Client:
+        """Have every LLM call of a client recorded here; return the same client.
+
+        `provider` says who serves it where the host does not. Raises UnsupportedClientError and BoundClientError.
+        """
+        return clients.wrap(client, self, provider)
+
+    def open_run(self, who: str = "a wrapped client") -> Run | None:
+        """The run that a captured call made now belongs to; None, with one warning, when it has ended."""
+        if self._ended and not self._warned:
+            self._warned = True
+            logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
+        with self._guard("begin the run"):
+            return None if self._ended else self._run_for("a captured call")
+        return None
+
+    def is_running(self) -> bool:
+        """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
+        return not self._run.closed if self._run else self._parent is not None and not self._ended
+
+    def context(self) -> Mapping[str, Payload]:
+        """Of which agent and step a call made now is."""
+        return steps.context_of(self._run)
+
+    def note_gap(self, what: str, why: str) -> None:
+        """Have it on file that something was not recorded."""
+        self._guard.keep(what, why)
+
+    # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def trajectory_path(self) -> Path:
+        """Where the document of the run is, or of the next one: asking before the start reserves the name."""
+        if self._run is not None and self._path is not None:
+            return self._path
+        if self._disabled:
+            return self._files.unused()
+        with self._lock:
+            return self._files.reserve(self._parent or process.parent())
+
+    @property
+    def trajectory_data(self) -> dict[str, Payload]:
+        """The document so far, as Trae Agent's recorder has it; to change it changes nothing on file."""
+        trajectory = Fold().trajectory("unknown") if self._run is None else load(self.trajectory_path)
+        return trajectory.to_document("inline")
+
+    def get_trajectory_path(self) -> str:
+        """Where the document is, as a string."""
+        return str(self.trajectory_path)
+
+    def child_environment(self) -> dict[str, str]:
+        """The environment for a program that this run starts, whose own runs are linked to it then.
+
+        It is needed only while several runs are open: of one alone, the process's environment says as much.
+        """
+        run = self._run_for("child_environment()")
+        return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
+
+    def __bool__(self) -> bool:
+        """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
+        return True
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "running" if self.is_running() else "not started"
+        return f"<TrajectoryRecorder {self._path or self._files}: {state}>"
+
+    def forked(self) -> None:
+        """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
+        self._lock = threading.RLock()
+        self._guard.forget()
+        if self._run is not None and not self._run.closed:
+            self._parent = self._run.trajectory_id
+            self._run.abandon()
+            self._forgotten.detach()
+            self._run = None
+        self._files.forked()
+
+    def exiting(self) -> None:
+        """Have everything on file before the interpreter ends."""
+        if self._run is not None:
+            self._run.exit(ending_of_process())
+
+
+def _interrupt(run: Run) -> None:
+    """Close a run whose recorder is gone without finalize."""
+    if not run.closed and run.pid == os.getpid():
+        process.closed(run.trajectory_id)
+        run.finish(Ending("interrupted"))
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")

@@ -1,0 +1,91 @@
+"""In a process of the agent's: a recorder that begins with the first LLM call, and ends with the process.
+
+A process that makes no call leaves no file. Nothing that goes wrong here reaches the agent. `site/sitecustomize.py`
+calls `begin` when the first HTTP library is imported.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import sys
+
+from trace_recorder.attach.instrument import DefaultTarget
+from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.attach.subprocess.handoff import Order
+from trace_recorder.capture.all_clients import everywhere
+from trace_recorder.capture.transport import guard
+from trace_recorder.guard import attempt
+from trace_recorder.recording import process
+from trace_recorder.storage.redaction.redactor import default_redactor
+from trace_recorder.values.run_ending import uncaught
+
+
+def begin() -> None:
+    """Record this process as the environment orders it; without an order, nothing happens."""
+    with guard("record this process"):
+        order = Order.read(os.environ)
+        if order is not None:
+            order.note_library()
+            process.listeners.append(order.announce)
+            recording = _Recording(order)
+            everywhere.follow(DefaultTarget(recording.recorder))
+            atexit.register(recording.end)
+            _end_with_workers(recording)
+
+
+class _Recording:
+    """The recorder of this process, made when it is asked for."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._made: dict[str, TrajectoryRecorder] = {}
+
+    def recorder(self) -> TrajectoryRecorder:
+        """The recorder, the same one each time, whichever threads ask first."""
+        if not self._made:
+            made = TrajectoryRecorder(
+                self._order.document(),
+                task=self._order.task,
+                metadata={"command": _masked(sys.orig_argv)},
+                directory=self._order.directory,
+            )
+            if self._made.setdefault("recorder", made) is made:
+                self._order.tell(made.trajectory_path)
+        return self._made["recorder"]
+
+    def end(self) -> None:
+        """End the run as the process ends: by an exception that nobody caught, or as if nothing were wrong.
+
+        Its exit code is known to whoever waits for it.
+        """
+        with guard("record the end of this process"):
+            error = uncaught()
+            for recorder in self._made.values():
+                recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+
+
+def _masked(words: list[str]) -> list[str]:
+    """A command line without the secrets that an option before them tells, which no word alone does."""
+    masked = default_redactor(shlex.join(words))
+    return attempt(lambda: shlex.split(masked), lambda _: [masked])
+
+
+def _end_with_workers(recording: _Recording) -> None:
+    """Have the recording end with a worker of multiprocessing, which ends without asking `atexit`."""
+    listening: list[object] = []
+
+    def finish(one: _Recording) -> None:
+        sys.modules["multiprocessing.util"].Finalize(one, one.end, exitpriority=-100)
+
+    def listen() -> None:
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and not listening:
+            listening.append(util)
+            util.register_after_fork(recording, finish)
+            finish(recording)  # a worker that was spawned is one already; elsewhere, it is as good as `atexit`
+
+    listen()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=listen)

@@ -1,0 +1,87 @@
+"""Imported by every Python process of the agent's, at its start: it has the process recorded, if that uses HTTP.
+
+This directory stands first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run behind it, and the
+process's path is left as it would be without it. A process that imports no HTTP library pays for this file and no
+more: what is slow to import is imported where it is needed. It may run in an environment that does not have the
+package, which is then imported from where this file is, and in a Python that is too old for that.
+"""
+
+# ruff: noqa: PLC0415 - see above
+
+import os
+import sys
+from importlib.machinery import PathFinder
+
+HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib is slow to import, in every process
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # noqa: PTH120 - as above
+LIBRARIES = ("httpx", "httpx2")
+OLDEST = (3, 11)
+
+
+class Waiting:
+    """Stands before the finders of modules until an HTTP library is looked for."""
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002, RUF100 - it runs in any Python
+        """Begin to record, then find what the others find."""
+        if name not in LIBRARIES:
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            begin()
+        import importlib.util
+
+        return importlib.util.find_spec(name)
+
+
+def begin() -> None:
+    """Have this process recorded; say so where it cannot be."""
+    import importlib.util
+
+    if sys.version_info < OLDEST:
+        refuse("it has to be 3.11 or newer")
+        return
+    try:
+        if importlib.util.find_spec("trace_recorder") is None:
+            borrow()
+        from trace_recorder.attach.subprocess.bootstrap import begin as begin_recording
+    except ImportError as error:
+        refuse(str(error))
+    else:
+        begin_recording()
+
+
+def refuse(why: str) -> None:
+    """Say that this process goes unrecorded."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    sys.stderr.write("trace-recorder: Python " + version + " cannot record this process: " + why + "\n")
+
+
+def borrow() -> None:
+    """Import the package from where it is installed, and nothing else from there."""
+    import importlib.util
+
+    origin = os.path.join(PACKAGE, "__init__.py")  # noqa: PTH118 - as above
+    spec = importlib.util.spec_from_file_location("trace_recorder", origin, submodule_search_locations=[PACKAGE])
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["trace_recorder"] = module
+        spec.loader.exec_module(module)
+
+
+def step_aside() -> None:
+    """Leave the path as the user made it, and run the `sitecustomize` that stands there."""
+    sys.path[:] = [path for path in sys.path if os.path.realpath(path) != HERE]
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        import importlib.util
+
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if any(library in sys.modules for library in LIBRARIES):
+    begin()
+else:
+    sys.meta_path.insert(0, Waiting())
+step_aside()

@@ -1,0 +1,158 @@
+"""The process that runs an agent: starts it, passes signals on, waits, and has on file how it ended.
+
+Standard streams, other open files, the working directory and the process group are the agent's as they were ours.
+What is recorded is recorded in the agent's own processes (`bootstrap.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from trace_recorder.attach.recorder import is_disabled
+from trace_recorder.attach.subprocess.handoff import Order
+from trace_recorder.guard import Guard
+from trace_recorder.imports.load import load
+from trace_recorder.recording.amend import append_end
+from trace_recorder.storage.paths import journal_of
+from trace_recorder.values.run_ending import status_of_exit
+
+SITE = Path(__file__).parent / "site"
+PASSED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+BY_KEY = ("SIGINT", "SIGQUIT")
+"""Those that a terminal sends to all processes before it."""
+_guard = Guard()
+
+
+class CommandError(Exception):
+    """A command cannot be started; `exit_code` is what a shell would exit with."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit code, or -n where signal n ended it; and what was recorded of it.
+
+    `met_library` is whether one of its processes imported an HTTP library that can be recorded.
+    """
+
+    code: int
+    documents: list[Path]
+    met_library: bool
+    disabled: bool
+
+
+def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> Ended:
+    """Run a command, have its Python processes recorded, and return how it ended.
+
+    Without a `task`, the command is put down as that. Raises CommandError where it cannot be started.
+    """
+    told = tempfile.mkdtemp(prefix="trace-recorder-")
+    order = Order(str(directory.absolute()), told, str(file.absolute()) if file else None, task or shlex.join(command))
+    try:
+        pid, code = _run(command, {**os.environ, **order.written(), "PYTHONPATH": _python_path()})
+        with _guard("record how the agent ended"):
+            document = order.heard(pid)
+            if document is not None and journal_of(document).is_file():  # there is none where recording is turned off
+                _conclude(document, code)
+        return Ended(code, _with_files(order.announced()), order.met_library(), disabled=is_disabled(os.environ))
+    finally:
+        shutil.rmtree(told, ignore_errors=True)
+
+
+def _with_files(documents: Sequence[Path]) -> list[Path]:
+    return [path for path in documents if path.is_file() or journal_of(path).is_file()]
+
+
+def _python_path() -> str:
+    """PYTHONPATH with our directory before what is there."""
+    return os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
+    """Run a command to its end; give its process id, and how it ended."""
+    with _passing() as passing:
+        try:
+            process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - it is the user's own
+        except FileNotFoundError:
+            raise CommandError(f"command not found: {command[0]}", 127) from None
+        except OSError as error:
+            raise CommandError(f"{command[0]} cannot be run: {error.strerror}", 126) from None
+        passing.to(process)
+        return process.pid, process.wait()
+
+
+class _Passing:
+    """Passes signals on to a process; those that came before it was there, as soon as it is."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+
+    def to(self, process: subprocess.Popen[bytes]) -> None:
+        """Pass them on to this process."""
+        self._process = process
+        while self._waiting:
+            process.send_signal(self._waiting.pop(0))
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        if signal.Signals(number).name in BY_KEY and _is_before_terminal():
+            return  # the agent has it from there
+        if self._process is None:
+            self._waiting.append(number)
+        else:
+            self._process.send_signal(number)
+
+
+@contextmanager
+def _passing() -> Iterator[_Passing]:
+    """Handle signals by passing them on; those that are ignored stay so, here and in the agent."""
+    numbers = [signal.Signals[name] for name in PASSED if name in signal.Signals.__members__]
+    found = {number: signal.getsignal(number) for number in numbers}
+    passing = _Passing()
+    try:
+        for number, handler in found.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, passing)
+        yield passing
+    finally:
+        for number, handler in found.items():
+            signal.signal(number, handler)
+
+
+def _is_before_terminal() -> bool:
+    """Whether our process group, which is the agent's too, is the one that a terminal's keys reach."""
+    if os.name == "nt":  # there, Ctrl-C reaches every process of a console
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _conclude(document: Path, code: int) -> None:
+    """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
+    own = load(document).status
+    ended = status_of_exit(code)
+    stays = own == ("completed" if ended == "completed" else "failed")
+    exit_code = code if code >= 0 else 128 - code
+    error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None
+    append_end(document, exit_code, None if stays else ended, None if stays else error)

@@ -1,0 +1,197 @@
+"""Finding the HTTP clients inside each SDK's client, and having what passes through them recorded.
+
+The client stays the user's own object, of its own type. A client whose inside has an unfamiliar shape, or of which
+some calls would pass by its HTTP clients, is refused, never half wrapped: all of its places are found before the
+first is changed. `unwrap` restores what was there.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from inspect import signature
+from types import ModuleType, SimpleNamespace
+from typing import Any, TypeVar
+from weakref import ref
+
+from trace_recorder.capture.http_clients import Place, follow_loops, library_of, places_of, take_out
+from trace_recorder.capture.transport import Binding, Target
+from trace_recorder.errors import BoundClientError, UnsupportedClientError
+from trace_recorder.recording.live_objects import Registry
+
+Client = TypeVar("Client")
+
+_OF_OTHER_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
+_made: Registry[Any] = Registry()
+"""The HTTP clients that were made here for a module which had none yet."""
+
+
+def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
+    """Have a client's LLM calls told to `target`; return the same client.
+
+    The modules `openai` and `ollama` are taken for the client that their own functions use. Raises
+    UnsupportedClientError for a client in which no HTTP client is found, or of which some calls would go unseen, and
+    BoundClientError where its HTTP client is bound, through another client, to another recorder that still runs.
+    """
+    _refuse_other_protocols(client)
+    _refuse_ways_round(client)
+    http_clients = _http_clients(client)
+    places = [place for http_client in http_clients for place in places_of(http_client)]
+    _may_move(places, client, target)
+    fresh = Binding(target, provider, ref(client))
+    for place in places:
+        place.bind(fresh)
+    for http_client in http_clients:
+        follow_loops(http_client, fresh)
+    _leave_aiohttp(client)
+    return client
+
+
+def unwrap(client: Client) -> Client:
+    """Give a client back the transports that it had; return the same client. One that is not wrapped stays as it is."""
+    for http_client in filter(library_of, _candidates(client)):
+        take_out(http_client)
+    inside = getattr(_google_client(client), "__dict__", {})
+    if inside.get("_use_aiohttp") is _never:
+        del inside["_use_aiohttp"]
+    _drop_http_client(client)
+    return client
+
+
+def _may_move(places: Sequence[Place], client: object, target: Target) -> None:
+    """Let bindings move to another target, unless a second client's calls would silently move with them."""
+    bound = [binding for place in places if (binding := place.binding()) is not None]
+    moving = [one for one in bound if one.target is not target and one.target.is_running()]
+    for binding in moving:
+        owner = binding.client() if binding.client else None
+        if owner is not None and owner is not client:
+            raise BoundClientError(
+                f"This {type(client).__name__} shares its HTTP client with another {type(owner).__name__}, which is "
+                "bound to another recorder that still runs. Give each its own HTTP client, or let both follow the "
+                "context: trace_recorder.wrap(client) records each call to the recorder that is active where it is "
+                "made."
+            )
+    if moving:
+        warnings.warn(
+            f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
+            "recorded by the new one. trace_recorder.wrap(client) follows the context instead.",
+            stacklevel=4,
+        )
+
+
+def _http_clients(client: object) -> list[Any]:
+    """The HTTP clients inside an SDK's client, or the client itself where it is one."""
+    _make_http_client(client)
+    found = [candidate for candidate in _candidates(client) if library_of(candidate)]
+    if not found:
+        raise UnsupportedClientError(
+            f"wrap() finds no HTTP client that it knows in {_name(client)}. Give it a client of openai, anthropic, "
+            "google-genai or ollama, the module openai or ollama itself, or an httpx or httpx2 client; or build the "
+            "client with http_client=trace_recorder.http_client()."
+        )
+    return found
+
+
+def _candidates(client: object) -> Iterator[Any]:
+    """Whatever may be an HTTP client: the object itself, and what it holds where the SDKs hold theirs."""
+    yield client
+    inside = _attribute(client, "_client")  # openai, anthropic, ollama
+    yield inside
+    google = _google_client(client)
+    yield _attribute(google, "_httpx_client")
+    yield _attribute(google, "_async_httpx_client")
+    if isinstance(client, ModuleType):
+        yield _attribute(inside, "_client")  # the module ollama: its functions are the methods of one client
+        yield _attribute(client, "http_client")  # the module openai: whatever client it makes, this is the way out
+
+
+def _make_http_client(client: object) -> None:
+    """Give the module `openai` the HTTP client that it would make at its first call, before there are keys."""
+    if isinstance(client, ModuleType) and vars(client).get("http_client", client) is None:
+        make = vars(client).get("DefaultHttpxClient")
+        if make is not None:
+            _made.add(made := make())
+            vars(client)["http_client"] = made
+
+
+def _drop_http_client(client: object) -> None:
+    """Take that HTTP client away again, if the module has not come to use it."""
+    made = _attribute(client, "http_client") if isinstance(client, ModuleType) else None
+    if made is not None and made in _made and _attribute(client, "_client") is None:
+        vars(client)["http_client"] = None
+        made.close()
+
+
+def _google_client(client: object) -> object:
+    """The inner client of google-genai's Client, and of its `.aio`; an empty object for any other client."""
+    return getattr(client, "_api_client", None) or SimpleNamespace()
+
+
+def _refuse_other_protocols(client: object) -> None:
+    """Refuse a client that speaks a protocol of which nothing would be recorded."""
+    if any(kind.__name__ in _OF_OTHER_PROTOCOLS for kind in type(client).__mro__):
+        raise UnsupportedClientError(
+            f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
+            "or AnthropicAWS, which speak Anthropic's; or tell the recorder of its calls: record_llm_interaction(...)."
+        )
+
+
+def _refuse_ways_round(client: object) -> None:
+    """Refuse a google-genai client that sends calls by something else than its HTTP clients, and would go on to."""
+    google = _google_client(client)
+    options = _attribute(google, "_http_options")
+    settings = _attribute(options, "async_client_args") or {}
+    aiohttp = _asks(google, "_use_aiohttp")
+    reasons = {
+        "an aiohttp_client of its own": aiohttp and _attribute(options, "aiohttp_client") is not None,
+        "settings for aiohttp alone": aiohttp and not _takes(_attribute(google, "_async_httpx_client"), settings),
+        "a client certificate": _asks(google, "_use_google_auth_sync") or _asks(google, "_use_google_auth_async"),
+        "aiohttp for its async calls, as google-genai before 1.24 cannot do without": _keeps_to_aiohttp(google),
+    }
+    if found := " and ".join(reason for reason, holds in reasons.items() if holds):
+        raise UnsupportedClientError(
+            f"{_name(client)} has {found}: some of its calls would pass by its HTTP clients, unseen. Build it with "
+            "http_options={'httpx_client': trace_recorder.http_client(...), 'httpx_async_client': "
+            "trace_recorder.async_http_client(...)}, and give these what they need to reach the server."
+        )
+
+
+def _keeps_to_aiohttp(google: object) -> bool:
+    """Whether a version of google-genai that asks nothing but this of its own module has found aiohttp."""
+    module = sys.modules.get(type(google).__module__)
+    return not hasattr(google, "_use_aiohttp") and bool(_attribute(module, "has_aiohttp"))
+
+
+def _asks(google: object, name: str) -> bool:
+    method = _attribute(google, name)
+    return bool(method and method())
+
+
+def _takes(http_client: object, settings: dict[str, Any]) -> bool:
+    """Whether an async HTTP client of the same library takes all of these arguments; true where there is none."""
+    library = library_of(http_client)
+    return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
+
+
+def _leave_aiohttp(client: object) -> None:
+    """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
+    google = _google_client(client)
+    if _asks(google, "_use_aiohttp"):
+        vars(google)["_use_aiohttp"] = _never
+
+
+def _never() -> bool:
+    return False
+
+
+def _attribute(owner: object, name: str) -> Any:
+    return getattr(owner, name, None) if owner is not None else None
+
+
+def _name(client: object) -> str:
+    """What to call a client in a message; one may be given a module, or a class in place of its object."""
+    if isinstance(client, ModuleType | type):
+        return repr(client)
+    return f"this {type(client).__module__}.{type(client).__qualname__}"

@@ -1,0 +1,225 @@
+"""Writing runs in another format: one after another, so that however many there are, one is in memory.
+
+A run that cannot be read, or of which the view cannot be made, is told and passed over. Rows go to one file by way of a
+temporary one, which takes its name when all is written; documents are written each at once, to where `Target` says.
+Nothing that exists is replaced unless that is asked for. What was left out is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from trace_recorder.cli.export_names import names_of
+from trace_recorder.cli.formats import FORMATS, Source, pieces_of
+from trace_recorder.cli.read_files import UnreadableError, read, reason
+from trace_recorder.cli.text_layout import as_json_allows, counted
+from trace_recorder.errors import EmptyTrajectoryError
+from trace_recorder.guard import attempt
+from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.stats import accuracy_of
+
+
+@dataclass(slots=True)
+class Summary:
+    """What an export did. `failed` and `empty` are sentences, one a file."""
+
+    runs: int = 0
+    rows: int = 0
+    files: int = 0
+    running: int = 0
+    succeeded: int = 0
+    not_succeeded: int = 0
+    failed: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def count(self, trajectory: Trajectory) -> None:
+        """Count a run that was exported."""
+        self.runs += 1
+        self.running += trajectory.status == "running"
+        self.succeeded += trajectory.success is True
+        self.not_succeeded += trajectory.success is False
+
+    def metadata(self, given: dict[str, Payload]) -> dict[str, Payload]:
+        """What is known of the runs as a dataset; what was given counts for more."""
+        return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
+
+    def lines(self, name: str, where: str) -> Iterator[str]:
+        """Tell what was done."""
+        amount = counted(self.rows, "row") if FORMATS[name].kind == "rows" else counted(self.files, "file")
+        yield f"{counted(self.runs, 'run')} as {name}: {amount}, in {where}"
+        if self.running:
+            yield f"{counted(self.running, 'run')} still going on: exported as far as they are"
+        for what, number in sorted(self.dropped.items()):
+            if number:
+                yield f"left out: {number} x {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an export goes: a file, a directory, or stdout, which is neither."""
+
+    file: Path | None = None
+    directory: Path | None = None
+
+    @classmethod
+    def of(cls, name: str, out: str | None, runs: int) -> Target:
+        """Tell what `-o` means for a format and so many runs, before anything is written. Raises ValueError for misuse.
+
+        A directory is one that is there, or that ends in a slash, or whose name does not end in .json or .jsonl.
+        """
+        if out is None:
+            if FORMATS[name].kind == "rows":
+                return cls()
+            raise ValueError(f"{name} writes a file a run: say with -o in which directory")
+        path = Path(out)
+        ends = out.endswith(("/", os.sep))
+        if FORMATS[name].kind == "rows":
+            if ends or path.is_dir():
+                raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
+            return cls(file=path)
+        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl"}):
+            return cls(directory=path)
+        if runs > 1:
+            raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
+        return cls(file=path)
+
+
+@dataclass(slots=True)
+class Export:
+    """Writes runs in a format to a target."""
+
+    name: str
+    view: Callable[..., Payload]
+    target: Target
+    metadata: dict[str, Payload] = field(default_factory=dict)
+    force: bool = False
+    summary: Summary = field(default_factory=Summary)
+
+    def run(self, runs: Sequence[Path]) -> Summary:
+        """Export every run. Raises OSError where the output cannot be written, FileExistsError before anything is."""
+        if FORMATS[self.name].kind == "rows":
+            self._rows(runs)
+        elif self.target.directory is not None:
+            self._files(runs, self.target.directory)
+        elif self.target.file is not None:
+            self._file(runs, self.target.file)
+        return self.summary
+
+    def _pieces(self, path: Path, source: Source) -> list[tuple[str, Payload]]:
+        """What one run becomes; nothing where it cannot be read, or has nothing in it."""
+        dropped: Counter[str] = Counter()
+        try:
+            trajectory = read(path)
+            pieces = attempt(
+                lambda: [*pieces_of(self.name, self.view, trajectory, source, dropped)],
+                lambda error: _refuse(path, error),
+            )
+        except UnreadableError as error:
+            empty = isinstance(error.__cause__, EmptyTrajectoryError)
+            (self.summary.empty if empty else self.summary.failed).append(str(error))
+            return []
+        if not pieces:
+            self.summary.empty.append(f"{path}: there is nothing in it that this format can hold")
+        self.summary.count(trajectory)
+        self.summary.dropped += dropped
+        return pieces
+
+    def _rows(self, runs: Sequence[Path]) -> None:
+        out = self.target.file
+        if out is not None:
+            self._may_write(out)
+            out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile("w+", encoding="utf-8", dir=out.parent if out else None) as rows:
+            for path in runs:
+                for _, row in self._pieces(path, Source(path.stem, self.summary.runs)):
+                    rows.write(_line(row))
+                    self.summary.rows += 1
+            rows.seek(0)
+            self._collect(rows, out)
+
+    def _collect(self, rows: IO[str], out: Path | None) -> None:
+        """Give the rows their place, behind the metadata where the format begins with it."""
+        metadata = self.summary.metadata(self.metadata)
+        begins = FORMATS[self.name].begins_with_metadata
+        first = _line({"metadata": metadata}) if begins else ""
+        if out is None:
+            sys.stdout.write(as_json_allows(first))
+            sys.stdout.writelines(map(as_json_allows, rows))
+            return
+        temporary = out.with_name(f".{out.name}.tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            temporary.chmod(0o600)
+            file.write(first)
+            shutil.copyfileobj(rows, file)
+        temporary.replace(out)
+        self.summary.files = 1
+        if self.metadata and not begins:
+            self._write(out.with_name(f"{out.name}.metadata.json"), _document(metadata))
+
+    def _files(self, runs: Sequence[Path], directory: Path) -> None:
+        """Write what each run becomes into a directory, under its name."""
+        directory.mkdir(parents=True, exist_ok=True)
+        names = names_of(runs, ["metadata"] if self.metadata else [])
+        for path, name in zip(runs, names, strict=True):
+            try:
+                self._may_write(directory / f"{name}{FORMATS[self.name].suffix}")
+                for file, content in self._pieces(path, Source(name, self.summary.runs, directory)):
+                    self._write(directory / file, self._text(content))
+            except FileExistsError as error:
+                self.summary.failed.append(str(error))
+        if self.metadata:
+            self._write(directory / "metadata.json", _document(self.summary.metadata(self.metadata)))
+
+    def _file(self, runs: Sequence[Path], out: Path) -> None:
+        """Write a run into one file, where it becomes no more than that."""
+        self._may_write(out)
+        for path in runs:
+            with tempfile.TemporaryDirectory() as aside:
+                pieces = self._pieces(path, Source(out.stem, 0, Path(aside)))
+                more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
+            if pieces and more:
+                amount = counted(1 + more, "file")
+                raise ValueError(f"{path}: it becomes {amount}, and {out} is one: name a directory with -o")
+            for _, content in pieces:
+                out.parent.mkdir(parents=True, exist_ok=True)
+                self._write(out, self._text(content))
+        if self.metadata:
+            self._write(out.with_name(f"{out.name}.metadata.json"), _document(self.summary.metadata(self.metadata)))
+
+    def _text(self, content: Payload) -> str:
+        return "".join(map(_line, content)) if FORMATS[self.name].kind == "sessions" else _document(content)
+
+    def _write(self, target: Path, text: str) -> None:
+        self._may_write(target)
+        os.close(replace_file(target, [text.encode("utf-8", "backslashreplace")]))
+        self.summary.files += 1
+
+    def _may_write(self, target: Path) -> None:
+        if target.exists() and not self.force:
+            raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
+
+
+def _refuse(path: Path, error: Exception) -> list[tuple[str, Payload]]:
+    raise UnreadableError(
+        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else reason(path, error, "exported")
+    ) from error
+
+
+def _line(row: Payload) -> str:
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def _document(content: Payload) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"

@@ -1,0 +1,193 @@
+"""Runs, one row each, also those that go on or were broken off, and the files that are none.
+
+A file that cannot be read hides no other. The table has as many columns as there is room for, and a row is never
+broken; a task, which may be long, takes what room is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.cells import cell_len, set_cell_size
+
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read, reason, runs_of
+from trace_recorder.cli.text_layout import in_one_line, moment, number, seconds, text_of
+from trace_recorder.derive.document import from_document
+from trace_recorder.guard import attempt
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.rewards import rewards_of
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run. What is not known is None."""
+
+    file: str
+    start_time: str | None
+    task: str | None
+    status: str
+    success: bool | None
+    provider: str | None
+    model: str | None
+    llm_calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    execution_time: float | None
+    rewards: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A file that is no trajectory; the reason is a sentence that names it."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What there is: runs, the oldest first, and other files that look like theirs."""
+
+    trajectories: list[Row]
+    others: list[Other]
+
+
+def listing(paths: Sequence[Path]) -> Listing:
+    """Read the runs that paths name, which are told by their names alone where those of one directory are asked for.
+
+    Raises UnreadableError where a directory cannot be read.
+    """
+    within = len(paths) == 1 and is_directory(paths[0])
+    rows, others = [], []
+    for path in runs_of(paths):
+        name = path.name if within else str(path)
+        try:
+            rows.append(attempt(partial(_read_row, path, name), partial(_refuse, path)))
+        except UnreadableError as error:
+            others.append(Other(name, str(error)))
+    return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
+
+
+def newest(directory: Path) -> Path:
+    """The run of a directory that began last, of those that can be read. Raises UnreadableError where there is none."""
+    rows = listing([directory]).trajectories
+    if not rows:
+        raise UnreadableError(nothing_in([directory]))
+    return directory / rows[-1].file
+
+
+def nothing_in(paths: Sequence[Path]) -> str:
+    """Say that there are no runs."""
+    return f"there are no trajectories in {', '.join(map(str, paths))}"
+
+
+def _read_row(path: Path, name: str) -> Row:
+    row = _row(name, outline(path))
+    for column in _COLUMNS:
+        column.cell(row)  # what cannot be written is no row
+    return row
+
+
+def _refuse(path: Path, error: Exception) -> Row:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error))
+
+
+def outline(path: Path) -> Trajectory:
+    """What a run says of itself as a whole; of one that has ended, without its calls. Raises UnreadableError."""
+    return _ended(path) or read(path)
+
+
+def _ended(path: Path) -> Trajectory | None:
+    """Read the document of a run that has ended, which says what a row needs, without its calls: that is faster."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
+            return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _row(file: str, run: Trajectory) -> Row:
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    return Row(
+        file=file,
+        start_time=run.start_time,
+        task=run.task,
+        status=run.status,
+        success=run.success,
+        provider=run.provider,
+        model=run.model,
+        llm_calls=metrics.get("llm_calls"),
+        input_tokens=metrics.get("input_tokens"),
+        output_tokens=metrics.get("output_tokens"),
+        execution_time=run.execution_time,
+        rewards=rewards_of(run),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table. Where there is no room for all, that with the highest `rank` goes; one of rank 0 stays."""
+
+    title: str
+    rank: int
+    cell: Callable[[Row], str]
+    right: bool = False
+    least: int | None = None
+    """How narrow it may become; None for one that is shown whole."""
+    always: bool = True
+    """Whether it stands there where no row has anything in it."""
+
+
+_COLUMNS = (
+    _Column("file", 0, lambda row: row.file),
+    _Column("start", 5, lambda row: moment(row.start_time, "%Y-%m-%d %H:%M:%S")),
+    _Column("task", 1, lambda row: " ".join(text_of(row.task).split()), least=12),
+    _Column("status", 0, lambda row: row.status),
+    _Column("success", 1, lambda row: {"True": "yes", "False": "no"}.get(str(row.success), "")),
+    _Column("model", 3, lambda row: "/".join(filter(None, (text_of(row.provider), text_of(row.model))))),
+    _Column("calls", 2, lambda row: number(row.llm_calls), right=True),
+    _Column("tokens in", 4, lambda row: number(row.input_tokens), right=True),
+    _Column("out", 4, lambda row: number(row.output_tokens), right=True),
+    _Column("took", 2, lambda row: seconds(row.execution_time), right=True),
+    _Column(
+        "rewards", 1, lambda row: ", ".join(f"{name} {value:g}" for name, value in row.rewards.items()), always=False
+    ),
+)
+_WIDEST = 60
+_BETWEEN = 2
+
+
+def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
+    """Write the rows as lines of text, with as many columns as there is room for; `width` None is endless."""
+    columns = [(column, [column.title, *(in_one_line(column.cell(row)) for row in rows)]) for column in _COLUMNS]
+    columns = [(column, cells) for column, cells in columns if column.always or any(cells[1:])]
+    while width is not None and _least_width(columns) > width and any(column.rank for column, _ in columns):
+        last = max(column.rank for column, _ in columns)
+        columns = [(column, cells) for column, cells in columns if column.rank != last]
+    spare = _WIDEST if width is None else max(0, width - _least_width(columns))
+    laid_out = [_laid_out(column, cells, spare) for column, cells in columns]
+    for line in zip(*laid_out, strict=True):
+        yield (" " * _BETWEEN).join(line).rstrip()
+
+
+def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
+    return sum((column.least or max(map(cell_len, cells))) + _BETWEEN for column, cells in columns) - _BETWEEN
+
+
+def _laid_out(column: _Column, cells: Sequence[str], spare: int) -> list[str]:
+    """Bring the cells of a column to one width; `spare` is what a narrow one may take beyond its least."""
+    if column.least:
+        cells = [_cut(cell, min(_WIDEST, column.least + spare)) for cell in cells]
+    size = max(map(cell_len, cells))
+    return [" " * (size - cell_len(cell)) + cell if column.right else set_cell_size(cell, size) for cell in cells]
+
+
+def _cut(cell: str, size: int) -> str:
+    return cell if cell_len(cell) <= size else set_cell_size(cell, size - 3) + "..."

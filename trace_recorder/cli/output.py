@@ -1,0 +1,43 @@
+"""What all commands print with: the console, JSON for machines, and the sentence with which a command fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from trace_recorder.cli.text_layout import as_json_allows, in_one_line
+from trace_recorder.values.messages import Payload
+
+
+def console() -> Console:
+    """A console that takes nothing for markup."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def print_lines(on: Console, lines: Iterable[str], style: str = "") -> None:
+    """Print lines, each as one."""
+    for line in lines:
+        on.print(Text(in_one_line(line), style), soft_wrap=True)
+
+
+def print_json(value: Payload) -> None:
+    """Print a value as JSON, in the terminal's encoding or in ASCII; what a terminal would obey, escaped."""
+    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+    typer.echo(as_json_allows(json.dumps(value, ensure_ascii=ascii_only, indent=2)))
+
+
+def warn(message: str) -> None:
+    """Print a sentence on stderr."""
+    typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
+
+
+def fail(message: str) -> NoReturn:
+    """Print a sentence on stderr, and exit with 1."""
+    warn(message)
+    raise typer.Exit(1)

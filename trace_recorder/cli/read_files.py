@@ -1,0 +1,81 @@
+"""Reading files for the command line: what cannot be read is a sentence for people, never a traceback.
+
+Whatever goes wrong with a file, an unknown failure of a reader among it, is told of that file, and stops nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trace_recorder.errors import TraceRecorderError
+from trace_recorder.guard import attempt
+from trace_recorder.imports.load import load
+from trace_recorder.storage.paths import journal_of
+from trace_recorder.values.trajectory import Trajectory
+
+
+class UnreadableError(Exception):
+    """A file that cannot be shown; the message says which, and why."""
+
+
+def read(path: Path) -> Trajectory:
+    """Read a trajectory from either of its files. Raises UnreadableError."""
+    return attempt(lambda: load(path), lambda error: _refuse(path, error))
+
+
+def _refuse(path: Path, error: Exception) -> Trajectory:
+    raise UnreadableError(reason(path, error)) from error
+
+
+def reason(path: Path, error: Exception, done: str = "read") -> str:
+    """Tell why a file cannot be read, or what else was to be done with it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{path}: {error.strerror}"
+    if isinstance(error, TraceRecorderError):
+        return str(error)
+    return f"{path} cannot be {done}: {type(error).__name__}: {error}"
+
+
+def runs_in(directory: Path) -> list[Path]:
+    """The documents of a directory, and the journals that stand without one. Raises OSError."""
+    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    documents = [path for path in files if path.suffix == ".json"]
+    with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
+    return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
+
+
+def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The runs that paths name: files as they are, and all of a directory; each once. Raises UnreadableError."""
+    met: set[Path] = set()
+    for path in paths:
+        for run in _runs_at(path):
+            identity = _identity(run)
+            if identity not in met:
+                met.add(identity)
+                yield run
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a path is that of a directory; one that cannot be looked at, such as one that is too long, is not."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _identity(run: Path) -> Path:
+    """What the two files of a run have in common."""
+    try:
+        return journal_of(run).resolve()
+    except (OSError, RuntimeError):  # a loop of links, which is an error of either kind
+        return run
+
+
+def _runs_at(path: Path) -> list[Path]:
+    if not is_directory(path):
+        return [path]
+    try:
+        return runs_in(path)
+    except OSError as error:
+        raise UnreadableError(reason(path, error)) from error

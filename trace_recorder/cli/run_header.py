@@ -1,0 +1,122 @@
+"""The head of a run: what it was for, how it ended, what it cost, and what is missing.
+
+What is not known is not mentioned. The words for errors and tokens are those in which its steps are told too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from trace_recorder.cli.text_layout import Entry, counted, heading, moment, number, seconds, text_of
+from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import ErrorInfo, Gap, Reward, Trajectory
+from trace_recorder.views.token_counts import is_usage_left_out
+
+_SUCCESS = {True: ", success", False: ", no success"}
+
+
+def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
+    """Tell what is known of a run as a whole."""
+    metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
+    yield heading(name)
+    yield Entry("task", text_of(trajectory.task))
+    yield Entry("status", status_of(trajectory), style="" if trajectory.success is not False else "red")
+    yield Entry("error", error_of(trajectory.error), style="red")
+    yield Entry("result", text_of(trajectory.final_result))
+    yield from (Entry("model", model) for model in _models(trajectory))
+    yield Entry("time", _time(trajectory))
+    yield Entry("calls", _calls(metrics))
+    yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
+    yield Entry("masked", counted(metrics["redactions"], "secret") if metrics.get("redactions") else "")
+    yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
+    yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
+    yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
+    yield from _gaps(trajectory.gaps)
+
+
+def _models(trajectory: Trajectory) -> list[str]:
+    """Name the model of a run; where its calls asked several, all of them, with how often each was asked."""
+    asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
+    if len(asked) > 1:
+        return [f"{model or 'unknown'} ({counted(times, 'call')})" for model, times in asked.items()]
+    return [_model(trajectory.provider, trajectory.model) or next(iter(asked), "")]
+
+
+def _model(provider: Payload, model: Payload) -> str:
+    return ", ".join(filter(None, (text_of(provider), text_of(model))))
+
+
+def status_of(trajectory: Trajectory) -> str:
+    """Tell how a run ended, and whether the task succeeded, if that was said."""
+    return trajectory.status + (_SUCCESS[trajectory.success] if isinstance(trajectory.success, bool) else "")
+
+
+def error_of(error: ErrorInfo | None) -> str:
+    """Tell an error: the HTTP status where there is one, its class, and its message."""
+    if error is None:
+        return ""
+    status = f"HTTP {error.status}, " if error.status else ""
+    return f"{status}{error.type}: {text_of(error.message)}"
+
+
+def tokens_of(counts: Mapping[str, Payload]) -> str:
+    """Tell the tokens that are known, and the provider's bill; of the details, those that are not 0."""
+    parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
+    parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
+    return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
+
+
+_TOKENS = (("input_tokens", "in"), ("output_tokens", "out"))
+_DETAILS = (
+    ("cache_read_input_tokens", "read from the cache"),
+    ("cache_creation_input_tokens", "written to the cache"),
+    ("reasoning_tokens", "for reasoning"),
+)
+
+
+def _time(trajectory: Trajectory) -> str:
+    took = f"took {seconds(trajectory.execution_time)}" if trajectory.execution_time is not None else ""
+    return ", ".join(filter(None, (moment(trajectory.start_time), took)))
+
+
+def _calls(metrics: Mapping[str, Payload]) -> str:
+    """Tell how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
+    calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
+    about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
+    words = (
+        counted(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
+        counted(metrics.get("tool_calls", 0), "tool call") + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
+        counted(metrics.get("agent_steps", 0), "step"),
+    )
+    return ", ".join(words)
+
+
+def _not_stated(trajectory: Trajectory) -> str:
+    """Tell how many streams do not say what they took, and what they need to."""
+    streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
+    return f"not stated by {counted(streams, 'stream')}: {ADVICE}" if streams else ""
+
+
+def _failed(count: Payload) -> str:
+    return f"{number(count)} failed" if count else ""
+
+
+def _in_brackets(parts: Iterable[str]) -> str:
+    said = ", ".join(filter(None, parts))
+    return f" ({said})" if said else ""
+
+
+def _reward(reward: Reward) -> str:
+    of = "" if reward.step_number is None else f" for step {text_of(reward.step_number)}"
+    weight = "" if reward.weight == 1 else f", weight {text_of(reward.weight)}"
+    why = f": {text_of(reward.explanation)}" if reward.explanation else ""
+    return f"{text_of(reward.name)} {text_of(reward.value)}{weight}{of}{why}"
+
+
+def _gaps(gaps: Iterable[Gap]) -> Iterator[Entry]:
+    for gap in gaps:
+        at = f"{moment(gap.timestamp)}: " if gap.timestamp else ""
+        yield Entry("gap", f"{at}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")

@@ -1,0 +1,164 @@
+"""Putting texts of a run before people: literally, with control characters made visible, and not too long.
+
+`Sheet` writes labelled texts, wrapped where a terminal shows them and as they are where they are piped. Nothing is
+ever taken for markup. Our own words are ASCII, so that they can be read in any locale.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from trace_recorder.values.messages import Payload
+
+LINES = 12
+CHARACTERS = 1000
+"""A longer text is shortened, unless everything is asked for."""
+STRING = 200
+"""The longest string that is shown whole inside a JSON value."""
+
+_LABEL = 11
+_NARROWEST = 20
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """Write what a terminal would obey or hide as an escape, as Python does; line breaks and tabs stay."""
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def as_json_allows(text: str) -> str:
+    """Write such characters in JSON text as JSON does: they stand in strings alone, and there is an escape for each."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def in_one_line(text: str) -> str:
+    """Write a text on one line, visibly."""
+    return visible(text).replace("\n", "\\n")
+
+
+def shortened(text: str) -> str:
+    """Cut a long text, and say how much of it is not shown."""
+    kept = "\n".join(text.split("\n", LINES)[:LINES])[:CHARACTERS]
+    return _cut(text, len(kept), "\n" if "\n" in kept else "")
+
+
+def _cut(text: str, size: int, between: str = "") -> str:
+    left = len(text) - size
+    return f"{text[:size]}{between}... ({left:,} more characters)" if left > 0 else text
+
+
+def compact(value: Payload, *, full: bool) -> str:
+    """Write a JSON value on one line, long strings in it shortened."""
+    return json.dumps(value if full else _with_short_strings(value), ensure_ascii=False)
+
+
+def _with_short_strings(value: Payload) -> Payload:
+    if isinstance(value, str):
+        return _cut(value, STRING)
+    if isinstance(value, list):
+        return [_with_short_strings(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _with_short_strings(element) for name, element in value.items()}
+    return value
+
+
+def text_of(value: Payload, *, full: bool = True) -> str:
+    """Write any value: a text as it is, of a list its elements, and what is neither as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list):
+        return "\n".join(text_of(element, full=full) for element in value)
+    if isinstance(value, dict):
+        shown = value.get("text") if value.get("type") == "text" else value.get("repr") if "__type__" in value else None
+        if isinstance(shown, str):
+            return shown
+    return compact(value, full=full)
+
+
+def number(value: Payload) -> str:
+    """Write a number with its thousands apart; anything else as it is."""
+    return f"{value:,}" if isinstance(value, int | float) else text_of(value)
+
+
+def seconds(value: Payload) -> str:
+    """Write a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min; anything but a number as it is."""
+    if not isinstance(value, int | float):
+        return text_of(value)
+    if value < 0.9995:
+        return f"{value * 1000:.0f} ms"
+    if value < 59.95:
+        return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def moment(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
+    """Write a time in the local time zone; one that is no ISO 8601 as it stands."""
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().strftime(form)
+    except (ValueError, TypeError):
+        return text_of(timestamp)
+
+
+def counted(count: Payload, noun: str) -> str:
+    """Write a number with its noun: 1 step, 1,200 steps."""
+    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A text with its label; without one, a heading. Where there is no text, nothing is written."""
+
+    label: str
+    text: str
+    indent: int = 2
+    style: str = ""
+
+
+def heading(text: str) -> Entry:
+    """Make an entry with which a new part begins."""
+    return Entry("", text, indent=0, style="bold")
+
+
+class Sheet:
+    """Writes entries to a console: wrapped where that is a terminal, shortened unless `full`."""
+
+    def __init__(self, console: Console, *, full: bool) -> None:
+        self._full = full
+        self._console = console
+        self._begun = False
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        """Write entries, with a free line between them and those before."""
+        if self._begun:
+            self._console.print()
+        self._begun = True
+        for entry in entries:
+            if entry.text:
+                self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
+        beside = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL - 1) + " " if entry.label else "")
+        below = " " * len(beside)
+        text = entry.text if self._full else shortened(entry.text.rstrip("\n"))
+        for line in visible(text).split("\n"):
+            for piece in self._wrapped(Text(line, entry.style), len(beside)):
+                self._console.print(Text.assemble((beside, "dim"), piece) if piece else "", soft_wrap=True)
+                beside = below
+
+    def _wrapped(self, line: Text, indent: int) -> list[Text]:
+        if not self._console.is_terminal or not line.plain:
+            return [line]
+        pieces = list(line.wrap(self._console, max(_NARROWEST, self._console.width - indent)))
+        for piece in pieces:
+            piece.rstrip()
+        return pieces

@@ -1,0 +1,46 @@
+"""What validation found, for people and for machines.
+
+This is the one room of the command line that imports pydantic, by way of `validate.py`: it is imported when its
+command is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from trace_recorder.cli.text_layout import counted
+from trace_recorder.derive.validate import Finding, Report, validate
+from trace_recorder.guard import attempt
+from trace_recorder.values.messages import Payload
+
+
+def report(file: Path) -> Report:
+    """Validate a file; that it cannot be read, or breaks what reads it, is an error like others."""
+
+    def failed(error: Exception) -> Report:
+        why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
+        return Report(file, (Finding("error", "file", why or str(error)),))
+
+    return attempt(lambda: validate(file), failed)
+
+
+def as_json(report: Report) -> dict[str, Payload]:
+    """Make JSON of a report."""
+    return {**asdict(report), "path": str(report.path), "ok": report.ok}
+
+
+def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
+    """Tell of each file what was found in it; a line each, with its style."""
+    for one in reports:
+        errors = sum(finding.severity == "error" for finding in one.findings)
+        amount = f" ({counted(one.records, 'record')}, {counted(one.interactions, 'LLM interaction')})"
+        verdict = counted(errors, "error") if errors else "ok"
+        yield f"{one.path}: {verdict}{amount if one.records else ''}", "bold"
+        for finding in one.findings:
+            style = "red" if finding.severity == "error" else ""
+            yield f"  {finding.severity:<5}  {finding.where}: {finding.what}", style
+    if len(reports) > 1:
+        failed = sum(not one.ok for one in reports)
+        yield f"{len(reports)} files, {failed or 'none'} with errors", "bold"

@@ -1,0 +1,150 @@
+"""Trying again: which errors are worth it, and how long to wait.
+
+`RETRIED` is the one place that says which. An error has several signs, from the most particular to the least; the
+first that is in the table decides, and an error with none is not retried. The SDKs' own retries are off: tenacity
+does it, so that all clients wait alike, and each attempt goes over the wire, and on file, by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from itertools import count
+from random import uniform
+from typing import Any, TypeVar
+
+from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.values.messages import Payload
+
+Answer = TypeVar("Answer")
+
+RETRIED: dict[str, tuple[bool, str]] = {
+    "x-should-retry: true": (True, "the server says so (OpenAI, Anthropic)"),
+    "x-should-retry: false": (False, "the server says so (OpenAI, Anthropic)"),
+    "insufficient_quota": (False, "OpenAI's 429 of an account without money, which does not end by itself"),
+    "overloaded_error": (True, "Anthropic, as the first event of a stream that began with 200"),
+    "rate_limit_error": (True, "Anthropic, likewise"),
+    "api_error": (True, "Anthropic, likewise: an error inside its systems"),
+    "server_error": (True, "OpenAI, likewise"),
+    "408": (True, "the server waited too long for the request"),
+    "409": (True, "a lock that could not be had in time"),
+    "425": (True, "too early"),
+    "429": (True, "a rate limit"),
+    "501": (False, "the server does not do this at all"),
+    "505": (False, "likewise"),
+    "5xx": (True, "the server failed, or is overloaded (503, Anthropic's 529)"),
+    "openai.APIConnectionError": (True, "no connection, a broken one, or a timeout"),
+    "anthropic.APIConnectionError": (True, "likewise"),
+    "httpx2.UnsupportedProtocol": (False, "an address that cannot be called"),
+    "httpx.UnsupportedProtocol": (False, "likewise"),
+    "httpx2.TransportError": (True, "google-genai: no connection, a broken one, or a timeout"),
+    "httpx.TransportError": (True, "ollama, and older SDKs: likewise"),
+    "builtins.ConnectionError": (True, "ollama: no connection"),
+    "builtins.TimeoutError": (True, "a timeout"),
+}
+"""Sign of an error → whether it is tried again, and why."""
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
+"""Seconds; the wait doubles from the first to the longest, and of each wait up to a quarter is taken off at random."""
+LONGEST_ASKED = 120.0
+"""Where a server asks to wait for longer, the error is raised at once: whoever calls can plan for it better."""
+
+
+class Retrying:
+    """Calls again what failed, up to `retries` times."""
+
+    def __init__(self, retries: int) -> None:
+        try:
+            self._tenacity: Any = import_module("tenacity")
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("The clients need tenacity: pip install 'trace-recorder[clients]'") from error
+        self._rules = {
+            "stop": self._tenacity.stop_after_attempt(retries + 1),
+            "retry": self._tenacity.retry_if_exception(is_retried),
+            "wait": lambda state: wait_seconds(state.outcome.exception(), state.attempt_number),
+            "reraise": True,
+        }
+
+    def call(self, send: Callable[[int], Answer]) -> Answer:
+        """Call with the number of the attempt, from 0, until it succeeds; the last error passes on as it is."""
+        attempts = count()
+        answer: Answer = self._tenacity.Retrying(**self._rules)(lambda: send(next(attempts)))
+        return answer
+
+    async def acall(self, send: Callable[[int], Awaitable[Answer]]) -> Answer:
+        """The same with a function that is awaited."""
+        attempts = count()
+
+        async def once() -> Answer:
+            return await send(next(attempts))
+
+        answer: Answer = await self._tenacity.AsyncRetrying(**self._rules)(once)
+        return answer
+
+
+def is_retried(error: BaseException) -> bool:
+    """Whether an error is worth another attempt, by the table, and by how long the server asks to wait."""
+    if not isinstance(error, Exception) or (asked_seconds(error) or 0.0) > LONGEST_ASKED:
+        return False
+    return next((RETRIED[sign][0] for sign in _signs(error) if sign in RETRIED), False)
+
+
+def wait_seconds(error: BaseException, attempts: int) -> float:
+    """How long to wait after an attempt (the first is 1): what the server asks, else exponentially with jitter."""
+    asked = asked_seconds(error)
+    if asked is not None:
+        return asked
+    wait: float = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (attempts - 1))
+    return wait * uniform(0.75, 1.0)  # noqa: S311 - jitter is no secret
+
+
+def asked_seconds(error: BaseException) -> float | None:
+    """How long a server asks to wait: by header, in milliseconds, seconds or as a date, or in Google's error body."""
+    headers = _headers(error)
+    readings = (
+        (headers.get("retry-after-ms"), lambda text: float(text) / 1000),
+        (headers.get("retry-after"), float),
+        (headers.get("retry-after"), lambda text: parsedate_to_datetime(text).timestamp() - time.time()),
+        (_google_delay(error), lambda text: float(text.removesuffix("s"))),
+    )
+    for text, read in readings:
+        try:
+            seconds = read(text) if isinstance(text, str) else None
+        except (ValueError, OverflowError):
+            continue
+        if seconds is not None and seconds == seconds:  # noqa: PLR0124 - not a number is not equal to itself
+            return max(0.0, seconds)
+    return None
+
+
+def _signs(error: Exception) -> Iterator[str]:
+    if said := _headers(error).get("x-should-retry"):
+        yield f"x-should-retry: {said}"
+    if isinstance(code := getattr(error, "code", None), str):
+        yield code
+    if status := _status(error):
+        yield from (str(status), f"{status // 100}xx")
+    elif isinstance(kind := getattr(error, "type", None), str):
+        yield kind
+    yield from (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__)
+
+
+def _status(error: Exception) -> int | None:
+    """The HTTP status, under the names that the SDKs give it."""
+    found = (getattr(error, name, None) for name in ("status_code", "code"))
+    return next((status for status in found if isinstance(status, int) and status >= 400), None)
+
+
+def _headers(error: BaseException) -> dict[str, str]:
+    """The response's headers; ollama's error has none itself, but the HTTP library's from which it was made."""
+    response = getattr(error, "response", None) or getattr(error.__context__, "response", None)
+    headers = getattr(response, "headers", None) or {}
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def _google_delay(error: BaseException) -> Payload:
+    details = as_dict(as_dict(getattr(error, "details", None)).get("error")).get("details")
+    return next((one["retryDelay"] for one in map(as_dict, as_list(details)) if "retryDelay" in one), None)

@@ -1,0 +1,113 @@
+"""Anthropic's Messages.
+
+System messages stand apart from the others, wherever they were. The results of one turn's tools are one user message.
+Thinking goes back with its signature, redacted thinking as it is, both before what was said. `max_tokens` must be
+given there: where it is not, it is 8,192.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trace_recorder.clients.wire_formats.messages import SYSTEM, media_type_of, object_of, parts_of, rest_of, runs
+from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.wire_formats.tools import besides, is_function, named
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
+
+MAX_TOKENS = 8192
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
+    """Build the arguments of `messages.create`."""
+    system = [message for message in messages if message.role in SYSTEM]
+    spoken = [message for message in messages if message.role not in SYSTEM]
+    request = {"max_tokens": MAX_TOKENS, **params, "messages": [_message(run) for run in runs(spoken)]}
+    if system:
+        request["system"] = _system(system)
+    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+
+
+def assistant(message: Message) -> list[JsonObject]:
+    """Build the blocks of an assistant's turn from its values."""
+    thinking = [block for block in as_list(message.extra.get("content")) if as_dict(block).get("type") in _THINKING]
+    return [*thinking, *map(_block, parts_of(message)), *map(_call, message.tool_calls)]
+
+
+def _system(messages: list[Message]) -> Payload:
+    only = messages[0].content
+    if len(messages) == 1 and isinstance(only, str):
+        return only
+    return [part for message in messages for part in parts_of(message)]
+
+
+def _message(run: list[Message]) -> JsonObject:
+    message = run[0]
+    if message.role == "tool":
+        return {"role": "user", "content": [_result(each) for each in run]}
+    if message.role == "assistant":
+        blocks = as_list(turn_in(message)) or assistant(message)
+        return {"role": "assistant", "content": message.content if _is_text(message, blocks) else blocks}
+    plain = isinstance(message.content, str)
+    return {"role": "user", "content": message.content if plain else [_block(part) for part in parts_of(message)]}
+
+
+def _is_text(message: Message, blocks: list[JsonObject]) -> bool:
+    """Whether a turn is one text and nothing besides."""
+    return isinstance(message.content, str) and blocks == [{"type": "text", "text": message.content}]
+
+
+def _block(part: JsonObject) -> JsonObject:
+    if part.get("type") != "image":
+        return part
+    rest = rest_of(part, "type", "url", "data", "media_type", "detail")
+    source = {"type": "base64", "media_type": media_type_of(part), "data": part.get("data")}
+    return {"type": "image", "source": {"type": "url", "url": part["url"]} if "url" in part else source, **rest}
+
+
+def _result(message: Message) -> JsonObject:
+    plain = isinstance(message.content, str | None)
+    content = message.content if plain else [_block(part) for part in parts_of(message)]
+    marks = {name: message.extra[name] for name in ("is_error", "cache_control") if name in message.extra}
+    answered = {"type": "tool_result", "tool_use_id": _identity(message.call_id or "")}
+    return answered | ({} if content is None else {"content": content}) | marks
+
+
+def _call(call: ToolCall) -> JsonObject:
+    return {"type": "tool_use", "id": _identity(call.call_id), "name": call.name, "input": object_of(call)}
+
+
+def _identity(call_id: str) -> str:
+    """An id as Anthropic allows it: others give ids with points and colons."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
+
+
+def _tool(tool: Tool) -> JsonObject:
+    return {**named(tool, "input_schema"), **besides(tool)} if is_function(tool) else as_dict(tool.raw)
+
+
+def _turn_of(body: JsonObject) -> Payload:
+    return as_list(body.get("content")) or None
+
+
+def _body_of(turn: Payload) -> JsonObject:
+    return {"type": "message", "content": turn}
+
+
+def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
+    delta, block = as_dict(event.get("delta")), as_dict(event.get("content_block"))
+    if block.get("type") == "tool_use":
+        yield ToolCallDelta(calls, as_text(block.get("id")), as_text(block.get("name")))
+    elif text := as_text(delta.get("text")):
+        yield TextDelta(text)
+    elif thought := as_text(delta.get("thinking")):
+        yield ReasoningDelta(thought)
+    elif delta.get("type") == "input_json_delta" and calls:
+        yield ToolCallDelta(calls - 1, arguments=as_text(delta.get("partial_json")) or "")
+
+
+DIALECT = Dialect("anthropic-messages", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("content",))

@@ -1,0 +1,136 @@
+"""Google's generateContent, in the JSON of its wire; the SDK takes it as it is.
+
+Parameters other than `model` and `config` are members of the config. Signatures go back on the parts they came on.
+Gemini 3 refuses a first function call without one: a call that came from elsewhere gets the word that Google gives
+for that case (https://ai.google.dev/gemini-api/docs/thought-signatures). Ids that were made up are not sent.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+from trace_recorder.clients.wire_formats.messages import (
+    SYSTEM,
+    media_type_of,
+    names_of_calls,
+    object_of,
+    parts_of,
+    rest_of,
+    runs,
+    text_of,
+)
+from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.wire_formats.tools import is_function, named
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
+
+UNSIGNED = base64.b64encode(b"skip_thought_signature_validator").decode()
+_OWN = ("model", "config")
+_SIGNATURE = "thoughtSignature"
+
+
+def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
+    """Build the arguments of `models.generate_content`."""
+    system = [message for message in messages if message.role in SYSTEM]
+    names = names_of_calls(messages)
+    made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
+    spoken = [message for message in messages if message.role not in SYSTEM]
+    config = {name: value for name, value in dict(params.get("config") or {}).items() if value is not None}
+    config |= {name: value for name, value in params.items() if name not in _OWN}
+    if system:
+        config["system_instruction"] = {"parts": [_part(part) for message in system for part in parts_of(message)]}
+    if tools:
+        config["tools"] = [*(config.get("tools") or []), *_tools(tools)]
+    contents = [_content(run, names, made_up) for run in runs(spoken)]
+    model = {name: params[name] for name in ("model",) if name in params}
+    return {**model, "contents": contents} | ({"config": config} if config else {})
+
+
+def assistant(message: Message) -> JsonObject:
+    """Build the content of the model's turn from its values."""
+    calls = [_call(call) for call in message.tool_calls]
+    if calls and not any(_SIGNATURE in call for call in calls):
+        calls[0][_SIGNATURE] = UNSIGNED
+    signed = [part for part in as_list(message.extra.get("parts")) if as_dict(part).get("thought") is True]
+    return {"role": "model", "parts": [*signed, *map(_part, parts_of(message)), *calls]}
+
+
+def _content(run: list[Message], names: dict[str, str], made_up: set[str]) -> JsonObject:
+    message = run[0]
+    if message.role == "tool":
+        return {"role": "user", "parts": [_response(each, names, made_up) for each in run]}
+    if message.role == "assistant":
+        return as_dict(turn_in(message)) or assistant(message)
+    return {"role": "user", "parts": [_part(part) for part in parts_of(message)]}
+
+
+def _part(part: JsonObject) -> JsonObject:
+    if part.get("type") == "text":
+        return {"text": part.get("text"), **rest_of(part, "type", "text", "cache_control")}
+    if part.get("type") != "image":
+        return part
+    if "url" in part:
+        return {"fileData": {"mimeType": media_type_of(part), "fileUri": part["url"]}}
+    return {"inlineData": {"mimeType": media_type_of(part), "data": part.get("data")}}
+
+
+def _call(call: ToolCall) -> JsonObject:
+    identity = {} if call.call_id_made_up else {"id": call.call_id}
+    signature = {_SIGNATURE: call.extra[_SIGNATURE]} if _SIGNATURE in call.extra else {}
+    return {"functionCall": {**identity, "name": call.name, "args": object_of(call)}, **signature}
+
+
+def _response(message: Message, names: dict[str, str], made_up: set[str]) -> JsonObject:
+    """A tool's result: as it came from a recorded request, an object as it is, else text under one name."""
+    if "functionResponse" in message.extra:
+        return message.extra
+    images = [part for part in parts_of(message) if part.get("type") == "image"]
+    said = "\n".join(as_text(part.get("text")) or "" for part in parts_of(message)) if images else text_of(message)
+    parsed = json_value(said)
+    name = "error" if message.extra.get("is_error") else "result"
+    response = parsed if isinstance(parsed, dict) and name == "result" else {name: said}
+    identity = {} if message.call_id in made_up else {"id": message.call_id}
+    answered = {**identity, "name": message.name or names.get(message.call_id or "", ""), "response": response}
+    return {"functionResponse": answered | ({"parts": [_part(part) for part in images]} if images else {})}
+
+
+def _tools(tools: list[Tool]) -> list[JsonObject]:
+    functions = [named(tool, _schema_name(tool)) for tool in tools if is_function(tool)]
+    own = [as_dict(tool.raw) for tool in tools if not is_function(tool)]
+    return [*([{"functionDeclarations": functions}] if functions else []), *own]
+
+
+def _schema_name(tool: Tool) -> str:
+    """The member for a schema: Google's own form, in recorded declarations, has types in capitals, or as numbers."""
+    kind = as_dict(tool.parameters).get("type", "object")
+    return "parametersJsonSchema" if isinstance(kind, list) or str(kind).islower() else "parameters"
+
+
+def _turn_of(body: JsonObject) -> Payload:
+    candidates = as_list(body.get("candidates"))
+    content = as_dict(as_dict(candidates[0]).get("content")) if candidates else {}
+    parts = [part for part in as_list(content.get("parts")) if part != {"text": ""}]  # as streams end; refused as input
+    return {"role": "model", **content, "parts": parts} if parts else None
+
+
+def _body_of(turn: Payload) -> JsonObject:
+    return {"candidates": [{"content": turn, "index": 0}]}
+
+
+def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
+    for part in map(as_dict, as_list(as_dict(_turn_of(event)).get("parts"))):
+        call, text = as_dict(part.get("functionCall")), as_text(part.get("text"))
+        if call:
+            yield ToolCallDelta(
+                calls, as_text(call.get("id")), as_text(call.get("name")), to_json(call.get("args") or {})
+            )
+            calls += 1
+        elif text:
+            yield ReasoningDelta(text) if part.get("thought") is True else TextDelta(text)
+
+
+DIALECT = Dialect("google-generate", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("parts",))

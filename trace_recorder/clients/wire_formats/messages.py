@@ -1,0 +1,223 @@
+"""The one form of messages that all clients take: whatever the caller has, as `conversation.Message` values.
+
+Taken are Message values and the plain dicts of the document (`role`, `content`, `tool_calls`, `call_id`, …), an
+LLMResponse as the assistant's turn, a ToolResult as a tool message, and a text as the user's. An image is one part,
+`{"type": "image", "media_type": …, "data": …}` or `{"type": "image", "url": …}`; the forms that providers have for it
+are read as well, so that a recorded conversation goes on with any of them. Any other part passes as it is.
+
+What a provider's request looks like is for `dialects/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, role_of, text_part
+from trace_recorder.errors import MessageFormatError
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, known
+
+Given = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
+
+SYSTEM = ("system", "developer")
+ROLES = ("system", "developer", "user", "assistant", "tool")
+_RESULT = {"result", "success", "error"}
+_MADE_UP = re.compile(r"call_\d{1,5}")
+"""The ids that `dialects/call_ids.py` makes up; a caller's own dicts may have lost the mark that says so."""
+
+
+def shared(messages: Iterable[Given] | str) -> list[Message]:
+    """Give messages in the one form that all builders take; raises MessageFormatError for what is none."""
+    listed = [messages] if isinstance(messages, str) else list(messages)
+    return [_checked(place, _message(place, given)) for place, given in enumerate(listed)]
+
+
+def text_of(message: Message) -> str:
+    """The text of a message whose content must be text; raises MessageFormatError where it has anything else."""
+    if isinstance(message.content, str | None):
+        return message.content or ""
+    other = [part for part in message.content if as_dict(part).get("type") != "text"]
+    if other:
+        raise MessageFormatError(
+            f"A {message.role} message can hold text alone here, and this one has {_kind(other[0])}. "
+            "Put it in a user message after it."
+        )
+    return "".join(as_text(part.get("text")) or "" for part in map(as_dict, message.content))
+
+
+def parts_of(message: Message) -> list[dict[str, Payload]]:
+    """The parts of a message's content; a text is one part, and an empty one none."""
+    if isinstance(message.content, str | None):
+        return [text_part(message.content)] if message.content else []
+    return [part for part in map(as_dict, message.content) if part.get("text") != ""]
+
+
+def object_of(call: ToolCall) -> dict[str, Payload]:
+    """The arguments of a call as the object that some dialects insist on; text that is none stands inside one."""
+    return call.arguments if isinstance(call.arguments, dict) else {"arguments": call.arguments}
+
+
+def names_of_calls(messages: Iterable[Message]) -> dict[str, str]:
+    """The name of each call, by its id: a result that names no tool has it from there."""
+    return {call.call_id: call.name for message in messages for call in message.tool_calls}
+
+
+def count_made_up(messages: Iterable[Message]) -> int:
+    """How many calls of a conversation have an id that was made up, so that further ones are counted on."""
+    return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
+
+
+def _message(place: int, given: Given) -> Message:
+    if isinstance(given, Message):
+        return given
+    if isinstance(given, LLMResponse):
+        return Message(
+            "assistant", given.content, given.tool_calls, reasoning=given.reasoning, extra=_of_response(given.extra)
+        )
+    if isinstance(given, ToolResult):
+        return _of_result(given)
+    if isinstance(given, str):
+        return Message("user", given)
+    if not isinstance(given, Mapping):
+        raise MessageFormatError(
+            f"Message {place} is a {type(given).__name__}. Give a Message, a dict with role and content, an "
+            "LLMResponse, a ToolResult, or a text."
+        )
+    if "role" not in given and _RESULT & given.keys():
+        return _of_result(by_hand.read_tool_result(dict(given)))
+    return _of_dict(dict(given))
+
+
+def _of_dict(given: dict[str, Payload]) -> Message:
+    calls = tuple(map(_call, as_list(given.get("tool_calls"))))
+    read = by_hand.read_message({**given, "tool_calls": None})
+    extra = as_dict(given.get("extra")) | known(is_error=given.get("is_error"))
+    return Message(read.role, read.content, calls, read.call_id, read.name, read.reasoning, extra)
+
+
+def _call(given: ToolCall | dict[str, Payload]) -> ToolCall:
+    if isinstance(given, ToolCall):
+        return given
+    read = by_hand.read_tool_call(given)
+    made_up = given.get("call_id_made_up") is True or _MADE_UP.fullmatch(read.call_id) is not None
+    return ToolCall(read.call_id, read.name, read.arguments, made_up, as_dict(given.get("extra")))
+
+
+def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
+    """What of an answer's `extra` belongs to its message; the Responses dialect's items stand under another name."""
+    thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
+    return extra | known(reasoning=thinking or None)
+
+
+def _of_result(result: ToolResult) -> Message:
+    failed = result.success is False or (result.success is None and result.error is not None)
+    content = result.error if failed else result.result
+    if not isinstance(content, str) and not _is_parts(content):
+        content = to_json(content)
+    extra = {"is_error": True} if failed else {}
+    return Message("tool", content, call_id=result.call_id, name=result.name, extra=extra)
+
+
+def _is_parts(value: Payload) -> bool:
+    return isinstance(value, list) and bool(value) and all(as_text(as_dict(part).get("type")) for part in value)
+
+
+def _checked(place: int, message: Message) -> Message:
+    role = role_of(message.role)
+    if role not in ROLES:
+        raise MessageFormatError(f"Message {place} has the role {message.role!r}; roles are {', '.join(ROLES)}.")
+    if role == "tool" and not message.call_id:
+        raise MessageFormatError(f"Message {place} is a tool's and has no call_id: say which call it answers.")
+    if not isinstance(message.content, list):
+        return message
+    content = content_of([_part(place, part) for part in message.content])
+    return Message(role, content, message.tool_calls, message.call_id, message.name, message.reasoning, message.extra)
+
+
+def _part(place: int, part: Payload) -> dict[str, Payload]:
+    if isinstance(part, str):
+        return text_part(part)
+    if not isinstance(part, dict):
+        raise MessageFormatError(f"Message {place} has a part that is a {type(part).__name__}; parts are dicts.")
+    image = next(filter(None, (read(part) for read in _IMAGES)), None)
+    if image is None and part.get("type") == "image" and not ({"data", "url"} & part.keys()):
+        raise MessageFormatError(f"Message {place} has an image with neither data (base64) nor url.")
+    return image or part
+
+
+def _openai_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
+    """An image of the chat dialect, or of the Responses dialect, where the address stands alone."""
+    inside = part.get("image_url")
+    address = as_text(as_dict(inside).get("url")) or as_text(inside)
+    if part.get("type") not in ("image_url", "input_image") or address is None:
+        return None
+    detail = as_dict(inside).get("detail") or part.get("detail")
+    return _from_address(address) | known(detail=detail)
+
+
+def _anthropic_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
+    source = as_dict(part.get("source"))
+    if part.get("type") != "image" or source.get("type") not in ("base64", "url"):
+        return None
+    rest = {name: value for name, value in part.items() if name not in ("type", "source")}
+    image = known(media_type=source.get("media_type"), data=source.get("data"), url=source.get("url"))
+    return {"type": "image", **image, **rest}
+
+
+def _google_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
+    inline = as_dict(part.get("inlineData") or part.get("inline_data"))
+    media_type = as_text(inline.get("mimeType") or inline.get("mime_type")) or ""
+    if not media_type.startswith("image/") or len(part) > 1:
+        return None
+    return {"type": "image", "media_type": media_type, "data": inline.get("data")}
+
+
+_IMAGES: tuple[Callable[[dict[str, Payload]], dict[str, Payload] | None], ...] = (
+    _openai_image,
+    _anthropic_image,
+    _google_image,
+)
+
+
+def _from_address(address: str) -> dict[str, Payload]:
+    head, _, data = address.partition(";base64,")
+    if data and head.startswith("data:"):
+        return {"type": "image", "media_type": head.removeprefix("data:"), "data": data}
+    return {"type": "image", "url": address}
+
+
+def address_of(image: dict[str, Payload]) -> str:
+    """The address of an image, as a data: URL where it is given as data."""
+    url = as_text(image.get("url"))
+    return url if url is not None else f"data:{media_type_of(image)};base64,{image.get('data')}"
+
+
+def media_type_of(image: dict[str, Payload]) -> str:
+    """An image's media type, PNG where none is said."""
+    return as_text(image.get("media_type")) or "image/png"
+
+
+def rest_of(part: dict[str, Payload], *taken: str) -> dict[str, Payload]:
+    """What a part says besides: `cache_control`, `detail`, a signature."""
+    return {name: value for name, value in part.items() if name not in taken}
+
+
+def _kind(part: Payload) -> str:
+    return as_text(as_dict(part).get("type")) or next(iter(as_dict(part)), "nothing")
+
+
+def runs(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Messages with the tool messages that follow each other put together: they answer one turn."""
+    results: list[Message] = []
+    for message in messages:
+        if message.role == "tool":
+            results.append(message)
+            continue
+        if results:
+            yield results
+            results = []
+        yield [message]
+    if results:
+        yield results

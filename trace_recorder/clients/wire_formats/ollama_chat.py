@@ -1,0 +1,80 @@
+"""Ollama's /api/chat: flat messages, images beside the text, arguments as objects, results by the tool's name.
+
+Calls have no ids in the SDK's form; thinking goes back as text. An image has to be data: the server fetches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.clients.wire_formats.messages import names_of_calls, object_of, parts_of
+from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.wire_formats.tools import is_function, named
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.errors import MessageFormatError
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Message, Payload, Tool, known
+
+
+def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
+    """Build the arguments of `chat`."""
+    names = names_of_calls(messages)
+    request = {**params, "messages": [_message(message, names) for message in messages]}
+    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+
+
+def assistant(message: Message) -> JsonObject:
+    """Build the assistant's message from its values."""
+    calls = [{"function": {"name": call.name, "arguments": object_of(call)}} for call in message.tool_calls]
+    return {"role": "assistant", "content": _text(message), **({"tool_calls": calls} if calls else {})}
+
+
+def _message(message: Message, names: dict[str, str]) -> JsonObject:
+    if message.role == "assistant":
+        return as_dict(turn_in(message)) or assistant(message)
+    images = [_data(part) for part in parts_of(message) if part.get("type") == "image"]
+    images += as_list(message.extra.get("images"))
+    name = message.name or names.get(message.call_id or "") if message.role == "tool" else None
+    role = "system" if message.role == "developer" else message.role
+    return {"role": role, "content": _text(message)} | known(images=images or None, tool_name=name)
+
+
+def _text(message: Message) -> str:
+    said = [part for part in parts_of(message) if part.get("type") != "image"]
+    if other := next((part for part in said if part.get("type") != "text"), None):
+        raise MessageFormatError(f"Ollama takes texts and images, and a message has {other.get('type') or other}.")
+    return "\n".join(as_text(part.get("text")) or "" for part in said)
+
+
+def _data(image: JsonObject) -> Payload:
+    if "data" not in image:
+        raise MessageFormatError("Ollama fetches no images: give the image's data (base64) in place of its url.")
+    return image["data"]
+
+
+def _tool(tool: Tool) -> JsonObject:
+    return {"type": "function", "function": named(tool, "parameters")} if is_function(tool) else as_dict(tool.raw)
+
+
+def _turn_of(body: JsonObject) -> Payload:
+    return as_dict(body.get("message")) or None
+
+
+def _body_of(turn: Payload) -> JsonObject:
+    return {"message": turn}
+
+
+def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
+    message = as_dict(event.get("message"))
+    if thought := as_text(message.get("thinking")):
+        yield ReasoningDelta(thought)
+    if text := as_text(message.get("content")):
+        yield TextDelta(text)
+    for index, call in enumerate(as_list(message.get("tool_calls")), start=calls):
+        function = as_dict(as_dict(call).get("function"))
+        yield ToolCallDelta(index, None, as_text(function.get("name")), to_json(function.get("arguments") or {}))
+
+
+DIALECT = Dialect("ollama-chat", build_request, assistant, _turn_of, _body_of, _deltas, frame="%s\n")

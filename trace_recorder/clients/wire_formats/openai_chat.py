@@ -1,0 +1,124 @@
+"""OpenAI's chat completions, as Azure, Doubao, OpenRouter and many others take them.
+
+The dialect has no reasoning of its own that goes back. Where a provider has added some, it stands in the assistant's
+message under that provider's name for it: `hands_back` lists such names, of which the first that is there is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of, text_of
+from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.wire_formats.tools import besides, is_function, named
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, known
+
+_SENT = ("role", "content", "refusal", "tool_calls", "function_call")
+"""What a request's message takes of an answer's."""
+
+
+def build_request(
+    messages: list[Message], tools: list[Tool], params: JsonObject, hands_back: tuple[str, ...] = ()
+) -> JsonObject:
+    """Build the arguments of `chat.completions.create`."""
+    request = {**params, "messages": [_message(message, hands_back) for message in messages]}
+    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+
+
+def assistant(message: Message, hands_back: tuple[str, ...] = ()) -> Payload:
+    """Build an assistant's message from its values."""
+    content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
+    calls = [_call(call) for call in message.tool_calls]
+    said = {"role": "assistant", "content": content} | known(refusal=message.extra.get("refusal"))
+    thought = _thought(message, hands_back)
+    return said | ({"tool_calls": calls} if calls else {}) | thought
+
+
+def dialect(hands_back: tuple[str, ...] = ()) -> Dialect:
+    """The dialect of a provider that takes reasoning back under these names."""
+    return replace(
+        DIALECT,
+        build_request=partial(build_request, hands_back=hands_back),
+        assistant=partial(assistant, hands_back=hands_back),
+        hands_back=hands_back,
+    )
+
+
+def _thought(message: Message, hands_back: tuple[str, ...]) -> JsonObject:
+    """The reasoning that goes back: what the provider gave under the first of the names that is there."""
+    for name in hands_back:
+        if value := message.extra.get(name):
+            return {name: value}
+    return {}
+
+
+def _message(message: Message, hands_back: tuple[str, ...]) -> JsonObject:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": text_of(message)}
+    turn = as_dict(turn_in(message))
+    if turn:
+        sent = {name: value for name, value in turn.items() if name in _SENT}
+        return {"content": None, **sent} | _thought(replace(message, extra=turn), hands_back)
+    if message.role == "assistant":
+        return as_dict(assistant(message, hands_back)) | known(name=message.name)
+    content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
+    return {"role": message.role, "content": content or ""} | known(name=message.name)
+
+
+def _part(part: JsonObject) -> JsonObject:
+    if part.get("type") != "image":
+        return part
+    image = {"url": address_of(part)} | known(detail=part.get("detail"))
+    return {"type": "image_url", "image_url": image, **rest_of(part, "type", "url", "data", "media_type", "detail")}
+
+
+def _call(call: ToolCall) -> JsonObject:
+    said = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+    if call.extra.get("type") == "custom":
+        return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": said}}
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": said}}
+
+
+def _tool(tool: Tool) -> JsonObject:
+    if not is_function(tool):
+        return as_dict(tool.raw)
+    return {"type": "function", "function": {**named(tool, "parameters"), **besides(tool)}}
+
+
+def _turn_of(body: JsonObject) -> Payload:
+    choices = as_list(body.get("choices"))
+    return as_dict(choices[0]).get("message") if choices else None
+
+
+def _body_of(turn: Payload) -> JsonObject:
+    return {"choices": [{"index": 0, "message": turn}]}
+
+
+def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:  # noqa: ARG001 - the calls have their own index here
+    """What a chunk adds to the first choice."""
+    for choice in map(as_dict, as_list(event.get("choices"))):
+        delta = as_dict(choice.get("delta"))
+        if choice.get("index") not in (0, None):
+            continue
+        if thought := as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning")):
+            yield ReasoningDelta(thought)
+        if text := as_text(delta.get("content")):
+            yield TextDelta(text)
+        yield from map(_call_delta, map(as_dict, as_list(delta.get("tool_calls"))))
+
+
+def _call_delta(delta: JsonObject) -> ToolCallDelta:
+    function = as_dict(delta.get("function") or delta.get("custom"))
+    piece = as_text(function.get("arguments")) or as_text(function.get("input")) or ""
+    return ToolCallDelta(
+        as_int(delta.get("index")) or 0, as_text(delta.get("id")), as_text(function.get("name")), piece
+    )
+
+
+DIALECT = Dialect("openai-chat", build_request, assistant, _turn_of, _body_of, _deltas)

@@ -1,0 +1,113 @@
+"""OpenAI's Responses API: items in, items out.
+
+An assistant's turn goes back as the items that came, encrypted reasoning among them. A reasoning item whose content
+is neither encrypted nor kept by the server (`store=False`) cannot be found there again and is left out. One system
+message at the beginning is `instructions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of
+from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.wire_formats.tools import besides, is_function, named
+from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, known
+
+_IN_MESSAGES = ("text", "image", "refusal", "input_text", "output_text", "input_image", "input_file", "input_audio")
+
+
+def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
+    """Build the arguments of `responses.create`."""
+    first = messages[0] if messages and messages[0].role == "system" else None
+    request = dict(params)
+    if first is not None and isinstance(first.content, str) and "instructions" not in params:
+        request["instructions"] = first.content
+        messages = messages[1:]
+    items = [item for message in messages for item in _items(message)]
+    request["input"] = [item for item in items if params.get("store") is not False or not _is_lost(item)]
+    return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+
+
+def assistant(message: Message) -> list[JsonObject]:
+    """Build the items of an assistant's turn from its values: thinking, content, calls."""
+    parts = parts_of(message)
+    said = [part for part in parts if part.get("type") in _IN_MESSAGES]
+    items = [{"role": "assistant", "content": _content(message, said)}] if said else []
+    apart = [part for part in parts if part.get("type") not in _IN_MESSAGES]
+    return [*as_list(message.extra.get("reasoning")), *items, *apart, *map(_call, message.tool_calls)]
+
+
+def _items(message: Message) -> list[JsonObject]:
+    if message.role == "assistant":
+        return as_list(turn_in(message)) or assistant(message)
+    content = _content(message, parts_of(message))
+    if message.role == "tool":
+        kind = as_text(message.extra.get("type")) or "function_call_output"
+        return [{"type": kind, "call_id": message.call_id, "output": content}]
+    return [{"role": message.role, "content": content}]
+
+
+def _content(message: Message, parts: list[JsonObject]) -> Payload:
+    if isinstance(message.content, str | None):
+        return message.content or ""
+    kind = "output_text" if message.role == "assistant" else "input_text"
+    return [_part(part, kind) for part in parts]
+
+
+def _part(part: JsonObject, kind: str) -> JsonObject:
+    if part.get("type") == "text":
+        return {**part, "type": kind}
+    if part.get("type") != "image":
+        return part
+    rest = rest_of(part, "type", "url", "data", "media_type")
+    return {"type": "input_image", "image_url": address_of(part), **rest}
+
+
+def _call(call: ToolCall) -> JsonObject:
+    kind = as_text(call.extra.get("type")) or "function_call"
+    about = {"type": kind, "call_id": call.call_id} | known(id=call.extra.get("id"), status=call.extra.get("status"))
+    if kind not in ("function_call", "custom_tool_call"):
+        return about | (call.arguments if isinstance(call.arguments, dict) else {})
+    said = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+    return about | {"name": call.name, ("arguments" if kind == "function_call" else "input"): said}
+
+
+def _tool(tool: Tool) -> JsonObject:
+    """A declaration; what is not said to be strict is not, as in the other dialects."""
+    if not is_function(tool):
+        return as_dict(tool.raw)
+    return {"type": "function", **named(tool, "parameters"), "strict": False, **besides(tool)}
+
+
+def _is_lost(item: JsonObject) -> bool:
+    return item.get("type") == "reasoning" and not item.get("encrypted_content")
+
+
+def _turn_of(body: JsonObject) -> Payload:
+    return as_list(body.get("output")) or None
+
+
+def _body_of(turn: Payload) -> JsonObject:
+    return {"output": turn}
+
+
+def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
+    kind = as_text(event.get("type")) or ""
+    piece = as_text(event.get("delta")) or ""
+    item = as_dict(event.get("item"))
+    if kind == "response.output_text.delta":
+        yield TextDelta(piece)
+    elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
+        yield ReasoningDelta(piece)
+    elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
+        yield ToolCallDelta(calls - 1, arguments=piece)
+    elif kind == "response.output_item.added" and item.get("type") in ("function_call", "custom_tool_call"):
+        yield ToolCallDelta(calls, as_text(item.get("call_id")), as_text(item.get("name")))
+
+
+DIALECT = Dialect("openai-responses", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("reasoning",))

@@ -1,0 +1,93 @@
+"""Tools as all clients take them: Python functions, or JSON Schemas in OpenAI's form or a plain one.
+
+A function's parameters are read by pydantic from its signature; its docstring is the description. What is none of
+these, a tool that the provider runs itself, passes to the provider as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.errors import MessageFormatError
+from trace_recorder.values.messages import Payload, Tool, known
+
+GivenTool = Callable[..., object] | Mapping[str, Payload] | Tool
+
+_TAKEN = ("type", "function", "name", "description", "parameters", "input_schema")
+
+
+def declared(tools: Iterable[GivenTool] | None) -> list[Tool]:
+    """Give tools in the one form that all builders take; raises MessageFormatError for what is none."""
+    return [_tool(place, tool) for place, tool in enumerate(tools or ())]
+
+
+def is_function(tool: Tool) -> bool:
+    """Whether the caller runs it; of a tool that the provider runs, `raw` is all there is to send."""
+    return tool.parameters is not None or tool.raw is None
+
+
+def besides(tool: Tool) -> dict[str, Payload]:
+    """What a declaration says besides name, description and parameters: `strict`, `cache_control`."""
+    raw = as_dict(tool.raw)
+    members = raw | as_dict(raw.get("function"))
+    return {name: value for name, value in members.items() if name not in _TAKEN}
+
+
+def named(tool: Tool, parameters: str) -> dict[str, Payload]:
+    """The declaration that most dialects share, with its schema under their own name."""
+    return {"name": tool.name, **known(description=tool.description), parameters: tool.parameters or _NOTHING}
+
+
+_NOTHING = {"type": "object", "properties": {}}
+"""The schema of a function without parameters."""
+
+
+def _tool(place: int, given: GivenTool) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, Mapping):
+        return _of_schema(dict(given))
+    if callable(given):
+        return _of_function(given)
+    raise MessageFormatError(f"Tool {place} is a {type(given).__name__}. Give a function, or a dict with a schema.")
+
+
+def _of_schema(given: dict[str, Payload]) -> Tool:
+    members = as_dict(given.get("function")) or given
+    name = as_text(members.get("name"))
+    parameters = members.get("parameters", members.get("input_schema"))
+    if name and parameters is None and given.get("type") in (None, "function"):
+        parameters = _NOTHING
+    return Tool(name or "", as_text(members.get("description")), parameters if name else None, given)
+
+
+def _of_function(function: Callable[..., object]) -> Tool:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - importing the clients is quick
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - likewise
+
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        schema = TypeAdapter(cast(Any, function)).json_schema()
+    except PydanticUserError as error:
+        raise MessageFormatError(f"No JSON Schema can be made of the function {name}: {error}") from error
+    if schema.get("type") != "object":
+        raise MessageFormatError(f"The function {name} has positional-only parameters; a model gives all by name.")
+    return Tool(name, inspect.getdoc(function), _untitled(schema))
+
+
+def _untitled(schema: Payload) -> Payload:
+    """Drop the titles that pydantic makes up of the names; a property that is called title stays."""
+    if isinstance(schema, list):
+        return [_untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: _untitled(each) for key, each in value.items()}
+        if name in ("properties", "$defs")
+        else _untitled(value)
+        for name, value in schema.items()
+        if not (name == "title" and isinstance(value, str))
+    }

@@ -1,0 +1,234 @@
+"""The document: a trajectory as one JSON object, in the keys and the order of the format that it follows.
+
+`Trajectory.to_document` renders it, `from_document` reads back what a document alone can tell. Of a captured
+interaction, `input_messages` is the complete list of what the model saw, or it is absent and this stands in its place:
+
+    "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
+
+the first 12 messages of `llm_3`'s complete list (of none, where `since` is null), then these; where a history slides,
+`kept` is a list of ranges of positions in it, [[0, 0], [3, 41]]. Never is a part of
+the list under the other name. `history` at the root says which form was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast, get_args
+
+from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects.blocks import read_blocks
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.values.checked_types import typed
+from trace_recorder.values.messages import (
+    NO_RESPONSE,
+    Choice,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    ToolResult,
+)
+from trace_recorder.values.trajectory import (
+    SCHEMA_VERSION,
+    AgentStep,
+    Attempt,
+    ErrorInfo,
+    Gap,
+    LLMInteraction,
+    NothingRaw,
+    Reward,
+    Status,
+    Trajectory,
+)
+
+Element = TypeVar("Element")
+
+
+def from_document(document: Payload, name: str) -> Trajectory:
+    """Make a trajectory of a document alone; `name` is for messages. Raises TrajectoryFormatError where it is none."""
+    if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
+        raise TrajectoryFormatError(
+            f"{name} is no trajectory: a JSON object with a list `llm_interactions` is expected. "
+            "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
+        )
+    if _version(document) > SCHEMA_VERSION:
+        raise TrajectoryFormatError(
+            f"{name} has schema_version {document['schema_version']}, and this trace_recorder reads up to "
+            f"{SCHEMA_VERSION}. Install a newer trace_recorder to read it."
+        )
+    try:
+        return _trajectory(document)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
+        raise TrajectoryFormatError(
+            f"{name} is a damaged trajectory document: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _version(document: Mapping[str, Payload]) -> int:
+    version = document.get("schema_version", 0)
+    return version if isinstance(version, int) else 0
+
+
+def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
+    stated = document.get("status")
+    interactions = list(_interactions(document["llm_interactions"]))
+    by_id = {one.interaction_id: one for one in interactions}
+    status: Status = "completed" if document.get("end_time") else "unknown"
+    if isinstance(stated, str) and stated in get_args(Status):
+        status = cast(Status, stated)
+    trajectory = Trajectory(
+        **{name: document.get(name) for name in ("trajectory_id", "task", "success", "final_result", "provider")},
+        **{name: document.get(name) for name in ("model", "max_steps", "start_time", "end_time", "execution_time")},
+        status=status,
+        error=_error(document.get("error")),
+        metadata=document.get("metadata") or {},
+        annotations=document.get("annotations") or {},
+        rewards=tuple(typed(Reward(**reward)) for reward in document.get("rewards") or ()),
+        metrics=document.get("metrics") or {},
+        llm_interactions=interactions,
+        agent_steps=[_step(step, by_id) for step in document.get("agent_steps") or ()],
+        gaps=tuple(typed(Gap(**gap)) for gap in document.get("gaps") or ()),
+    )
+    return typed(trajectory)
+
+
+def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
+    """A document in which every interaction has its complete list of messages. Raises KeyError where it is damaged."""
+    lists: dict[str, list[Payload]] = {}
+    interactions = [_expanded(one, lists) for one in document["llm_interactions"]]
+    return {**document, "llm_interactions": interactions}
+
+
+def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> dict[str, Payload]:
+    members: dict[str, Payload] = {}
+    for name, value in one.items():
+        if name == "input_messages_delta":
+            name, value = "input_messages", _kept(value, lists) + value["messages"]  # noqa: PLW2901 - it takes its place
+        members[name] = value
+    lists[one["interaction_id"]] = members.get("input_messages", [])
+    return members
+
+
+@dataclass(frozen=True, slots=True)
+class _DocumentSource(NothingRaw):
+    """What a document tells of an interaction: nothing raw."""
+
+    reading: RequestReading
+    new_results: list[ToolResult] = field(default_factory=list)
+
+    def request(self) -> RequestReading:
+        return self.reading
+
+    def offer(self) -> RequestReading:
+        return self.reading
+
+    def is_whole(self) -> bool:
+        return True
+
+
+def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
+    lists: dict[str, list[Message]] = {}
+    for number, document in enumerate(documents):
+        identity = document.get("interaction_id") or f"llm_{number}"
+        lists[identity] = messages = _messages(document, lists)
+        yield _interaction(identity, document, messages)
+
+
+def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]]) -> list[Message]:
+    delta = document.get("input_messages_delta")
+    if delta is None:
+        return [by_hand.read_message(message) for message in document.get("input_messages") or ()]
+    return _kept(delta, lists) + [by_hand.read_message(message) for message in delta["messages"]]
+
+
+def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> list[Element]:
+    """The first so many elements of an earlier list, or those at ranges of positions."""
+    since, kept = delta["since"], delta["kept"]
+    if not since:
+        return []
+    if isinstance(kept, int):
+        return lists[since][:kept]
+    return [element for first, last in kept for element in lists[since][first : last + 1]]
+
+
+def _interaction(identity: str, document: Mapping[str, Payload], messages: list[Message]) -> LLMInteraction:
+    request = document.get("request") or {}
+    names = document.get("tools_available") or []
+    raws = request.get("tools") or names
+    tools = [typed(replace(by_hand.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
+    parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
+    reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
+    one = LLMInteraction(
+        interaction_id=identity,
+        timestamp=document["timestamp"],
+        provider=document.get("provider"),
+        model=document.get("model"),
+        source=_DocumentSource(typed(reading)),
+        **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
+        **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
+        response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
+        error=_error(document.get("error")),
+        attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
+        time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
+        stream=document.get("stream", False),
+        complete=document.get("complete", True),
+    )
+    return typed(one)
+
+
+def _response(document: dict[str, Payload]) -> LLMResponse:
+    choices = document.get("choices") or ()
+    if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
+        raise TypeError("tool_calls are objects")
+    response = replace(
+        by_hand.read_flat_response(document),
+        choices=tuple(_choice(choice) for choice in choices),
+        extra=document.get("extra") or {},
+        given=document,
+    )
+    return typed(response)
+
+
+def _choice(document: Mapping[str, Payload]) -> Choice:
+    calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
+    choice = Choice(
+        index=document["index"],
+        **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
+        tool_calls=calls,
+        extra=document.get("extra") or {},
+        interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
+    )
+    return typed(choice)
+
+
+def _attempt(document: Mapping[str, Payload]) -> Attempt:
+    return typed(Attempt(**{**document, "error": _error(document.get("error"))}))
+
+
+def _error(document: Payload) -> ErrorInfo | None:
+    return typed(ErrorInfo(**document)) if isinstance(document, dict) else None
+
+
+_STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
+
+
+def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:
+    messages = document.get("llm_messages")
+    step = AgentStep(
+        step_number=document["step_number"],
+        timestamp=document["timestamp"],
+        state=document["state"],
+        messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
+        llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
+        tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
+        tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
+        reflection=document.get("reflection"),
+        error=document.get("error"),
+        **{name: document.get(name) for name in ("agent", "agent_id", "parent_agent_id", "duration_seconds")},
+        interaction_ids=tuple(document.get("interaction_ids") or ()),
+        interaction=interactions.get(document.get("interaction_id", "")),
+        derived=document.get("derived", False),
+        extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
+    )
+    return typed(step)

@@ -1,0 +1,1 @@
+"""The live document: kept up to date with its journal while a run goes on, and written aside."""

@@ -1,0 +1,81 @@
+"""Checks values against the models of the two files, and generates JSON Schemas from these models.
+
+`python -m trace_recorder.derive.schemas.json_schema` writes the JSON Schemas beside the models, from where they are
+shipped; a test holds that they are up to date. Whether what a file says is also true, `validate.py` finds out. Nothing
+else imports this module: it imports pydantic.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core.core_schema import WithDefaultSchema
+
+from trace_recorder.derive.schemas.document import Document
+from trace_recorder.derive.schemas.journal import DATA, Record
+from trace_recorder.derive.schemas.model import Json, Shape
+from trace_recorder.values.messages import Payload
+
+DIRECTORY = Path(__file__).parent
+
+
+def breaches(model: type[Shape], value: Payload) -> list[str]:
+    """Say where a value is not as its model has it: "llm_interactions[3].response.content: …"."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return [": ".join(filter(None, (_place(one["loc"]), one["msg"]))) for one in found]
+    return []
+
+
+def _place(steps: tuple[int | str, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
+class _Plain(GenerateJsonSchema):
+    """Leaves out what says nothing here: titles made of names, and defaults, which only mean that a member may miss."""
+
+    def field_title_should_be_set(self, _: object) -> bool:
+        return False
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def document_schema() -> Json:
+    """Generate the JSON Schema of the document."""
+    return _named("document", Document.model_json_schema(schema_generator=_Plain))
+
+
+def journal_schema() -> Json:
+    """Generate the JSON Schema of one line of a journal; the data of a kind that is not known may be anything."""
+    shapes: list[type[Shape]] = [Record, *DATA.values()]
+    models: list[tuple[type[Shape], Literal["validation"]]] = [(shape, "validation") for shape in shapes]
+    places, definitions = models_json_schema(models, schema_generator=_Plain)
+    line = definitions["$defs"].pop(Record.__name__)
+    cases = [
+        {"if": {"properties": {"kind": {"const": kind}}}, "then": {"properties": {"data": places[model, "validation"]}}}
+        for kind, model in DATA.items()
+    ]
+    return _named("journal", {**line, "allOf": cases, **definitions})
+
+
+def _named(name: str, schema: Json) -> Json:
+    title = {"$schema": GenerateJsonSchema.schema_dialect, "title": f"trace-recorder {name}"}
+    return title | {key: value for key, value in schema.items() if key != "title"}
+
+
+def texts() -> dict[str, str]:
+    """The schema files by name, with their text."""
+    schemas = {"document": document_schema(), "journal": journal_schema()}
+    return {f"{name}.schema.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (DIRECTORY / name).write_text(text, encoding="utf-8")

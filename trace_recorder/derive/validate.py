@@ -1,0 +1,271 @@
+"""Validation: whether the files of a run are whole, of the right shape, and agree with themselves and each other.
+
+`validate(path)` only reads. What it finds are values: an error is something lost, changed or contradictory; a note is
+something that a reader should know, such as the torn last line of a process that was killed. What a file should look
+like is known to `json_schema.py`; what it means, to the fold.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trace_recorder.derive.document import expanded, from_document
+from trace_recorder.derive.fold import MISSING, Fold
+from trace_recorder.derive.interactions import Call
+from trace_recorder.derive.schemas.document import Document
+from trace_recorder.derive.schemas.journal import DATA
+from trace_recorder.derive.schemas.journal import Record as RecordShape
+from trace_recorder.derive.schemas.json_schema import breaches
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.storage import journal, paths
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
+from trace_recorder.values.jsonable import plain
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+_MASK = re.compile(r"\[REDACTED:[a-z-]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was found: an error or a note; where, "journal, record 17 (llm_request)"; and what."""
+
+    severity: Literal["error", "note"]
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in the files of one run, and how much there was to look at."""
+
+    path: Path
+    findings: tuple[Finding, ...]
+    records: int = 0
+    interactions: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+
+def validate(path: str | Path) -> Report:
+    """Look at the journal and the document of a run, or at the one that there is; `path` is of either.
+
+    Raises OSError where the file cannot be read; whatever it contains is told in the report.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    journal_path = paths.journal_of(path)
+    if not journal_path.is_file():
+        return Report(path, tuple(_document(path.read_bytes(), None)))
+    data = journal_path.read_bytes()
+    if not data.strip(b"\0"):
+        return Report(path, (Finding("error", "journal", "it is empty: nothing is on file"),))
+    lines = list(journal.read(data))
+    records = [line for line in lines if isinstance(line, Record)]
+    refused = _refusal(lines, records)
+    if refused:
+        return Report(path, (refused,), len(records))
+    fold = Fold()
+    findings = [*_journal(lines, records, fold), *_beside(paths.document_of(journal_path), fold, records)]
+    return Report(path, tuple(findings), len(records), len(fold.calls))
+
+
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
+    """What makes it pointless to look closer."""
+    if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
+        return Finding("error", "journal", "no line of it is a record of this package")
+    version = records[0].data.get("version") if records else None
+    if isinstance(version, int) and version > journal.VERSION:
+        return Finding("error", "journal", f"it has version {version}, and {journal.VERSION} is the newest known here")
+    return None
+
+
+def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold: Fold) -> Iterator[Finding]:
+    shaped = {record.offset: list(_shape(record)) for record in records}
+    sound = [record for record in records if not any(one.severity == "error" for one in shaped[record.offset])]
+    for line in lines:
+        found = [] if isinstance(line, BadLine) else shaped[line.offset]
+        yield from found
+        yield from _fold(line, fold, told=bool(found))
+    yield from _sequence(record for record in records if isinstance(record.seq, int))
+    for record in sound:
+        yield from _expanded(record, fold.items)
+    yield from _still_held(sound)
+    yield from _requested(fold.calls)
+    yield from _streams(sound, fold.items)
+    if fold.end is None:
+        yield Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
+
+
+def _shape(record: Record) -> Iterator[Finding]:
+    envelope = {"seq": record.seq, "time": record.time, "kind": record.kind, "data": {}, "crc": f"{record.crc:08x}"}
+    model = DATA.get(record.kind)
+    found = breaches(RecordShape, envelope) + (breaches(model, record.data) if model else [])
+    yield from (Finding("error", _at(record), what) for what in found)
+    if model is None:
+        yield Finding("note", _at(record), "a record of a kind that is not known here")
+
+
+def _fold(line: Record | BadLine, fold: Fold, *, told: bool) -> Iterator[Finding]:
+    """Have the fold take a line, and hear whether it could."""
+    before = len(fold.gaps)
+    fold.add(line)
+    if isinstance(line, BadLine):
+        severity: Literal["error", "note"] = "note" if line.torn else "error"
+        yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
+    elif not told:
+        severity = "note" if line.kind == "gap" else "error"
+        found = [gap for gap in fold.gaps[before:] if gap.what != MISSING]  # of what is missing, `_sequence` tells
+        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
+
+
+def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
+    last = 0
+    for record in records:
+        if record.seq <= last:
+            yield Finding("error", _at(record), f"it comes after record {last}")
+        elif record.seq > last + 1:
+            missing = f"record {last + 1}" if record.seq == last + 2 else f"records {last + 1} to {record.seq - 1}"
+            yield Finding("error", _at(record), f"missing before it: {missing}")
+        last = record.seq
+
+
+def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
+    """Put together what was taken apart."""
+    if "items" not in record.data:
+        return
+    try:
+        items.expand(record.data)
+        meant = items.check(record.data)
+    except _UNREADABLE:
+        yield Finding("error", _at(record), "it cannot be put together: a record that it needs is damaged or missing")
+        return
+    if not meant:
+        yield Finding("error", _at(record), "it leads to other items than its check value was made of")
+
+
+def _still_held(records: Sequence[Record]) -> Iterator[Finding]:
+    """Say which records hold what became known as a secret only later, and is masked in the document."""
+    by_seq = {record.seq: record for record in records}
+    for record in records:
+        if record.kind == "redaction" and record.data["of"] in by_seq:
+            what = f"it still holds what became known as a secret later, before record {record.seq}"
+            yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
+
+
+def _requested(calls: Mapping[str, Call]) -> Iterator[Finding]:
+    for identity, call in calls.items():
+        if not call.begin:
+            yield Finding("error", _at(call.first), f"the request of {identity} is missing")
+
+
+def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
+    """Assemble each stream of each attempt again."""
+    exchanges: dict[tuple[str, int], Call] = {}
+    for record in records:
+        if "attempt" in record.data:
+            identity = record.data["interaction_id"], record.data["attempt"]
+            exchanges.setdefault(identity, Call(identity[0], items)).add(record)
+    for call in exchanges.values():
+        ending = call.ending
+        if ending is not None and "assembled" in ending.data:
+            what = _stream(call, ending)
+            if what:
+                yield Finding("error", _at(ending), what)
+
+
+def _stream(call: Call, ending: Record) -> str | None:
+    """Tell what is wrong with the stream of one exchange, or with what was made of it."""
+    if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
+        return "its stream is missing, or cannot be unpacked"
+    if "chunk_ends" in call.last_part and call.raw_chunks() is None:
+        return "what is said of its stream's chunks does not fit the stream"
+    if call.joined is None or _same(ending.data["assembled"], call.joined.body):
+        return None
+    return "the assembled response differs from what its stream gives when it is put together again"
+
+
+def _same(written: Payload, again: Payload) -> bool:
+    """Whether two values are the same, but for what was masked in the first: a secret may span several events."""
+    first, second = json.dumps(written, sort_keys=True), json.dumps(plain(again), sort_keys=True)
+    return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
+
+
+def _at(record: Record) -> str:
+    return f"journal, record {record.seq} ({record.kind})"
+
+
+# ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
+    """Look at the document beside a journal; that of a finished run has to be what the journal folds to."""
+    try:
+        trajectory = fold.trajectory("unknown")
+    except _UNREADABLE as error:
+        yield Finding("error", "journal", f"it cannot be read as a trajectory: {type(error).__name__}: {error}")
+        return
+    if path.is_file():
+        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.end else None)
+    else:
+        yield Finding("note", "document", f"there is no {path.name} beside the journal")
+
+
+def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
+    if not data:
+        yield Finding("error", "document", "it is empty: nothing is on file")
+        return
+    try:
+        document = parse(data.decode(), DEEPEST_DOCUMENT)
+        from_document(document, "it")
+    except TrajectoryFormatError as error:
+        yield Finding("error", "document", str(error))
+        return
+    except ValueError as error:
+        yield Finding("error", "document", f"it is not JSON: {error}")
+        return
+    if "schema_version" not in document:
+        yield Finding("note", "document", "it has no schema_version: it was not written by this package")
+        return
+    found = breaches(Document, document)
+    yield from (Finding("error", "document", what) for what in found)
+    if trajectory is not None and not found:
+        yield from _agreeing(document, trajectory)
+
+
+def _agreeing(document: Payload, trajectory: Trajectory) -> Iterator[Finding]:
+    expected = trajectory.to_document("inline") | {"history": document["history"]}
+    document = expanded(document)
+    if json.dumps(document) != json.dumps(expected):
+        yield Finding("error", "document", f"it is not what the journal says: {_difference(document, expected)}")
+
+
+def _difference(found: Payload, expected: Payload, place: str = "it") -> str:
+    """Say where two values differ first."""
+    if isinstance(found, dict) and isinstance(expected, dict) and list(found) == list(expected):
+        pairs = [(f"{place}.{name}", found[name], expected[name]) for name in found]
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        pairs = [(f"{place}[{n}]", *pair) for n, pair in enumerate(zip(found, expected, strict=True))]
+    else:
+        pairs = []
+    for inner, one, other in pairs:
+        if json.dumps(one) != json.dumps(other):
+            return _difference(one, other, inner)
+    return place.removeprefix("it.")

@@ -1,0 +1,270 @@
+"""The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), as at Vertex and Bedrock too.
+
+A message is a list of blocks. Text stays content, `tool_use` becomes tool calls, `thinking` becomes reasoning, and
+`tool_result` a tool message of its own. Blocks that these values cannot hold whole (signed thinking, cited text,
+what tools on the server did) stand in `extra["content"]` as they came. `input_tokens` leaves the cached ones out.
+
+In a stream `message_start` gives the frame, blocks grow by deltas, and `message_delta` ends it with the usage.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.blocks import Blocks
+from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.json_access import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    content_of,
+    is_plain_text,
+    json_value,
+    role_of,
+)
+from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.values.messages import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    Usage,
+)
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+_PIECEWISE = ("text", "thinking", "partial_json")
+"""The members of a delta whose strings are joined."""
+_BLOCK_OF_DELTA = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent; `system` is the first message."""
+    left = Members(body)
+    system = content_of(left.take("system"))
+    messages = [] if system is None else [Message("system", system)]
+    for element in left.array("messages"):
+        messages += read_message(element)
+    tools = [_tool(declaration) for declaration in left.array("tools")]
+    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`: its tool results, each a tool message, then a message of the rest."""
+    if element is None:
+        return []
+    left = Members(element if isinstance(element, dict) else {"content": element})
+    role = role_of(left.text("role"))
+    content = left.take("content")
+    if not isinstance(content, list):
+        return [Message(role, content_of(content), extra=left.rest())]
+    results = [_tool_message(block) for block in content if _kind(block) == "tool_result"]
+    rest = [block for block in content if _kind(block) != "tool_result"]
+    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THOUGHTS])
+    if results and not rest and not extra:
+        return results
+    kept = [block for block in rest if _kind(block) not in (*_THOUGHTS, "tool_use")]
+    said = _blocks(rest)
+    message = Message(role, said.content(kept), _tool_calls(rest), reasoning=said.all_reasoning(), extra=extra)
+    return [*results, message]
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came: a message, or an error, which stands in `extra`."""
+    left = Members(body)
+    text, blocks = left.text("content"), left.array("content")
+    said, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_calls)
+    choice = Choice(
+        index=0,
+        content=said.all_text(),
+        reasoning=said.all_reasoning(),
+        tool_calls=calls,
+        finish_reason=left.word("stop_reason"),
+        interleaved=said.interleaved(calls),
+    )
+    left.text("role")
+    if as_dict(body).get("type") == "message":
+        left.take("type")
+    return LLMResponse(
+        content=choice.content,
+        reasoning=choice.reasoning,
+        tool_calls=choice.tool_calls,
+        finish_reason=choice.finish_reason,
+        usage=_usage(left.object("usage")),
+        model=left.text("model"),
+        id=left.text("id"),
+        choices=(choice,) if "content" in as_dict(body) else (),
+        extra=_with_blocks(left.rest(), [block for block in blocks if not _said(block)]),
+        interleaved=choice.interleaved,
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the events of a stream together into the message that the same answer is without streaming."""
+    joined = _Joined()
+    number = 0
+    for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
+        joined.add(name, data)
+    return joined.stream(number) if number else unstreamed(text)
+
+
+def _kind(block: Payload) -> str | None:
+    return as_text(as_dict(block).get("type"))
+
+
+def _said(block: Payload) -> bool:
+    """Whether the values hold a block of an answer whole: plain text and tool calls."""
+    return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
+
+
+def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, Payload]:
+    return {**extra, "content": blocks} if blocks else extra
+
+
+def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
+    """Gather blocks; others than text, thinking and calls are numbered as `extra` keeps them."""
+    said, kept = Blocks(), 0
+    said.text(text)
+    for block in blocks:
+        kind = _kind(block)
+        if kind == "text":
+            said.text(as_text(block.get("text")))
+        elif kind in _THOUGHTS:
+            said.reasoning(as_text(block.get("thinking")))
+        elif kind == "tool_use":
+            said.call()
+        else:
+            said.other(kept)
+        kept += not _said(block)
+    return said
+
+
+def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
+    return tuple(_tool_call(block) for block in blocks if _kind(block) == "tool_use")
+
+
+def _tool_call(block: Payload) -> ToolCall:
+    left = Members(block)
+    left.take("type")
+    call_id, name = left.text("id") or "", left.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(left.take("input")), extra=left.rest())
+
+
+def _tool_message(block: Payload) -> Message:
+    left = Members(block)
+    left.take("type")
+    call_id = left.text("tool_use_id")
+    return Message("tool", content_of(left.take("content")), call_id=call_id, extra=left.rest())
+
+
+def _tool(declaration: Payload) -> Tool:
+    """Read one offered tool; a built-in one (web_search, bash …) has its name beside its type."""
+    members = as_dict(declaration)
+    name = as_text(members.get("name")) or as_text(members.get("type")) or ""
+    return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)
+
+
+def _usage(usage: dict[str, Payload]) -> Usage:
+    left = Members(usage)
+    return Usage(
+        input_tokens=left.integer("input_tokens"),
+        output_tokens=left.integer("output_tokens"),
+        cache_creation_input_tokens=left.integer("cache_creation_input_tokens"),
+        cache_read_input_tokens=left.integer("cache_read_input_tokens"),
+        reasoning_tokens=left.inside("output_tokens_details").integer("thinking_tokens"),
+        cost=left.number("cost"),
+        extra=left.rest(),
+    )
+
+
+class _Block:
+    """One content block as it grows."""
+
+    def __init__(self, start: Payload) -> None:
+        self._members = dict(as_dict(start))
+        self._pieces: dict[str, list[str]] = {}
+
+    def grow(self, delta: dict[str, Payload]) -> None:
+        """Add a delta: text is joined, citations gather, of anything else the last stands."""
+        for name, value in delta.items():
+            if name in _PIECEWISE and isinstance(value, str):
+                self._pieces.setdefault(name, []).append(value)
+            elif name == "citation":
+                self._members["citations"] = as_list(self._members.get("citations"))
+                self._members["citations"].append(value)
+            elif name != "type":
+                self._members[name] = value
+
+    def whole(self) -> dict[str, Payload]:
+        """Give the block as it is without streaming; arguments that were cut off stay text."""
+        for name, pieces in self._pieces.items():
+            joined = "".join(pieces)
+            if name != "partial_json":
+                self._members[name] = (as_text(self._members.get(name)) or "") + joined
+            elif joined:
+                self._members["input"] = arguments_of(joined)
+        return self._members
+
+
+class _Joined:
+    """The message as the events build it."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Payload] = {}
+        self._usage: dict[str, Payload] = {}
+        self._blocks: list[_Block] = []
+        self._growing: dict[int | None, _Block] = {}
+        self._ended = False
+        self._error: Payload = None
+
+    def add(self, name: str | None, data: str) -> None:
+        """Add one event; one that is no JSON object, or that nobody has heard of, changes nothing."""
+        event = Members(json_value(data))
+        kind = event.text("type") or name
+        if kind == "content_block_delta":
+            self._grow(as_int(event.take("index")), event.object("delta"))
+        elif kind == "content_block_start":
+            self._start(as_int(event.take("index")), event.take("content_block"))
+        elif kind == "error":
+            self._error = self._message["error"] = event.take("error") or event.rest() or data
+        elif kind in ("message_start", "message_delta", "message_stop"):
+            self._ended |= kind == "message_stop"
+            self._frame({**event.object("message"), **event.object("delta"), **event.rest()})
+
+    def _frame(self, members: dict[str, Payload]) -> None:
+        """Take members of the message; counts are cumulative, and a null never undoes what was said."""
+        for position, block in enumerate(as_list(members.get("content"))):
+            self._start(position, block)
+        self._usage.update({name: n for name, n in as_dict(members.get("usage")).items() if n is not None})
+        for name, value in members.items():
+            if value is not None or name not in self._message:
+                self._message[name] = value
+
+    def _start(self, index: int | None, block: Payload) -> None:
+        self._growing[index] = _Block(block)
+        self._blocks.append(self._growing[index])
+
+    def _grow(self, index: int | None, delta: dict[str, Payload]) -> None:
+        if delta and index not in self._growing:
+            kind = as_text(delta.get("type")) or ""
+            self._start(index, {"type": _BLOCK_OF_DELTA.get(kind, kind)})
+        if delta:
+            self._growing[index].grow(delta)
+
+    def stream(self, number: int) -> JoinedStream:
+        """Give what `number` events came to; a body without `content` where no message had begun."""
+        if self._blocks or self._message.keys() - {"error"}:
+            self._message["content"] = [block.whole() for block in self._blocks]
+        if self._usage:
+            self._message["usage"] = self._usage
+        return JoinedStream(self._message, self._ended, number, self._error)

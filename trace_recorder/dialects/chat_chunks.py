@@ -1,0 +1,189 @@
+"""Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
+
+A chunk's own members stand beside its choices, of which each grows by deltas. Servers disagree on what names a tool
+call there, its index, its id or neither; `_Calls` holds the one rule that tells calls apart. The chunks come fresh
+from the parser and are taken apart in place.
+
+How two values are merged is for `chat_deltas.py`, the framing of events for `sse.py`; what the body means is for
+`openai_chat.py` and `openai_completions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trace_recorder.dialects.chat_deltas import Growing, merge, stands, whole
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value, says
+from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.values.messages import JoinedStream, Payload
+
+_CALLED = ("function", "custom")
+# Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
+_PADDING = ("obfuscation", "p")
+
+
+def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_dict) -> JoinedStream:
+    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk, where it has another.
+
+    A stream of which every event has another form has no last event.
+    """
+    joined = _Joined()
+    for name, data in events(text):
+        joined.events += 1
+        if data.strip() == "[DONE]":
+            joined.done = True
+            continue
+        event = as_dict(json_value(data))
+        chunk = as_dict(adapt(event))
+        joined.adapted += chunk is not event
+        joined.add(chunk, error_of(name, chunk, data))
+    return joined.stream() if joined.events else unstreamed(text)
+
+
+def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
+    """What an event says went wrong, None if it says nothing of the kind."""
+    if name == "error" or chunk.get("object") == "error":
+        return chunk.get("error") or chunk or data
+    return chunk.get("error")
+
+
+class _Joined:
+    """A body as far as its chunks have come."""
+
+    __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._choices: dict[int, _Choice] = {}
+        self.events = 0
+        self.adapted = 0
+        self.done = False
+        self.error: Payload = None
+
+    def add(self, chunk: dict[str, Payload], error: Payload) -> None:
+        if error:
+            self.error = error
+            chunk = chunk if "error" in chunk else {"error": error}
+        for choice in map(as_dict, as_list(chunk.pop("choices", None))):
+            index = as_int(choice.get("index")) or 0
+            if index not in self._choices:
+                self._choices[index] = _Choice()
+            self._choices[index].add(choice)
+        if chunk.items() <= self._members.items():  # most repeat what they all say
+            return
+        for key, value in chunk.items():
+            seen = self._members.get(key)
+            if seen != value and not stands(key, seen, value):
+                self._members[key] = value
+
+    def stream(self) -> JoinedStream:
+        body = {key: value for key, value in self._members.items() if key not in _PADDING}
+        if isinstance(kind := body.get("object"), str):
+            body["object"] = kind.removesuffix(".chunk")
+        choices = [whole(choice.body(index)) for index, choice in sorted(self._choices.items())]
+        if choices:
+            body["choices"] = choices
+        finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
+        ended = None if self.adapted == self.events else self.done or finished
+        return JoinedStream(body, ended, self.events, self.error)
+
+
+class _Choice:
+    """One answer as far as its deltas have come."""
+
+    __slots__ = ("_calls", "_members", "_message")
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._message: dict[str, Payload] = {}
+        self._calls = _Calls()
+
+    def add(self, choice: dict[str, Payload]) -> None:
+        delta = as_dict(choice.pop("delta", None))
+        for call in as_list(delta.pop("tool_calls", None)):
+            self._calls.add(as_dict(call))
+        merge(self._message, delta)
+        merge(self._members, choice)
+
+    def body(self, index: int) -> dict[str, Payload]:
+        message = self._message
+        if self._calls.calls:
+            message = {**message, "tool_calls": self._calls.calls}
+        if not message and ("text" in self._members or "message" in self._members):
+            return {**self._members, "index": index}
+        return {**self._members, "index": index, "message": message}
+
+
+class _Calls:
+    """Tool calls as far as their deltas have come.
+
+    A delta belongs to the call whose id it carries, else to the latest call of its index, else, where it has no
+    index or nothing but arguments, to the latest call of all. It begins a new one where there is none, and where it
+    names a function although that call cannot be meant any more: it has another id, or its arguments are complete.
+    """
+
+    __slots__ = ("_by_id", "_by_index", "calls")
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Payload]] = []
+        self._by_index: dict[int, dict[str, Payload]] = {}
+        self._by_id: dict[str, dict[str, Payload]] = {}
+
+    def add(self, delta: dict[str, Payload]) -> None:
+        index = as_int(delta.pop("index", None))
+        if not delta:
+            return
+        call = self._call(index, delta)
+        if index is not None:
+            self._by_index[index] = call
+        called = _called(delta)
+        if name := as_text(called.get("name")):
+            known = as_text(_called(call).get("name")) or ""
+            called["name"] = name if name == known else known + name
+        merge(call, delta)
+        if identity := as_text(call.get("id")):
+            self._by_id.setdefault(identity, call)
+
+    def _call(self, index: int | None, delta: dict[str, Payload]) -> dict[str, Payload]:
+        call_id = delta.get("id")
+        if call := self._by_id.get(as_text(call_id) or ""):
+            return call
+        candidate = None if index is None else self._by_index.get(index)
+        if candidate is None and self.calls and (index is None or not (call_id or _called(delta).get("name"))):
+            candidate = self.calls[-1]
+        if candidate is None or _begins(delta, candidate):
+            candidate = {}
+            self.calls.append(candidate)
+        return candidate
+
+
+def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
+    """Whether a delta that would go to this call begins another."""
+    called = _called(delta)
+    if not called.get("name"):
+        return False
+    known = _called(candidate)
+    if not known.get("name"):
+        return False
+    if delta.get("id") and candidate.get("id"):
+        return True
+    arguments = known.get("arguments")
+    if isinstance(arguments, Growing):
+        arguments = str(arguments) if arguments.may_be_json() else ""
+    complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
+    return complete and bool(called.get("arguments") or called["name"] != known["name"])
+
+
+def called_in(call: dict[str, Payload]) -> str:
+    """Where a call, or a tool that is offered, has what it calls: a function, or a custom tool.
+
+    Its type says so; where it has none, the member that says anything is meant.
+    """
+    there = [name for name in _CALLED if isinstance(call.get(name), dict)]
+    if call.get("type") in there:
+        return str(call["type"])
+    return next((name for name in there if says(call[name])), [*there, "function"][0])
+
+
+def _called(call: dict[str, Payload]) -> dict[str, Payload]:
+    return as_dict(call.get(called_in(call)))

@@ -1,0 +1,116 @@
+"""Merging the deltas of an OpenAI chat stream, also those that no one has heard of, by one rule.
+
+Texts are joined where the dialect streams them in pieces, lists grow, objects merge, an id stands as it was first
+given, null and the empty string say nothing, and of anything else the last stands. In a list a fragment joins the
+part before it where that one is of its type: so `reasoning_details` and Mistral's thinking, which come in pieces under
+one index or under none, become the blocks that they are.
+
+What is whole at last, and which call a delta belongs to, is for `chat_chunks.py`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.json_access import text_part
+from trace_recorder.values.messages import Payload
+
+# Strings that come in pieces. Every other string is sent whole.
+_PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
+_PIECEWISE |= {"arguments", "input", "data", "transcript"}
+# Deeper than any dialect goes, and far from the interpreter's limit.
+_DEPTH = 8
+
+
+class Growing:
+    """A text whose pieces are still coming: they are joined once, in `whole`, however many there are."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, text: str) -> None:
+        self._pieces = [text]
+
+    def add(self, piece: str) -> Growing:
+        """Add a piece; give this."""
+        self._pieces.append(piece)
+        return self
+
+    def may_be_json(self) -> bool:
+        """Whether it ends as a JSON object does, told without joining it."""
+        return next((piece for piece in reversed(self._pieces) if piece.strip()), "").rstrip().endswith("}")
+
+    def __str__(self) -> str:
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def __bool__(self) -> bool:
+        return any(self._pieces)
+
+
+def grown(seen: Payload, piece: str) -> Payload:
+    """A text with one piece more; what was there may be no text."""
+    if isinstance(seen, Growing):
+        return seen.add(piece)
+    return Growing(seen).add(piece) if isinstance(seen, str) and seen else piece
+
+
+def whole(value: Payload) -> Payload:
+    """A value in which every text that grew is a text."""
+    if isinstance(value, Growing):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: whole(one) for name, one in value.items()}
+    return [whole(one) for one in value] if isinstance(value, list) else value
+
+
+def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
+    """Merge a delta into what has come so far, in place; `depth` is how far down objects are merged."""
+    for key, value in delta.items():
+        if value is None:
+            into.setdefault(key)
+        else:
+            into[key] = _joined(key, into.get(key), value, depth)
+
+
+def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
+    if isinstance(value, str) and isinstance(seen, str | Growing) and key in _PIECEWISE:
+        return grown(seen, value)
+    if isinstance(value, list) or isinstance(seen, list):
+        return _with_parts(_as_parts(seen), _as_parts(value), depth)
+    if isinstance(value, dict) and isinstance(seen, dict) and depth:
+        merge(seen, value, depth - 1)
+        return seen
+    return seen if stands(key, seen, value) else value
+
+
+def stands(key: str, seen: Payload, value: Payload) -> bool:
+    """Whether what was seen stands: before nothing, and an id as it was first given."""
+    return value is None or bool(seen and (value == "" or key == "id"))
+
+
+def _as_parts(value: Payload) -> list[Payload]:
+    """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
+    if isinstance(value, str | Growing):
+        return [text_part(str(value))] if value else []
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
+    """Add parts to a list; a fragment joins the part before it, where that one is of its type and still open."""
+    for part in more:
+        if parts and depth and _is_fragment(part, parts[-1]):
+            merge(parts[-1], part, depth - 1)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _is_fragment(part: Payload, before: Payload) -> bool:
+    """Whether a part goes on with the one before it: what is signed is closed, what has its own id is another."""
+    if not isinstance(part, dict) or not isinstance(before, dict):
+        return False
+    if not part.get("type") or part["type"] != before.get("type"):
+        return False
+    told = ((part.get(name), before.get(name)) for name in ("id", "index"))
+    if any(mine != theirs and None not in (mine, theirs) for mine, theirs in told):
+        return False
+    texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
+    return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))

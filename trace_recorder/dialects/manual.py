@@ -1,0 +1,207 @@
+"""The reader of what an agent hands over itself, by `record_llm_interaction` and `record_agent_step`.
+
+Callers have many forms: the one of the document, the one of any SDK's own request and response objects, that of
+Trae Agent (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed
+stays as it is in `given`, which is what the document shows; the reading beside it is in the common form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
+from trace_recorder.dialects.blocks import read_blocks
+from trace_recorder.dialects.chat_chunks import called_in
+from trace_recorder.dialects.json_access import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_list,
+    as_text,
+    content_of,
+    role_of,
+    says,
+)
+from trace_recorder.values.messages import (
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from trace_recorder.values.trajectory import AgentStep
+
+_RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
+    # (a member that only this dialect's response has, the reader)
+    ("choices", openai_chat.read_response),
+    ("output", openai_responses.read_response),
+    ("candidates", google_generate.read_response),
+    ("done", ollama_chat.read_response),
+    ("stop_reason", anthropic_messages.read_response),
+)
+
+_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
+"""Under which names the providers have the schema of a tool's arguments."""
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the messages and tools that were handed over."""
+    members = as_dict(body)
+    return RequestReading(
+        [read_message(message) for message in as_list(members.get("messages"))],
+        [read_tool(tool) for tool in as_list(members.get("tools"))],
+    )
+
+
+def read_message(given: Payload) -> Message:
+    """Read one message as it was handed over."""
+    if not isinstance(given, dict):
+        return Message("user", content_of(given), given={"role": "user", "content": given})
+    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if says(call)]
+    result = as_dict(given.get("tool_result"))
+    answer = as_text(result.get("result")) or as_text(result.get("error"))
+    return Message(
+        "tool" if result else role_of(given.get("role")),
+        answer if result else content_of(given.get("content")),
+        tuple(read_tool_call(call) for call in calls),
+        as_text(result.get("call_id")) or as_text(given.get("call_id")) or as_text(given.get("tool_call_id")),
+        as_text(given.get("name")) or as_text(result.get("name")),
+        as_text(given.get("reasoning")) or as_text(given.get("reasoning_content")),
+        as_dict(given.get("extra")),
+        given=given,
+    )
+
+
+def read_tool(given: Payload) -> Tool:
+    """Read one tool as it was handed over: an OpenAI or Anthropic schema, an object with a name, or the name."""
+    if isinstance(given, str):
+        return Tool(given, raw=given)
+    members = as_dict(given)
+    inner = as_dict(members.get(called_in(members))) or members
+    name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
+    parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
+    return Tool(name, as_text(inner.get("description")), parameters, given)
+
+
+def read_tool_call(given: Payload) -> ToolCall:
+    """Read one tool call as it was handed over, flat or with the `function` of OpenAI."""
+    members = as_dict(given)
+    inner = as_dict(members.get(called_in(members))) or members
+    identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
+    arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
+    shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
+    rest = {name: value for name, value in members.items() if name not in {*shown, "function"}}
+    made_up = members.get("call_id_made_up") is True
+    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), given={**shown, **rest})
+
+
+def read_tool_result(given: Payload) -> ToolResult:
+    """Read one tool result as it was handed over; anything but an object is the result itself."""
+    if not isinstance(given, dict):
+        given = {"call_id": "", "result": given}
+    members = Members(given)
+    identity = members.text("call_id") or members.text("tool_call_id") or as_text(given.get("id")) or ""
+    success = members.take("success")
+    error = members.take("error")
+    result = members.take("result") if "result" in given else members.take("content")
+    shown = {"call_id": identity, "success": success, "result": result, "error": error}
+    return ToolResult(
+        identity,
+        members.text("name"),
+        success if isinstance(success, bool) else None,
+        result,
+        error if isinstance(error, str | None) else str(error),
+        sent=given.get("sent"),
+        duration_seconds=members.number("duration_seconds"),
+        execution_id=members.text("execution_id"),
+        given={**shown, **{name: value for name, value in given.items() if name not in shown}},
+    )
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read a response as it was handed over: an SDK's own, or a flat one with content, tool_calls and usage."""
+    if not isinstance(body, dict):
+        return LLMResponse(as_text(body), given={"content": body})
+    for sign, read in _RESPONSE_SIGNS:
+        if sign in body:
+            return read(body, made_up_calls)
+    return read_flat_response(body)
+
+
+def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
+    """Read a response whose members have the document's names."""
+    members = Members(body)
+    calls = tuple(read_tool_call(call) for call in as_list(members.take("tool_calls")))
+    usage = as_dict(body.get("usage"))
+    shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
+    counted = {name: value for name, value in usage.items() if value is not None}
+    given = {
+        **shown,
+        **({"usage": counted} if counted else {}),
+        "tool_calls": [call.to_document() for call in calls] or None,
+        **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
+    }
+    content = members.text("content")
+    reasoning = members.text("reasoning") or members.text("reasoning_content")
+    return LLMResponse(
+        content,
+        reasoning,
+        calls,
+        members.text("finish_reason") or members.text("stop_reason"),
+        read_usage(usage),
+        members.text("model"),
+        members.text("id"),
+        given=given,
+        interleaved=read_blocks(body.get("blocks"), content, reasoning),
+    )
+
+
+def read_usage(given: Mapping[str, Payload]) -> Usage:
+    """Read token counts under the document's names, or OpenAI's. A 0 is a count; what is absent is unknown."""
+    members = Members(dict(given))
+    return Usage(
+        members.first_integer("input_tokens", "prompt_tokens"),
+        members.first_integer("output_tokens", "completion_tokens"),
+        members.integer("cache_creation_input_tokens"),
+        members.integer("cache_read_input_tokens"),
+        members.integer("reasoning_tokens"),
+        members.number("cost"),
+        members.object("extra") | members.rest(),
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Give nothing: what is handed over by hand is no stream."""
+    return JoinedStream(text, ended=True, events=0)
+
+
+def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentStep:
+    """Read an `agent_step` record; `body` is its expanded `llm_messages`."""
+    messages = as_dict(body).get("llm_messages")
+    response = data.get("llm_response")
+    of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
+    return AgentStep(
+        step_number=data["step_number"],
+        timestamp=time,
+        state=data["state"],
+        messages=None if messages is None else tuple(read_message(message) for message in messages),
+        llm_response=None if response is None else read_response(response),
+        tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
+        tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
+        reflection=_words(data.get("reflection")),
+        error=_words(data.get("error")),
+        **of_agent,
+        duration_seconds=data.get("duration_seconds"),
+    )
+
+
+def _words(given: Payload) -> str | None:
+    """A text, or of anything else that was given in its place, what is known of it."""
+    if given is None or isinstance(given, str):
+        return given
+    return as_text(as_dict(given).get("repr")) or json.dumps(given, ensure_ascii=False)

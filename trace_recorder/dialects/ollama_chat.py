@@ -1,0 +1,146 @@
+"""Ollama's chat dialect, /api/chat (https://docs.ollama.com/api/chat).
+
+A message is flat: content, thinking, tool calls whose arguments are objects, and images beside the text (they stay
+in `extra["images"]`). Older servers give a call no id, and a tool message may name its tool and no id: both are made
+up. There is no usage object: two counts stand in the answer itself, beside the durations, which go to `extra`.
+
+A stream is one JSON object a line: texts come in pieces, tool calls whole in any line, the counts in the last.
+`ollama_generate.py` reads its answers and streams with this one's functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.json_access import Members, arguments_of, as_dict, as_text, content_of, json_value, role_of
+from trace_recorder.dialects.openai_chat import read_bare, read_tool
+from trace_recorder.dialects.sse import json_lines
+from trace_recorder.values.messages import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    ToolCall,
+    Usage,
+)
+
+_PIECEWISE = ("content", "thinking", "response")
+"""The members whose strings come in pieces."""
+_GATHERED = ("tool_calls", "images", "logprobs")
+"""The members whose lists grow from line to line."""
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent."""
+    left = Members(body)
+    messages = [message for element in left.array("messages") for message in read_message(element)]
+    tools = [read_tool(declaration) for declaration in left.array("tools")]
+    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`; ids that are missing stay empty."""
+    if not isinstance(element, dict):
+        return read_bare(element)
+    left = Members(element)
+    message = Message(
+        role_of(left.text("role")),
+        content_of(left.take("content")),
+        _tool_calls(left),
+        call_id=left.text("tool_call_id"),
+        name=left.text("tool_name") or left.text("name"),
+        reasoning=left.text("thinking") or None,
+        extra=left.rest(),
+    )
+    return [message]
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came: an answer with its `message`, or an error, which stands in `extra`."""
+    left = Members(body)
+    message, logprobs = left.inside("message"), left.array("logprobs")
+    message.text("role")
+    choice = Choice(
+        index=0,
+        content=message.text("content"),
+        reasoning=message.text("thinking") or None,
+        tool_calls=number_calls(_tool_calls(message), made_up_calls),
+        finish_reason=left.word("done_reason"),
+        extra={"logprobs": logprobs} if logprobs else {},
+    )
+    return LLMResponse(
+        content=choice.content,
+        reasoning=choice.reasoning,
+        tool_calls=choice.tool_calls,
+        finish_reason=choice.finish_reason,
+        usage=_usage(left),
+        model=left.text("model"),
+        choices=(choice,) if "message" in as_dict(body) else (),
+        extra=left.rest(),
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the lines of a stream together into the object that the same answer is without streaming."""
+    joined = _Object()
+    number = 0
+    for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
+        joined.add(as_dict(chunk))
+    body = joined.whole()
+    return JoinedStream(body, ended=body.get("done") is True, events=number, error=body.get("error"))
+
+
+def _chunks(text: str) -> Iterator[Payload]:
+    """The JSON of each line; of a text that is one JSON value over several lines, as an error may be, that value."""
+    whole = json_value(text)
+    return map(json_value, json_lines(text)) if whole is None else iter([whole])
+
+
+def _tool_calls(left: Members) -> tuple[ToolCall, ...]:
+    return tuple(_tool_call(call) for call in left.array("tool_calls"))
+
+
+def _tool_call(call: Payload) -> ToolCall:
+    """Read a call; `index` says no more than its place, and its `type` is always function."""
+    left = Members(call)
+    function = left.inside("function")
+    function.integer("index")
+    left.text("type")
+    call_id, name = left.text("id") or "", function.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=left.rest())
+
+
+def _usage(left: Members) -> Usage:
+    """Take the counts out of an answer; a prompt that was cached whole has none."""
+    return Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
+
+
+class _Object:
+    """A JSON object as its pieces come, line by line."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._pieces: dict[str, list[str]] = {}
+        self._message: _Object | None = None
+
+    def add(self, chunk: dict[str, Payload]) -> None:
+        """Add a line: pieces are joined, lists grow, and of anything else the last that says something stands."""
+        for name, value in chunk.items():
+            seen = self._members.get(name)
+            if name in _PIECEWISE and isinstance(value, str):
+                self._pieces.setdefault(name, []).append(value)
+            elif name == "message" and isinstance(value, dict):
+                self._message = self._message or _Object()
+                self._message.add(value)
+            elif name in _GATHERED and isinstance(value, list) and isinstance(seen, list):
+                seen += value
+            elif value is not None or seen is None:
+                self._members[name] = value
+
+    def whole(self) -> dict[str, Payload]:
+        """Give the object as it is without streaming."""
+        message = {"message": self._message.whole()} if self._message else {}
+        return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message

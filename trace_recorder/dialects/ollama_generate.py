@@ -1,0 +1,40 @@
+"""Ollama's generate dialect, /api/generate (https://docs.ollama.com/api/generate): a prompt in, a text out.
+
+The prompt is the user's message, with `suffix` and `images` in its extra; `system` stands before it. What the model
+was told by other means (`context`, the tokens of what went before; `template`; `raw`) stays among the parameters.
+
+An answer is one of `ollama_chat.py` that lacks the message around its text, and is read as such.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects import ollama_chat
+from trace_recorder.dialects.json_access import Members, as_dict, as_text
+from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+
+_IN_MESSAGE = {"response": "content", "thinking": "thinking"}
+"""Where a chat answer's message has what stands here in the answer itself."""
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent. Empty texts and lists, which the SDK sends for what was not given, are nothing."""
+    left = Members(body)
+    system, prompt = left.text("system"), left.text("prompt")
+    beside = {"suffix": left.text("suffix"), "images": left.array("images")}
+    extra: dict[str, Payload] = {name: value for name, value in beside.items() if value}
+    messages = [Message("system", system)] if system else []
+    if prompt is not None or extra:
+        messages.append(Message("user", prompt, extra=extra))
+    return RequestReading(messages, [], left.all(), as_text(as_dict(body).get("model")))
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came."""
+    left = Members(body)
+    message = {name: left.take(own) for own, name in _IN_MESSAGE.items() if own in as_dict(body)}
+    return ollama_chat.read_response({**left.all(), "message": message} if message else body, made_up_calls)
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the lines of a stream together into the object that the same answer is without streaming."""
+    return ollama_chat.join_stream(text)

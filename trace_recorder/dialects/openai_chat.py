@@ -1,0 +1,248 @@
+"""The OpenAI chat dialect (/chat/completions): requests, responses and streams, as OpenAI and its many likes speak it.
+
+Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and the rest differ from OpenAI in members that they add;
+what has no place in the values is kept under its own name in `extra`. Of the first choice, what its message says
+besides is in the response's `extra`, and what the choice says besides (log-probabilities, token ids) in the choice's;
+every further choice keeps both to itself. Thinking never gets into the content.
+
+How chunks are joined is for `chat_chunks.py`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.blocks import Blocks, is_mark
+from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.dialects.chat_chunks import called_in, join_chunks
+from trace_recorder.dialects.json_access import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_list,
+    as_text,
+    content_of,
+    join_texts,
+    role_of,
+    says,
+    text_part,
+)
+from trace_recorder.values.messages import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    Usage,
+)
+
+_THINKING = ("reasoning_content", "reasoning", "reasoning_details")
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent."""
+    members = Members(body)
+    messages = [message for element in members.array("messages") for message in read_message(element)]
+    tools = [read_tool(tool) for key in ("tools", "functions") for tool in members.array(key)]
+    parameters = members.all()
+    return RequestReading(number_messages(messages), tools, parameters, as_text(parameters.get("model")))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`; ids that are missing stay empty."""
+    if not isinstance(element, dict):
+        return read_bare(element)
+    members = Members(element)
+    role = role_of(members.text("role"))
+    content = members.take("content")
+    said = _blocks(members, content)
+    thinking: list[Payload] = []
+    if isinstance(content, list):
+        thinking = [part for part in content if _is_thinking(part)]
+        content = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
+    members.drop_empty("refusal", "audio")
+    message = Message(
+        role,
+        said.content(content) if isinstance(content, list) else content_of(content),
+        _read_calls(members),
+        call_id=members.word("tool_call_id"),
+        name=members.word("name"),
+        reasoning=said.all_reasoning(),
+        extra=members.rest() | ({"thinking": thinking} if thinking else {}),
+    )
+    return [message]
+
+
+def read_bare(element: Payload) -> list[Message]:
+    """Read an element that is no object: a text is the user's, anything else is a part, null is nothing."""
+    content = content_of(element)
+    return [] if content is None else [Message("user", content)]
+
+
+def read_tool(declared: Payload) -> Tool:
+    """Read a tool that was offered; one that is built in has its type as its name."""
+    members = as_dict(declared)
+    function = as_dict(members.get(called_in(members))) or members
+    name = as_text(function.get("name")) or as_text(members.get("type")) or ""
+    return Tool(name, as_text(function.get("description")), function.get("parameters"), declared)
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
+    members = Members(body)
+    choices: list[Choice] = []
+    extra: dict[str, Payload] = {}
+    for position, element in enumerate(members.array("choices")):
+        choice, said = _read_choice(element, position, made_up_calls)
+        made_up_calls += count_made_up(choice.tool_calls)
+        choices.append(choice)
+        (choice.extra if position else extra).update(said)
+    first = choices[0] if choices else Choice(0)
+    return LLMResponse(
+        first.content,
+        first.reasoning,
+        first.tool_calls,
+        first.finish_reason,
+        usage=read_usage(members.object("usage") or members.inside("x_groq").object("usage")),
+        model=members.text("model"),
+        id=members.text("id"),
+        choices=tuple(choices),
+        extra=extra | members.rest(),
+        interleaved=first.interleaved,
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the text of a stream together, wherever it was cut off."""
+    return join_chunks(text)
+
+
+def read_usage(usage: Payload) -> Usage:
+    """Read a usage object in the words of any of OpenAI's dialects."""
+    members = Members(usage)
+    of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
+    return Usage(
+        input_tokens=_first(members, "prompt_tokens", "input_tokens"),
+        output_tokens=_first(members, "completion_tokens", "output_tokens"),
+        cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
+        cache_read_input_tokens=_cached(members, of_input),
+        reasoning_tokens=next((n for d in of_output if (n := d.integer("reasoning_tokens")) is not None), None),
+        cost=members.number("cost"),
+        extra=members.rest(),
+    )
+
+
+def _details(members: Members, *kinds: str) -> list[Members]:
+    """Open what there is of details on the tokens of these kinds."""
+    return [members.inside(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
+
+
+def _cached(members: Members, details: list[Members]) -> int | None:
+    """The cached part of the input: in the details, or beside them as some of OpenAI's likes have it."""
+    for opened in details:
+        if (cached := opened.integer("cached_tokens")) is not None:
+            return cached
+    return _first(members, "cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+
+
+def _first(members: Members, *names: str) -> int | None:
+    """Take the first of these numbers that is there."""
+    for name in names:
+        if (number := members.integer(name)) is not None:
+            return number
+    return None
+
+
+def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
+    """Read a choice, and apart from it what its message says besides."""
+    members = Members(element)
+    index = members.integer("index")
+    raw = members.object("message")
+    message = next(iter(read_message(raw)), Message("assistant"))
+    calls = number_calls(message.tool_calls, made_up_calls)
+    said = _blocks(Members(raw), raw.get("content"))
+    for _ in calls:
+        said.call()
+    content = said.all_text()
+    choice = Choice(
+        position if index is None else index,
+        members.text("text") if content is None else content,
+        message.reasoning,
+        calls,
+        members.word("finish_reason"),
+        extra=members.rest(),
+        interleaved=said.interleaved(calls),
+    )
+    return choice, message.extra | ({"content": message.content} if isinstance(message.content, list) else {})
+
+
+def _read_calls(members: Members) -> tuple[ToolCall, ...]:
+    """Take the tool calls of a message, and the one function call of the time before there were tools."""
+    calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
+    members.drop_empty("function_call")
+    if function := members.object("function_call"):
+        calls.append(_read_call({"function": function}))
+    return tuple(calls)
+
+
+def _is_call(element: Payload) -> bool:
+    return not isinstance(element, dict) or any(
+        says(element[name]) for name in element if name not in ("index", "type")
+    )
+
+
+def _read_call(element: Payload) -> ToolCall:
+    members = Members(element)
+    call_id = members.text("id")
+    members.integer("index")
+    if as_dict(element).get("type") in ("function", ""):
+        members.take("type")
+    members.drop_empty(*({"function", "custom"} - {called_in(as_dict(element))}))
+    called = members.inside(called_in(as_dict(element)))
+    free_text = called.text("input")
+    arguments = arguments_of(called.take("arguments")) if free_text is None else free_text
+    name = called.text("name") or ""
+    return ToolCall(call_id or "", name, arguments, extra=members.rest())
+
+
+def _blocks(members: Members, content: Payload) -> Blocks:
+    """Gather what a message says, but for its calls; its thinking is taken, under any of its names.
+
+    Thinking beside the content comes before it. Others than text and thinking are numbered as a list without thinking
+    has them; what a text refers to, as Mistral cites it, parts none.
+    """
+    said, place = Blocks(), 0
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    if any(map(members.__contains__, _THINKING)):
+        inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
+        named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
+        beside = "".join(text for text in named if text and text != inside) or (
+            None if inside else _joined_texts(members.rest().get("reasoning_details"))
+        )
+        if beside:
+            said.reasoning(beside)
+    for part in parts:
+        if _is_thinking(part):
+            said.reasoning(_thought(part))
+            continue
+        kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
+        if kind == "text":
+            said.text(part if isinstance(part, str) else as_text(part.get("text")))
+        elif not is_mark(part):
+            said.other(place)
+        place += 1
+    return said
+
+
+def _thought(part: Payload) -> str | None:
+    return as_text(part["thinking"]) or _joined_texts(part["thinking"])
+
+
+def _joined_texts(parts: Payload) -> str | None:
+    said = (part.get("text") or part.get("summary") for part in map(as_dict, as_list(parts)))
+    return join_texts(map(as_text, said)) or None
+
+
+def _is_thinking(part: Payload) -> bool:
+    return as_dict(part).get("type") == "thinking" and "thinking" in part

@@ -1,0 +1,40 @@
+"""The OpenAI completions dialect (/completions), from before there were messages: a prompt in, a text out.
+
+A prompt that is a text, or a list of them, reads as the user's messages; one of token ids stays a parameter. Responses
+have the form of `openai_chat.py` with a `text` where the message would be, so that its reader reads both.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects import openai_chat
+from trace_recorder.dialects.chat_chunks import join_chunks
+from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text
+from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent."""
+    members = Members(body)
+    prompt = as_dict(body).get("prompt")
+    texts = [prompt] if isinstance(prompt, str) else as_list(prompt)
+    messages: list[Message] = []
+    if texts and all(isinstance(text, str) for text in texts):
+        members.take("prompt")
+        messages = [Message("user", text) for text in texts]
+    parameters = members.all()
+    return RequestReading(messages, [], parameters, as_text(parameters.get("model")))
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came."""
+    return openai_chat.read_response(body, made_up_calls)
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the text of a stream together, wherever it was cut off."""
+    return join_chunks(text, _as_chunk)
+
+
+def _as_chunk(event: dict[str, Payload]) -> Payload:
+    """Bring an event of Writer's, which is nothing but a `value`, into the form of a chunk."""
+    return {"choices": [{"index": 0, "text": event["value"]}]} if event.keys() == {"value"} else event

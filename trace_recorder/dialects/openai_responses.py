@@ -1,0 +1,205 @@
+"""The OpenAI Responses dialect (/responses): items in, items out, and a stream of events that build them.
+
+An assistant's turn is spread over items there, its thinking, its text and its calls; read_request puts neighbours
+together to one message as long as that keeps their order. An item that a server's own tool left behind stands as a
+part of the assistant's content. A response's items other than the calls, which are read whole, stay beside the
+reading in `extra["output"]`: they hold the annotations, the encrypted thinking, and what a server's own tools did.
+
+`finish_reason` is why a response is incomplete, else its status once that is final. How the events of a stream are
+joined is for `response_events.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from trace_recorder.dialects.blocks import Blocks
+from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.json_access import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_list,
+    as_text,
+    content_of,
+    join_texts,
+    role_of,
+    says,
+    text_part,
+)
+from trace_recorder.dialects.openai_chat import read_bare, read_tool, read_usage
+from trace_recorder.dialects.response_events import join_events
+from trace_recorder.dialects.split_messages import Joiner, in_groups
+from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
+
+_TEXT_PARTS = ("input_text", "output_text", "text")
+_NOT_FINAL = ("in_progress", "queued")
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent."""
+    members = Members(body)
+    said = members.take("instructions")
+    instructions = [Message("system", said)] if isinstance(said, str) else _read_items(said)
+    messages = number_messages([*instructions, *_read_items(members.take("input"))])
+    tools = [read_tool(tool) for tool in members.array("tools")]
+    parameters = members.all()
+    return RequestReading(messages, tools, parameters, as_text(parameters.get("model")), len(instructions))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one item of `input`, or of a response's `output`; ids that are missing stay empty."""
+    if not isinstance(element, dict):
+        return read_bare(element)
+    members = Members(element)
+    kind = members.text("type") or ("message" if "role" in element else "")
+    if kind == "message":
+        role = role_of(members.text("role"))
+        return [Message(role, _content(members.take("content")), name=members.word("name"), extra=members.rest())]
+    if kind == "reasoning":
+        return [Message("assistant", reasoning=_thought(element), extra={"reasoning": [element]})]
+    if _is_call(element):
+        return [Message("assistant", tool_calls=(_read_call(kind, members),))]
+    if kind.endswith("_output"):
+        extra = {} if kind == "function_call_output" else {"type": kind}
+        content, call_id = _content(members.take("output")), members.text("call_id")
+        return [Message("tool", content, call_id=call_id, extra=extra | members.rest())]
+    return [Message("user" if kind.endswith("_approval_response") else "assistant", [element])]
+
+
+def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+    """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
+    members = Members(body)
+    finish_reason = members.inside("incomplete_details").word("reason")
+    if finish_reason is None and as_dict(body).get("status") not in _NOT_FINAL:
+        finish_reason = members.word("status")
+    answered = isinstance(as_dict(body).get("output"), list)
+    output = members.array("output")
+    choice = replace(_read_output(output, made_up_calls), finish_reason=finish_reason)
+    kept = [item for item in output if not _is_call(item)]
+    return LLMResponse(
+        choice.content,
+        choice.reasoning,
+        choice.tool_calls,
+        finish_reason,
+        usage=read_usage(members.object("usage")),
+        model=members.text("model"),
+        id=members.text("id"),
+        choices=(choice,) if answered else (),
+        extra=members.rest() | ({"output": kept} if kept else {}),
+        interleaved=choice.interleaved,
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Put the text of a stream together, wherever it was cut off."""
+    return join_events(text)
+
+
+def _read_items(items: Payload) -> list[Message]:
+    """Read a list of items, with the neighbours of one turn put together; a text alone is the user's."""
+    listed = items if isinstance(items, list) else [items]
+    return [message for group in in_groups(listed, read_message, JOINER) for message in group.messages]
+
+
+def goes_on(before: Message, message: Message) -> bool:
+    """Whether an item can join the one before it in the order thinking, content, calls."""
+    if before.role != "assistant" or message.role != "assistant":
+        return False
+    return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
+
+
+def together(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
+    """Make one message of the items of one turn."""
+    return reduce(_both, messages)
+
+
+JOINER = Joiner(goes_on, together)
+
+
+def _both(before: Message, message: Message) -> Message:
+    thinking = as_list(before.extra.get("reasoning")) + as_list(message.extra.get("reasoning"))
+    return Message(
+        "assistant",
+        before.content if message.content is None else message.content,
+        before.tool_calls + message.tool_calls,
+        name=message.name or before.name,
+        reasoning=join_texts((before.reasoning, message.reasoning)),
+        extra=before.extra | message.extra | ({"reasoning": thinking} if thinking else {}),
+    )
+
+
+def _read_output(output: list[Payload], made_up_calls: int) -> Choice:
+    messages = [message for item in output for message in read_message(item)]
+    parts = [as_dict(part) for message in messages for part in _parts(message.content)]
+    logprobs = [token for part in parts for token in as_list(part.get("logprobs"))]
+    calls = number_calls((call for message in messages for call in message.tool_calls), made_up_calls)
+    said = _blocks(output)
+    return Choice(
+        0,
+        said.all_text(),
+        said.all_reasoning(),
+        calls,
+        extra={"logprobs": logprobs} if logprobs else {},
+        interleaved=said.interleaved(calls),
+    )
+
+
+def _blocks(output: list[Payload]) -> Blocks:
+    """Gather the blocks of items; others than text, thinking and calls are numbered as `extra` keeps their items."""
+    said, kept = Blocks(), 0
+    for item in output:
+        for message in read_message(item):
+            if message.tool_calls:
+                said.call()
+            elif as_dict(item).get("type") == "reasoning":
+                said.reasoning(message.reasoning)
+            for part in map(as_dict, _parts(message.content)):
+                text = as_text(part.get("text")) if part.get("type") == "text" else None
+                said.other(kept) if text is None else said.text(text)
+        kept += not _is_call(item)
+    return said
+
+
+def _parts(content: str | list[Payload] | None) -> list[Payload]:
+    return [text_part(content)] if isinstance(content, str) else content or []
+
+
+def _content(parts: Payload) -> str | list[Payload] | None:
+    """Read an item's content; what a text part has empty, as `annotations` mostly is, is left out."""
+    return content_of([_part(part) for part in parts] if isinstance(parts, list) else parts)
+
+
+def _part(part: Payload) -> Payload:
+    if isinstance(part, str):
+        return text_part(part)
+    members = Members(part)
+    text = members.text("text")
+    if text is None or members.text("type") not in _TEXT_PARTS:
+        return part
+    return text_part(text, {key: value for key, value in members.rest().items() if says(value)})
+
+
+def _thought(item: dict[str, Payload]) -> str | None:
+    """The texts of a reasoning item: the summary's, else the full ones that open models give."""
+    parts = as_list(item.get("summary")) or as_list(item.get("content"))
+    return join_texts(as_text(as_dict(part).get("text")) for part in parts)
+
+
+def _is_call(item: Payload) -> bool:
+    """Whether an item asks the caller for a tool; what a server ran itself has no call id."""
+    kind = as_text(as_dict(item).get("type")) or ""
+    return kind in {"function_call", "custom_tool_call"} or (kind.endswith("_call") and bool(item.get("call_id")))
+
+
+def _read_call(kind: str, members: Members) -> ToolCall:
+    """Read a call: of a function, with free text, or of a built-in tool, whose arguments are its own members."""
+    call_id, name = members.text("call_id") or "", members.text("name") or ""
+    if kind == "function_call":
+        return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())
+    if (free_text := members.text("input")) is not None:
+        return ToolCall(call_id, name, free_text, extra={"type": kind} | members.rest())
+    about = {"type": kind, "id": members.take("id"), "status": members.take("status")}
+    return ToolCall(call_id, name or kind, members.rest(), extra=Members(about).rest())

@@ -1,0 +1,103 @@
+"""Readers: a provider's raw JSON → values; one file a wire dialect, pure, on plain dicts; no SDK is imported.
+
+`reader_of(api)` gives a dialect's reader, a module with `read_request`, `read_response` and `join_stream`. A body
+that its reader does not understand is still on file, raw; readers never raise for what a provider says.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from trace_recorder.dialects.split_messages import Joiner
+from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+
+_MODULE_OF_API = {
+    "openai-chat": "openai_chat",
+    "openai-responses": "openai_responses",
+    "openai-completions": "openai_completions",
+    "embeddings": "embeddings",
+    "anthropic-messages": "anthropic_messages",
+    "google-generate": "google_generate",
+    "google-interactions": "google_interactions",
+    "ollama-chat": "ollama_chat",
+    "ollama-generate": "ollama_generate",
+}
+
+_GROWING_MEMBER = {
+    "openai-chat": "messages",
+    "openai-responses": "input",
+    "anthropic-messages": "messages",
+    "google-generate": "contents",
+    "ollama-chat": "messages",
+}
+"""The dialects whose `read_request` reads the elements of one list one by one, and that list."""
+
+
+class Reader(Protocol):
+    """What a dialect's module offers."""
+
+    def read_request(self, body: Payload) -> RequestReading:
+        """Read the JSON that was sent."""
+
+    def read_response(self, body: Payload, made_up_calls: int = 0) -> LLMResponse:
+        """Read the JSON that came; `made_up_calls` is how many tool calls of the request got made-up ids."""
+
+    def join_stream(self, text: str) -> JoinedStream:
+        """Put the text of a stream together, wherever it was cut off."""
+
+
+class ElementReader(Reader, Protocol):
+    """What the module of a dialect offers whose requests can be read element by element."""
+
+    def read_message(self, element: Payload) -> list[Message]:
+        """Read one element of what was said; ids that are missing stay empty."""
+
+
+def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
+    """Put the bytes of a stream together; None for a dialect that is not known.
+
+    A stream that was cut off may end in half of a character, or of a surrogate pair: it reads as U+FFFD.
+    """
+    reader = reader_of(api)
+    if reader is None:
+        return None
+    joined = reader.join_stream(data.decode("utf-8", "replace"))
+    text = json.dumps([joined.body, joined.error], ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        body, error = json.loads(whole)
+        return replace(joined, body=body, error=error)
+    return joined
+
+
+def why_incomplete(joined: JoinedStream | None) -> str | None:
+    """Why a stream whose HTTP ended cleanly is not whole; None where it is, and where nobody can tell."""
+    if joined is None or joined.ended is not False:
+        return None
+    return "the stream ended without its last event" if joined.error is None else "the stream carried an error"
+
+
+@cache
+def reader_of(api: str | None) -> Reader | None:
+    """The reader of a wire dialect, None for one that is not known."""
+    name = _MODULE_OF_API.get(api or "")
+    return cast(Reader, import_module(f"trace_recorder.dialects.{name}")) if name else None
+
+
+@cache
+def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
+    """A reader and the list that it reads element by element, behind all else that a request says; None for others."""
+    growing = _GROWING_MEMBER.get(api or "")
+    return (cast(ElementReader, reader_of(api)), growing) if growing else None
+
+
+@cache
+def joiner_of(api: str | None) -> Joiner | None:
+    """What puts neighbours together in a dialect; None where each element is a message of its own."""
+    return getattr(reader_of(api), "JOINER", None)

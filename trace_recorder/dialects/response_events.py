@@ -1,0 +1,95 @@
+"""Streams of the OpenAI Responses dialect: their events, joined to the body of the unstreamed answer.
+
+The last event carries the whole response, and then that is the body. Until it comes, items are built from what the
+events bring: by the members that they have, and by their names' last word (`…function_call_arguments.delta` adds to
+`arguments`), so that an event unheard of finds its place too. Which event came when stays in the stream's raw text.
+
+What the body means is for `openai_responses.py`; the framing of events is for `sse.py`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.chat_chunks import error_of
+from trace_recorder.dialects.chat_deltas import grown, whole
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
+from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.values.messages import JoinedStream, Payload
+
+_LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "failed", "cancelled"))
+
+
+def join_events(text: str) -> JoinedStream:
+    """Join the events of a stream, wherever it was cut off."""
+    joined = _Joined()
+    for name, data in events(text):
+        joined.events += 1
+        joined.ended = joined.ended or data.strip() == "[DONE]"
+        event = as_dict(json_value(data))
+        kind = as_text(event.get("type")) or name or ""
+        joined.error = error_of(kind, event, data) or joined.error
+        joined.add(kind, event)
+    return joined.stream() if joined.events else unstreamed(text)
+
+
+class _Joined:
+    """A response as far as its events have come."""
+
+    __slots__ = ("_items", "_response", "ended", "error", "events")
+
+    def __init__(self) -> None:
+        self._response: dict[str, Payload] = {}
+        self._items: dict[int, dict[str, Payload]] = {}
+        self.events = 0
+        self.ended = False
+        self.error: Payload = None
+
+    def add(self, kind: str, event: dict[str, Payload]) -> None:
+        if response := as_dict(event.get("response")):
+            self._response = response
+            self.ended = self.ended or kind in _LAST
+            self.error = response.get("error") or self.error
+        elif (index := as_int(event.get("output_index"))) is not None:
+            item = as_dict(event.get("item")) or self._items.get(index, {})
+            self._items[index] = item
+            _build(_place(item, kind, event), kind, event)
+
+    def stream(self) -> JoinedStream:
+        body = dict(self._response)
+        items = [whole(item) for _, item in sorted(self._items.items()) if item]
+        if items and not as_list(body.get("output")):
+            body["output"] = items
+        if self.error and not body.get("error"):
+            body["error"] = self.error
+        return JoinedStream(body, self.ended, self.events, self.error)
+
+
+def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
+    """What an event is about: a part of the item, or the item itself. A part that is not there yet is begun."""
+    for key, index in (("content", "content_index"), ("summary", "summary_index")):
+        if (position := as_int(event.get(index))) is None:
+            continue
+        parts = item[key] = as_list(item.get(key))
+        if 0 <= position < len(parts) and isinstance(parts[position], dict):
+            return as_dict(parts[position])
+        parts.append({"type": kind.removeprefix("response.").removesuffix(".delta")})
+        return as_dict(parts[-1])
+    return item
+
+
+def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
+    """Put what an event brings in its place: a whole part, a piece of a text, or the whole text at its end."""
+    place.update(as_dict(event.get("part")))
+    word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
+    delta = event.get("delta")
+    if isinstance(delta, str):
+        place[word] = grown(place.get(word), delta)
+        _extend(place, "logprobs", as_list(event.get("logprobs")))
+    elif isinstance(event.get(word), str):
+        place[word] = event[word]
+    _extend(place, "annotations", [event["annotation"]] if event.get("annotation") else [])
+
+
+def _extend(place: dict[str, Payload], key: str, more: list[Payload]) -> None:
+    if more:
+        place[key] = as_list(place.get(key))
+        place[key] += more

@@ -1,0 +1,59 @@
+"""Steps of tools alone in an ATIF document of ours: no model asked for them, and none saw what they gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep
+
+MARK = "tools_alone"
+"""What the `extra` of such a step says."""
+
+
+def is_of_tools(step: Mapping[str, Payload]) -> bool:
+    """Whether a step of a document is one of tools alone."""
+    return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(MARK) is True
+
+
+def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
+    """The steps of tools alone, of the main agent and of its sub-agents; they are not numbered yet."""
+    stated = document["agent"].get("extra") or {}
+    name = document["agent"].get("name")
+    about: Payload = {key: stated.get(key) for key in ("agent_id", "parent_agent_id")}
+    for step in filter(is_of_tools, document["steps"]):
+        calls = tuple(_call(call) for call in step.get("tool_calls") or ())
+        names = {call.call_id: call.name for call in calls}
+        results = (step.get("observation") or {}).get("results") or ()
+        error = step["extra"].get("error")
+        yield AgentStep(
+            0,
+            step["timestamp"],
+            "error" if error else "calling_tool",
+            tool_calls=calls,
+            tool_results=tuple(_result(result, names) for result in results),
+            error=error,
+            agent=None if name == "agent" else name,
+            **about,
+            derived=True,
+        )
+    for sub in document.get("subagent_trajectories") or ():
+        yield from tool_steps(sub)
+
+
+def _call(call: Mapping[str, Payload]) -> ToolCall:
+    made_up = (call.get("extra") or {}).get("call_id_made_up") is True
+    return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up)
+
+
+def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResult:
+    extra, call_id = result.get("extra") or {}, result["source_call_id"]
+    failed = extra.get("success") is False
+    return ToolResult(
+        call_id,
+        names.get(call_id),
+        extra.get("success"),
+        None if failed else extra.get("result", result.get("content")),
+        extra.get("error") or result.get("content") if failed else None,
+        duration_seconds=extra.get("duration_seconds"),
+    )

@@ -1,0 +1,105 @@
+"""Reading a trajectory back: `load(path)` gives it from the journal, or from the document where there is no other.
+
+The journal is the truth: a `.json` with its `.jsonl` beside it is read from that. Both may be of a run that still
+goes on, or that was broken off at any byte. Documents of others are read too: Trae Agent's own, and ATIF.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from trace_recorder.derive.document import from_document
+from trace_recorder.derive.fold import MISSING, Fold
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.guard import attempt
+from trace_recorder.imports.atif.document import from_atif, is_atif
+from trace_recorder.storage import journal
+from trace_recorder.storage.paths import document_of, journal_of
+from trace_recorder.values.json_text import DEEPEST_DOCUMENT, refuse_depth
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Gap, Status, Trajectory
+
+_BEGIN = b'{"seq":1,"time":"'
+"""How every journal begins, be it cut off after any of these bytes."""
+
+
+def load(path: str | Path) -> Trajectory:
+    """Read the trajectory of a `.json` or a `.jsonl`, finished or not; also of Trae Agent's documents, and of ATIF's.
+
+    Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
+    journal_path = journal_of(path)
+    if journal_path.is_file():
+        return fold_journal(journal_path)[0]
+    data = path.read_bytes()
+    if not data:
+        raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
+    try:
+        text = data.decode("utf-8-sig")
+        document = json.loads(text)
+        refuse_depth(text, DEEPEST_DOCUMENT)
+    except (ValueError, RecursionError) as error:
+        raise TrajectoryFormatError(
+            f"{path} is no trajectory: it is not JSON ({error}). "
+            "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
+        ) from None
+    if is_atif(document):
+        return from_atif(document, str(path))
+    return _settled(from_document(document, str(path)))
+
+
+def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
+    """Read a journal; also give its fold, for those who look closer than a trajectory does."""
+    fold = Fold()
+    data = path.read_bytes()
+    for record in journal.read(data):
+        fold.add(record)
+    _refuse_others(fold, data, path)
+    host = fold.start.data.get("host") if fold.start else None
+    alive = journal.writer_is_alive(path, host)
+    status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
+    if fold.end is None and not fold.ends_in_damage and not journal.writer_holds(path):
+        fold.gaps += _cut_off(path)
+
+    def refuse(error: Exception) -> Trajectory:
+        raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
+
+    return attempt(lambda: fold.trajectory(status), refuse), fold
+
+
+def _cut_off(path: Path) -> list[Gap]:
+    """What the document beside a journal without an end says of one."""
+    try:
+        document: Payload = json.loads(document_of(path).read_bytes())
+        status = document.get("status")
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return []
+    if status not in {"completed", "failed", "interrupted"}:
+        return []
+    return [Gap(None, MISSING, f"its end is missing: the document beside it is of a run that is {status}")]
+
+
+def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
+    if fold.start is None:
+        if not (fold.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
+            raise TrajectoryFormatError(
+                f"{path} is no journal: its first line is not a record of this package. "
+                "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
+            )
+        return
+    version = fold.start.data.get("version")
+    if isinstance(version, int) and version > journal.VERSION:
+        raise TrajectoryFormatError(
+            f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal.VERSION}. "
+            "Install a newer trace_recorder to read it."
+        )
+
+
+def _settled(trajectory: Trajectory) -> Trajectory:
+    """A document alone cannot tell whether its run still goes on."""
+    return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory

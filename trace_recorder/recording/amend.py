@@ -1,0 +1,140 @@
+"""Amending: what is said of a run after its end, such as a reward or how its process ended, is appended to its journal.
+
+Nothing that was recorded is touched: records are added behind the last one, under the writer's lock, with the numbers
+that follow. A run whose writer lives, or may live, is refused. The document is then written from the whole journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trace_recorder.clocks import now
+from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.errors import RecorderStateError
+from trace_recorder.imports.load import fold_journal
+from trace_recorder.storage import journal
+from trace_recorder.storage.journal import BINARY, Journal, Record
+from trace_recorder.storage.paths import document_of, journal_of
+from trace_recorder.storage.redaction.redactor import default_redactor, masks_in
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.trajectory import Status
+
+_JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
+
+
+def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
+    """Append rewards to the journal of a run that has ended, and write its document anew.
+
+    `path` is either file of the run; a reward has `name` and `value`, and may have `weight`, `step_number` and
+    `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError where the
+    run goes on, may go on elsewhere, or has no journal; what `load` raises; OSError where a file cannot be written.
+    """
+    with _amended(path) as writer:
+        for reward in rewards:
+            writer.append("reward", _data(reward), now())
+
+
+def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
+    """Append how the process of a run ended: its exit code, as an annotation; with `status`, also another end.
+
+    A run that failed had no success; of any other nothing is known. Otherwise as `append_rewards`.
+    """
+    with _amended(path) as writer:
+        writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
+        if status is not None:
+            end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
+            seconds = {"execution_time": _seconds(writer.path)}
+            writer.append("finalize", to_json({**end, **known(error=error), **seconds}), now())
+
+
+def _seconds(path: Path) -> Payload:
+    """How long a run took, as its journal says; where it says nothing, until now."""
+    _, fold = fold_journal(path)
+    if fold.end is not None or fold.start is None:
+        return fold.end.data["execution_time"] if fold.end else 0.0
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.start.time)).total_seconds())
+
+
+@contextlib.contextmanager
+def _amended(path: Path) -> Iterator[Journal]:
+    """Open the journal of a run that has ended, by either of its files; then write its document anew."""
+    document, journal_path = _files_of(path)
+    if not journal_path.is_file():
+        raise RecorderStateError(
+            f"{path} has no journal beside it ({journal_path.name}): what is said later is appended to the journal of "
+            "a run, and a document alone cannot be amended."
+        )
+    with _reopened(journal_path) as (writer, status):
+        yield writer
+        snapshot = Snapshot(journal_path, document, _history_of(document), status=status)
+        snapshot.write()
+        snapshot.close()
+
+
+def _files_of(path: Path) -> tuple[Path, Path]:
+    """The document and the journal of a run, by either of them."""
+    if path.name.endswith(_JOURNAL_OF_OTHER_NAME):
+        other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
+        if other.exists():
+            return other, path
+    return document_of(path), journal_of(path)
+
+
+def _data(reward: Mapping[str, Payload]) -> str:
+    record = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
+    said = record["explanation"]
+    if isinstance(said, str):
+        record["explanation"] = default_redactor(said)
+        record |= known(redacted=masks_in(said, record["explanation"]) or None)
+    return to_json(record)
+
+
+@contextlib.contextmanager
+def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
+    """Open the journal of a run that has ended for appending, locked; also give how it ended."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
+    writer = Journal(fd, path)
+    try:
+        _lock(fd, path)
+        status = _status(path)
+        data = path.read_bytes()
+        writer.next_seq = 1 + max((one.seq for one in journal.read(data) if isinstance(one, Record)), default=0)
+        if not writer.is_in_place():
+            raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
+        if data and not data.endswith(b"\n"):  # a torn end is closed, so that what comes is a line of its own
+            os.write(fd, b"\n")
+        yield writer, status
+    finally:
+        writer.close()
+
+
+def _lock(fd: int, path: Path) -> None:
+    if journal.lock(fd) is False:  # where there are no locks, `_status` decides
+        raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.")
+
+
+def _status(path: Path) -> Status:
+    """How a run ended whose lock we hold: that we could take it says, on the writer's host, that the writer is gone."""
+    trajectory, fold = fold_journal(path)
+    if fold.end is not None:
+        return trajectory.status
+    if trajectory.status == "unknown":
+        raise RecorderStateError(
+            f"{path} has no end, and its writer was on another host: it may go on there. Amend it on that host."
+        )
+    return "interrupted"
+
+
+def _history_of(document: Path) -> str:
+    """How the document was written so far: one with deltas stays so."""
+    try:
+        stated = json.loads(document.read_bytes()).get("history")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        stated = None
+    return "delta" if stated == "delta" else "auto"

@@ -1,0 +1,242 @@
+"""Steps and sub-agents: where in its loop an agent is, known by the context.
+
+A place is what holds until its block is left: which step, which agent. Contexts are copied into tasks, and into threads
+that are started with a copied context; so each of ten sub-agents at once is where it is itself. A place belongs to
+one run: what another recorder records in the same block is not of it. What was inside a step is told by its id on each
+record, so that a process killed in the middle of a step loses nothing; the fold gathers it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from trace_recorder.errors import RecorderStateError
+from trace_recorder.guard import is_recording
+from trace_recorder.recording.run import Run
+from trace_recorder.values.jsonable import is_error, members, message_of, plain, stated, to_json
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.run_ending import ending_of
+
+_OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a run the agent is; `outer` is where it was before, in the same run or another."""
+
+    run: Run
+    about: Mapping[str, Payload]
+    outer: Place | None
+
+
+_place: ContextVar[Place | None] = ContextVar("trace_recorder_place", default=None)
+_execution: ContextVar[tuple[Run, str] | None] = ContextVar("trace_recorder_execution", default=None)
+
+
+class Inside:
+    """A block of code that is the body of a tool: an agent that begins in it was started by this execution of it."""
+
+    def __init__(self, run: Run | None, execution_id: str | None) -> None:
+        self._of = None if run is None or execution_id is None else (run, execution_id)
+        self._token: Token[tuple[Run, str] | None] | None = None
+
+    def __enter__(self) -> None:
+        if self._of is not None:
+            self._token = _execution.set(self._of)
+
+    def __exit__(self, *_: object) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a block in an async generator may be left in another context
+                _execution.reset(token)
+
+
+def execution_of(run: Run) -> str | None:
+    """In which execution of a tool something is that is done now."""
+    of, identity = _execution.get() or (None, None)
+    return identity if of is run else None
+
+
+def context_of(run: Run | None) -> Mapping[str, Payload]:
+    """Of which agent and step of a run something is that is done now, as records say it."""
+    place = _place.get()
+    while place is not None and place.run is not run:
+        place = place.outer
+    return {} if place is None else place.about
+
+
+def agent_of(run: Run) -> dict[str, Payload]:
+    """Of which agent it is, without the step."""
+    about = context_of(run)
+    return {name: about[name] for name in (*_OF_AGENT, "redacted") if name in about}
+
+
+def step_of(run: Run, number: object) -> dict[str, Payload]:
+    """The id of the step that is open, where it has this number."""
+    about = context_of(run)
+    return known(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
+
+
+def joined(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Both, with the secrets that were masked in either."""
+    redacted = one.get("redacted", 0) + other.get("redacted", 0)
+    return {**one, **other, **known(redacted=redacted or None)}
+
+
+def once_free(closing: Run | None, record: Callable[[], None]) -> None:
+    """Record now; or, of a generator that is `closing` in the middle of recording, behind the next record.
+
+    There the garbage collector closes it, in a thread that may hold locks.
+    """
+    if closing is not None and is_recording():
+        closing.later(record)
+    elif not sys.is_finalizing():
+        record()
+
+
+class _Block:
+    """A `with` block, sync or async, that is a place while it is open."""
+
+    __slots__ = ("__weakref__", "_entered", "_run", "_token")
+
+    def __init__(self, run: Run | None) -> None:
+        self._run = run
+        self._entered = False
+        self._token: Token[Place | None] | None = None
+
+    def _begin(self, run: Run) -> Mapping[str, Payload]:
+        """Record that it begins; return what holds inside."""
+        raise NotImplementedError
+
+    def _end(self, error: BaseException | None) -> None:
+        """Record that it ends."""
+
+    def __enter__(self) -> Self:
+        if self._entered:
+            raise RecorderStateError(f"{self!r} was entered before. Make another for another block.")
+        self._entered = True
+        if self._run is not None:
+            about = self._begin(self._run)
+            self._token = _place.set(Place(self._run, about, _place.get()))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # a block in an async generator may be left in another context
+                _place.reset(token)
+        self._end(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, at)
+
+
+class Step(_Block):
+    """One step of the agent, while its block is open: `with recorder.step() as step:`.
+
+    `state`, `reflection` and `error` may be set inside. A state that is not set is told by what happened: "error"
+    where an exception left the block, "calling_tool" where a tool was asked for or run, else "completed"; "thinking"
+    while it is open. It has no other attributes: what is misspelt raises AttributeError.
+    """
+
+    __slots__ = ("_began", "_open", "error", "reflection", "state", "step_number")
+
+    def __init__(self, run: Run | None, step_number: int) -> None:
+        super().__init__(run)
+        self.step_number = step_number
+        self.state: object = None
+        self.reflection: str | None = None
+        self.error: object = None
+        self._began = time.perf_counter()
+        self._open: dict[str, Payload] | None = None
+
+    def _begin(self, run: Run) -> Mapping[str, Payload]:
+        self._began = time.perf_counter()
+        about = {**context_of(run), "step_id": "", "step_number": stated(self.step_number, int)}
+        with run.guard("record the beginning of a step"):
+            about["step_id"] = run.next_id("step")
+            self._open = about
+            run.hold(self)
+            run.append("step_start", about)
+        return about
+
+    def _end(self, error: BaseException | None) -> None:
+        about, self._open = self._open, None
+        if self._run is not None and about is not None:
+            self._run.let_go(self)
+            closed = isinstance(error, GeneratorExit)
+            if error is not None and self.error is None and not closed and ending_of(error).status != "completed":
+                self.error = error
+            about = {**about, "duration_seconds": round(time.perf_counter() - self._began, 6)}
+            once_free(self._run if closed else None, partial(self._ended, self._run, about))
+
+    def _ended(self, run: Run, about: dict[str, Payload]) -> None:
+        with run.guard("record the end of a step"):
+            stands = joined(about, run.named(state=stated(self.state, str)))
+            nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
+            said = {**nothing, "reflection": stated(self.reflection, str), "error": in_words(self.error)}
+            run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
+
+    def beat(self, *, last: bool = False) -> None:  # noqa: ARG002 - as all that is unfinished has it
+        """Write nothing: what is inside is on file."""
+
+    def wait(self) -> None:
+        """Wait for nothing: nothing is written aside."""
+
+    def left(self) -> None:
+        """Write nothing: nobody is watched for it."""
+
+    def cut_off(self) -> None:
+        """End with the run."""
+        self._end(None)
+
+    def __repr__(self) -> str:
+        return f"<step {self.step_number}>"
+
+
+class Agent(_Block):
+    """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
+
+    `agent_id` is its own in the run, also where others have the same name; `parent_agent_id` is the one around it. Its
+    records also say in which execution of a tool it was started.
+    """
+
+    __slots__ = ("agent_id", "name", "parent_agent_id")
+
+    def __init__(self, run: Run | None, name: str) -> None:
+        super().__init__(run)
+        self.name = name
+        self.agent_id: str | None = None
+        self.parent_agent_id: str | None = None
+
+    def _begin(self, run: Run) -> Mapping[str, Payload]:
+        outer = dict(context_of(run))
+        self.parent_agent_id = outer.pop("agent_id", None)
+        outer.pop("parent_agent_id", None)
+        outer.pop("parent_execution_id", None)
+        outer.pop("redacted", None)
+        with run.guard("name an agent"):
+            self.agent_id = run.next_id("agent")
+            outer |= run.named(agent=stated(self.name, str)) | {"agent_id": self.agent_id}
+        return outer | known(parent_agent_id=self.parent_agent_id, parent_execution_id=execution_of(run))
+
+    def __repr__(self) -> str:
+        return f"<agent {self.name!r}>"
+
+
+def in_words(error: object) -> Payload:
+    """An error as steps tell it: an exception by its class and message."""
+    return f"{type(error).__name__}: {message_of(error)}" if is_error(error) else plain(error)

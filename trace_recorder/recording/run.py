@@ -1,0 +1,441 @@
+"""One open run: where its facts are written.
+
+Everything that is recorded passes through `append` or `append_body`: one lock, one redaction, one journal, and then
+the document. What the agent meant by a call is the recorder's; what went over the wire is capture's. A run belongs
+to the process that opened it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Literal, Protocol
+from weakref import ref
+from zlib import crc32
+
+from trace_recorder.clocks import now
+from trace_recorder.derive.live_document.writer import Snapshot, When, Writer
+from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.guard import Guard, attempt
+from trace_recorder.recording import process
+from trace_recorder.storage import paths
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.journal import SCHEMA, VERSION, Data, Journal
+from trace_recorder.storage.redaction.redactor import Redaction, masks_in
+from trace_recorder.values.jsonable import facts, members, plain
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.run_ending import Ending
+
+__records__ = True  # `guard.is_recording` looks for this name
+
+SHOWN: Mapping[str, When] = {
+    "llm_request": "soon",
+    "llm_stream": "soon",
+    "llm_response": "in passing",
+    "llm_error": "in passing",
+}
+"""When the document shows a record of a captured call; what the agent records itself it shows at once."""
+
+REMEMBERED = 256 * 1024
+"""Of so many characters that were said of the run itself it is kept in mind what they are."""
+_OF_THE_RUN = ("start", "annotation")
+
+PUT_BACK_SECONDS = 1.0
+"""How long to wait after a removed journal could not be made again: there may be much to copy."""
+
+_NOTHING_BEGUN = '"task":null,"metadata":{}'
+_NOTHING_ENDED = '"final_result":null'
+_STARTED = time.time()
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """A record that is on file: its number, and what was said in it, as it was masked last."""
+
+    seq: int
+    said: str
+
+
+class Unfinished(Protocol):
+    """What is being recorded when a run ends."""
+
+    def beat(self, *, last: bool = False) -> None:
+        """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
+
+    def wait(self) -> None:
+        """Wait, but not for good, for what is being written aside. Does not raise."""
+
+    def left(self) -> None:
+        """Write that whoever it was recorded for is gone. Does not raise."""
+
+    def cut_off(self) -> None:
+        """Write what has come, as all that there will be. Does not raise."""
+
+
+class Run:
+    """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
+
+    def __init__(self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str) -> None:
+        self.trajectory_id = uuid.uuid4().hex
+        self.guard = guard
+        self.pid = os.getpid()
+        self.began = time.perf_counter()
+        self.closed = False
+        self.abandoned = False
+        self._begin: tuple[str, str, int] | None = None
+        self._journal = journal
+        self._redaction = redaction
+        self._lock = threading.RLock()
+        self._items = ItemEncoder()
+        self._earlier: list[_Earlier] = []
+        self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
+        self._later: deque[Callable[[], None]] = deque()
+        self._exiting = False
+        self._put_back_again = 0.0
+        self._unfinished: dict[int, Unfinished] = {}
+        self._left: dict[int, object] = {}
+        self._document = document
+        self._closing_thread = 0
+        self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
+        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
+
+    def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
+        """Write the first record: the schema, where this runs, and what the caller says of the run."""
+        where = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "trajectory_id": self.trajectory_id,
+            "host": socket.gethostname(),
+            "pid": self.pid,
+            "process_start": _STARTED,
+            "recorder": _version(),
+            "python": platform.python_version(),
+            "platform": sys.platform,
+            **known(parent=parent or process.parent()),
+        }
+        about, redacted = _counted(about)
+        self._begin = members(where | about), members(said), redacted
+        with self._lock:
+            self._be_open()
+        self._recorded("start")
+
+    def append(
+        self, kind: str, about: Mapping[str, object], said: str = "", written: Callable[[], None] | None = None
+    ) -> None:
+        """Write one record, then the document.
+
+        `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
+        masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
+        without braces. `written` is called when it is on file, also where Ctrl-C comes with that.
+        """
+        if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
+            return
+        about, redacted = _counted(about)
+        with self._lock:
+            self._be_open(looks=kind not in SHOWN)  # that of a call has been asked when it was begun
+            said, count = self._redaction.mask(said) if said else ("", 0)
+            seq = self._journal.next_seq
+            try:
+                self._journal.append(kind, _data(facts(about), said, redacted + count), now())
+            finally:
+                if written is not None and self._journal.next_seq > seq:
+                    written()
+            self._remember(kind, seq, said)
+        self._settle()
+        self._recorded(kind)
+
+    def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
+        """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
+        if self.abandoned:
+            return
+        about, redacted = _counted(about)
+        with self._lock:
+            self._be_open()
+            encoded = self._items.encode(body)
+            said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
+            *masked, (said, count) = self._redaction.mask_all([*(new.said for new in encoded.new), said])
+            items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, masked, strict=True)]
+            data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+            records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
+            seq, _ = self._journal.append_all(records, now())
+            encoded.written(seq)
+        self._settle()
+        self._recorded(kind)
+
+    def _recorded(self, kind: str) -> None:
+        when = SHOWN.get(kind, "at once")
+        with self.guard("have the document written", costs_record=False):
+            if not self._exiting:
+                self._use_writer(partial(self._writer.recorded, when, self._journal.end))
+            elif when != "soon":  # no thread can be started any more that would do it
+                self._use_writer(self._writer.save)
+
+    def _use_writer(self, use: Callable[[], None]) -> None:
+        """Have the writer do something, and close the run if a signal's handler ended it in the middle of that."""
+        try:
+            use()
+        finally:
+            if self._closing_thread == threading.get_ident() and not self._is_using_writer():
+                self._closing_thread = 0
+                self._close_files()
+
+    def _is_using_writer(self) -> bool:
+        """Whether the caller was called in the middle of that, in this thread: as a signal's handler is."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
+
+    def later(self, record: Callable[[], None]) -> None:
+        """Have something recorded behind the next record, or at the end: it came in the middle of one."""
+        self._later.append(record)
+
+    def _settle(self) -> None:
+        if self._left:  # asked here too: it is asked with every record
+            self.settle_left()
+        while self._later:
+            self._later.popleft()()
+
+    def _be_open(self, *, looks: bool = True) -> None:
+        """Be ready for a record; `looks` is whether the system is asked if the journal was removed."""
+        if self.closed:
+            raise AlreadyFinalizedError("the run that this belongs to has been finalized")
+        if looks and self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
+            self._put_back()
+        if self._begin is not None:  # it is the first record, whenever a record can be written
+            self._append_surely("start", *self._begin, _NOTHING_BEGUN)
+            self._begin = None
+        self._write_gaps()
+
+    def _put_back(self) -> None:
+        """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
+        self._put_back_again = time.perf_counter() + PUT_BACK_SECONDS
+        what = "keep the journal where it was"
+        with self.guard(what, costs_record=False):
+            paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
+            self._journal.put_back()
+            self._put_back_again = 0.0
+            why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
+            self.guard.note(what, FileNotFoundError(why), costs_record=False)
+
+    def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
+        """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
+
+        def unmasked(error: Exception) -> tuple[str, int]:
+            if self.guard.strict:
+                raise error
+            self.guard.note(f"mask what the {kind} record says", error)
+            return nothing, 0
+
+        masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
+        seq = self._journal.next_seq
+        self._journal.append(kind, _data(about, masked, count + redacted), now())
+        self._remember(kind, seq, masked)
+
+    def _write_gaps(self) -> None:
+        failures = self.guard.failures
+        while failures:
+            failure = failures[0]
+            times, said = failure.times, failure.in_words()
+            what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
+            masked = masks_in(failure.what, what) + masks_in(said, why)
+            gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
+            self._journal.append("gap", f"{{{members(gap)}}}", now())
+            failure.told = times
+            failures.popleft()
+
+    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> None:
+        """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
+        if self._redaction.learn(keys, cookies) and not self.abandoned:
+            with self._lock:
+                for earlier in self._earlier:
+                    self._mask_earlier(earlier)
+
+    def _mask_earlier(self, earlier: _Earlier) -> None:
+        """Record what an earlier record says without a value in it that has become known as a secret."""
+        masked, count = self._redaction.mask(earlier.said)
+        if masked != earlier.said and not self.closed:
+            earlier.said = masked
+            self._journal.append("redaction", _data(facts({"of": earlier.seq}), masked, count), now())
+
+    def _remember(self, kind: str, seq: int, said: str) -> None:
+        """Keep what the run itself is said to be, for as long as a client may still tell its key."""
+        if kind in _OF_THE_RUN and said and sum(len(one.said) for one in self._earlier) + len(said) <= REMEMBERED:
+            self._earlier.append(_Earlier(seq, said))
+
+    def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
+        """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
+        return self._redaction.mask_stream(data, last=last)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Mask what is no text; a text is left as it is, to be masked when it is written."""
+        return self._redaction.mask_bytes(data)
+
+    def named(self, **names: object) -> dict[str, Payload]:
+        """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
+        copied = {name: plain(value) for name, value in names.items()}
+        texts = {name: value for name, value in copied.items() if isinstance(value, str)}
+        masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
+        count = sum(masks_in(text, masked[name]) for name, text in texts.items())
+        return copied | masked | known(redacted=count or None)
+
+    def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
+        """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
+        return f"{kind}_{next(self._numbers[kind])}"
+
+    def hold(self, unfinished: Unfinished) -> None:
+        """Know of something that is being recorded, until it is let go."""
+        self._unfinished[id(unfinished)] = unfinished
+
+    def watch(self, unfinished: Unfinished, held: object) -> ref[object]:
+        """Have it hear, with the next record or beat, that an object is gone for which it was begun.
+
+        Whoever keeps what this returns, and drops it in time, hears nothing. That the object is gone is noted by a
+        method of `dict`: in a destructor of ours, what a signal's handler raises would be lost.
+        """
+        return ref(held, partial(self._left.__setitem__, id(unfinished)))
+
+    def settle_left(self) -> None:
+        """Tell those whose objects are gone."""
+        while self._left:
+            left = self._unfinished.get(self._left.popitem()[0])
+            if left is not None:
+                left.left()
+
+    def let_go(self, unfinished: Unfinished) -> None:
+        """Hear that it has been recorded."""
+        self._unfinished.pop(id(unfinished), None)
+
+    def save(self) -> None:
+        """Write the document now."""
+        if not self.abandoned:
+            self._use_writer(self._writer.save)
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        with self.guard("write the document", costs_record=False):
+            write()
+
+    def finish(self, ending: Ending, final_result: object = None) -> None:
+        """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
+        if self.abandoned:
+            return
+        self._settle()
+        for one in list(self._unfinished.values()):
+            one.wait()
+            one.cut_off()
+        self._unfinished.clear()
+        with self._lock:
+            if self.closed:
+                return
+            self._end(ending, final_result)
+            self.closed = True
+        if self._is_using_writer():
+            self._write_aside()
+            self._closing_thread = threading.get_ident()
+        else:
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self._writer.close()
+        with self.guard("close the journal"):
+            self._journal.close()  # first: no thread that comes late opens again what is let go of
+        self._writer.let_go()
+        if self.guard.failures:
+            attempt(self._tell_late, lambda _: None)
+        self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
+
+    def _tell_late(self) -> None:
+        """Put on file what went wrong with closing the files, as with a system that refuses what it took before."""
+        self._journal.reopen()
+        try:
+            self._write_gaps()
+            self._writer.save()
+        finally:
+            self._journal.close()
+            self._writer.let_go()
+
+    def _write_aside(self) -> None:
+        """Write the last document where this thread may have another half written, and may never return to it.
+
+        The writer is not waited for: it may be waiting for what this thread holds.
+        """
+        with self.guard("write the document", costs_record=False):
+            aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
+            snapshot = self._snapshot(aside)
+            snapshot.write()
+            snapshot.close()
+            aside.replace(self._document)
+
+    def exit(self, ending: Ending) -> None:
+        """Say that the interpreter ends, and how, in a last record and a snapshot, but stay open.
+
+        What daemon threads still get is recorded behind that. The journal's lock goes with the process.
+        """
+        if self.abandoned or self.closed:
+            return
+        self.settle_left()
+        for one in list(self._unfinished.values()):
+            one.wait()
+            one.beat(last=True)
+        with self._lock:
+            self._exiting = True
+            self._end(ending)
+        self._writer.close()
+
+    def _end(self, ending: Ending, final_result: object = None) -> None:
+        with self.guard("record the end of the run"):
+            self.guard.settle()
+            unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
+            self._put_back_again = math.inf if unasked else 0.0
+            self._be_open()
+            seconds = round(time.perf_counter() - self.began, 6)
+            about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
+            said = {"final_result": final_result, **known(error=ending.error)}
+            self._append_surely("finalize", facts(about), members(said), 0, _NOTHING_ENDED)
+            self._write_gaps()
+
+    def abandon(self) -> None:
+        """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
+        self.closed = self.abandoned = True
+        with suppress(OSError):
+            self._journal.close()
+
+
+def _data(about: str, said: str, redacted: int) -> str:
+    """The data of a record, as JSON text, from its members."""
+    counted = f',"redacted":{redacted}' if redacted else ""
+    return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
+
+
+def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
+    """What is said about a record, and how many secrets are masked in it."""
+    said = dict(about)
+    redacted = said.pop("redacted", 0)
+    return said, redacted if isinstance(redacted, int) else 0
+
+
+@cache
+def _version() -> str:
+    """The version of this package: readers are mended, and old files say by which they were written."""
+    metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
+    try:
+        return str(metadata.version("trace-recorder"))
+    except metadata.PackageNotFoundError:
+        return "unknown"

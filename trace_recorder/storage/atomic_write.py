@@ -1,0 +1,111 @@
+"""Replacing a file at once: a reader sees the old content or the new, and never half of either.
+
+Where the system can exchange two names (Linux), that is used and the old file removed: replacing by rename makes
+ext4 allocate and write out the new file's blocks before the call returns, which costs many times the rest. What the
+new content repeats of the old one is copied by the system, from file to file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from trace_recorder.storage.atomic_rename import exchange_names
+from trace_recorder.storage.file_descriptor import close_read
+from trace_recorder.storage.journal import BINARY, sync_directory, sync_file
+
+_READ_AT_ONCE = 1024 * 1024
+"""What is copied is read in parts of so many bytes, where the system cannot copy by itself."""
+_WRITTEN_AT_ONCE = 1000
+"""How many texts are handed to the system together; Linux takes 1,024."""
+
+
+class Span(NamedTuple):
+    """A range of bytes of an open file."""
+
+    fd: int
+    offset: int
+    length: int
+
+
+def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = False) -> int:
+    """Give `path` this content, mode 0600, and return a descriptor to read it by; with `sync`, it is on disk then.
+
+    OSError leaves the old content.
+    """
+    temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)  # noqa: PTH108 - on the path of every record; so below
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
+    try:
+        write_all(fd, content)
+        if sync:
+            sync_file(fd)
+        if sync or not _exchange(temporary, str(path)):
+            os.replace(temporary, path)  # noqa: PTH105
+        else:
+            os.unlink(temporary)  # noqa: PTH108
+        if sync:
+            sync_directory(path.parent)
+    except BaseException:
+        close_read(fd)
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    return fd
+
+
+def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
+    """Write this content to an open file. Raises OSError."""
+    waiting: list[bytes] = []
+    for part in content:
+        if isinstance(part, bytes):
+            waiting.append(part)
+        else:
+            _write(fd, waiting)
+            waiting.clear()
+            _copy(fd, part)
+    _write(fd, waiting)
+
+
+def _write(fd: int, texts: Sequence[bytes]) -> None:
+    """Write texts one behind the other, without putting them together where the system takes them as they are."""
+    for start in range(0, len(texts), _WRITTEN_AT_ONCE):
+        some = texts[start : start + _WRITTEN_AT_ONCE]
+        written = os.writev(fd, some) if hasattr(os, "writev") else 0
+        if written < sum(map(len, some)):
+            view = memoryview(b"".join(some))[written:]
+            while view:
+                view = view[os.write(fd, view) :]
+
+
+def _copy(fd: int, span: Span) -> None:
+    done = 0
+    while done < span.length:
+        copied = _system_copies(fd, span, done)
+        if not copied:
+            part = os.pread(span.fd, min(span.length - done, _READ_AT_ONCE), span.offset + done)
+            if not part:
+                raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
+            _write(fd, [part])
+            copied = len(part)
+        done += copied
+
+
+def _system_copies(fd: int, span: Span, done: int) -> int:
+    """Have the system copy what it can; 0 where it cannot, or where reading and writing is cheaper."""
+    if span.length - done < _READ_AT_ONCE or not hasattr(os, "sendfile"):
+        return 0
+    try:
+        return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
+    except OSError:
+        return 0  # not between these files, or no room: writing will say so
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Exchange two names; a directory that has taken the document's name stays where it is."""
+    return os.path.isfile(other) and exchange_names(one, other)  # noqa: PTH113

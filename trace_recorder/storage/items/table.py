@@ -1,0 +1,135 @@
+"""Expanding items: from the records that `ItemEncoder` wrote, the JSON that was sent.
+
+What the records look like stands in `encoder.py`. Nothing is taken for granted: a number that is not there, as its line
+was damaged, costs the calls that use it, and `check` says whether ranges lead to the records that their writer meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from zlib import crc32
+
+from trace_recorder.storage.items.encoder import SCATTERED
+from trace_recorder.storage.journal import Record
+from trace_recorder.values.messages import Payload
+
+MOST_MISSING = 100_000
+"""Of so many items the lines may be missing; a number that is higher still is no item's, whoever wrote it."""
+_AGAIN = 4
+"""A list names all that there is at most so many times, beside what it names one by one."""
+
+
+class ItemTable:
+    """Expands what `ItemEncoder` wrote. It takes item records, and requests whose lists may serve as a base.
+
+    A number that is not there (its line was damaged) makes `expand` raise KeyError, for the calls that use it only.
+    """
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._items: dict[int, tuple[Payload, int]] = {}
+        self._strings: dict[int, str] = {}
+        self._bases: dict[int, dict[str, list[int]]] = {}
+
+    def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
+        """Take an item record's data and the CRC of its line."""
+        if "s" in data:
+            self._strings[data["s"]] = data["value"]
+            return
+        with suppress(KeyError):
+            self._items[data["n"]] = self._filled(data), crc
+        if data["n"] < len(self._items) + MOST_MISSING:
+            self._end = max(self._end, data["n"] + 1)
+
+    def add_record(self, record: Record) -> None:
+        """Take an item record."""
+        self.add_item(record.data, record.crc)
+
+    def _filled(self, data: Mapping[str, Payload]) -> Payload:
+        """The value of an item, with its large strings in their places. Raises KeyError where one is missing."""
+        strings = {mark: self._string(number) for mark, number in data.get("strings", {}).items()}
+        return _fill(data["value"], strings) if strings else data["value"]
+
+    def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
+        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
+        full = {name: self._numbers(part, []) for name, part in items.items() if _is_full(part)}
+        if full:
+            self._bases[seq] = full
+
+    def element(self, number: int) -> Payload:
+        """The value of an item. Raises KeyError where it is not there."""
+        return self._item(number)[0]
+
+    def _item(self, number: int) -> tuple[Payload, int]:
+        return self._items[number]
+
+    def _string(self, number: int) -> str:
+        return self._strings[number]
+
+    def _base(self, seq: int) -> Mapping[str, list[int]]:
+        return self._bases[seq]
+
+    def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
+        """Return the JSON that was sent, from a record with `body` and `items`. Parts may be shared: do not change."""
+        body: dict[str, Payload] = dict(data["body"])
+        for name, part in data["items"].items():
+            if isinstance(part, int):
+                body[name] = self.element(part)
+            else:
+                body[name] = [self.element(number) for number in self.numbers(name, part)]
+        return body
+
+    def numbers(self, name: str, part: Payload) -> list[int]:
+        """The item numbers of a list, in order. Raises KeyError where what it names is not there."""
+        if isinstance(part, list):
+            return self._numbers(part, [])
+        return self._numbers(part["ranges"], self._base(part["base"])[name])
+
+    def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
+        """The numbers in ranges, which are looked at before a list is made of them: they may say anything."""
+        left = len(ranges) + _AGAIN * max(self._end, len(base))
+        for entry in ranges:
+            first, last, end = _bounds(entry, self._end, len(base))
+            left -= last - first
+            if not 0 <= first <= last < end or left < 0:
+                raise KeyError(f"{entry}: there are not so many items")
+        return list(_expanded(ranges, base))
+
+    def check(self, data: Mapping[str, Payload]) -> bool:
+        """Whether the ranges of a record lead to the very item records that its writer meant."""
+        for name, expected in data["check"].items():
+            found = 0
+            for number in self.numbers(name, data["items"][name]):
+                found = crc32(b"%08x" % self._item(number)[1], found)
+            if f"{found:08x}" != expected:
+                return False
+        return True
+
+
+def _is_full(part: Payload) -> bool:
+    return isinstance(part, list) and len(part) > SCATTERED
+
+
+def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
+    """The first and the last number of a range, and where what it names ends."""
+    first, last = entry["base"] if isinstance(entry, dict) else entry
+    return first, last, positions if isinstance(entry, dict) else items
+
+
+def _expanded(ranges: list[Payload], base: list[int]) -> Iterator[int]:
+    return chain.from_iterable(
+        base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
+        for entry in ranges
+    )
+
+
+def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
+    if isinstance(value, str):
+        return strings.get(value, value)
+    if isinstance(value, list):
+        return [_fill(element, strings) for element in value]
+    if isinstance(value, dict):
+        return {name: _fill(element, strings) for name, element in value.items()}
+    return value

@@ -1,0 +1,225 @@
+"""Secrets that are known by their value: the client's own key, and what the environment calls a key or a password.
+
+A value is masked wherever it stands if it is long and strange enough to be no word of anybody's; a shorter or common
+one only behind its name (`is_short`). Invariants: what is kept is bounded, whatever a client sends; learning a value
+compiles nothing and costs the same for the thousandth as for the first; a value that is learned is masked by every
+text that is masked after that, in any thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from urllib.parse import quote, quote_plus
+
+from trace_recorder.storage.redaction.candidates import Look
+
+KEPT = 32
+"""How many of the values that requests carried are kept: the newest, and one that comes again is new again."""
+COOKIES = 8
+"""How many of the newest cookies are."""
+FROM_THE_ENVIRONMENT = 256
+SHORTEST = 8
+"""Of so many characters a value is masked by itself, if it is no word."""
+SHORTEST_BY_NAME = 4
+TELLING = 3
+"""From so many letters on a text's end is the beginning of a value."""
+ANYWHERE = 16
+"""From so many characters on it is masked within a word too."""
+
+MASK = "[REDACTED:known-secret]"
+_MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
+_PLACEHOLDERS = frozenset(
+    {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
+)
+"""What people write where a key is asked for and none is needed; masking it would maim prose."""
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
+_WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
+_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
+_ESCAPE = re.compile("%..")
+_BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
+
+
+def stands_alone(value: str) -> bool:
+    """Whether a value is long and strange enough to be masked by itself: no word, no identifier, no number."""
+    if len(value) < SHORTEST or value.lower() in _PLACEHOLDERS or len(set(value)) < 4:
+        return False
+    if _WORD.fullmatch(value) is not None:
+        return len(value) >= 24
+    return _WORDS.fullmatch(value) is None or len(value) >= 12
+
+
+class _Secret:
+    """A value, by which part of it a text is seen to have it, and all the ways in which it may be spelled."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+        self.trace = max(_PLAIN.findall(value), key=len, default="")
+        self.is_no_name = len(value) >= ANYWHERE and any(map(str.isdigit, value))
+
+    @cached_property
+    def base64(self) -> tuple[str, ...]:
+        """What is the same in base64 wherever a text has the value, for each of the three ways in which it may lie."""
+        data = self.value.encode("utf-8", "surrogatepass")
+        if len(data) < 12:
+            return ()
+        cores = []
+        for offset in range(3):
+            bits = 8 * (offset + len(data))
+            text = base64.b64encode(b"\0" * offset + data).decode()
+            cores.append(text[(8 * offset + 5) // 6 : bits // 6])
+        return (*cores, *(core.translate(_FOR_URLS) for core in cores if "+" in core or "/" in core))
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """It as it is, as Python's repr has it, as JSON spells it once and twice, as URLs do; the longest first."""
+        value = self.value
+        once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+        twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
+        data = value.encode("utf-8", "surrogatepass")
+        in_urls = {quote(data), quote(data, safe=""), quote_plus(data)}
+        in_urls |= {_ESCAPE.sub(lambda found: found[0].lower(), one) for one in in_urls}
+        all_of_them = {value, repr(value)[1:-1], repr(data)[2:-1], *once, *twice, *in_urls}
+        return tuple(sorted(all_of_them, key=lambda spelled: (-len(spelled), spelled)))
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where a text has it."""
+        if self.trace in text:
+            for spelled in self.spellings:
+                yield from _places(text, spelled, anywhere=len(self.value) >= ANYWHERE)
+        for core in self.base64:
+            yield from _places(text, core, anywhere=True)
+
+
+_FOR_URLS = str.maketrans("+/", "-_")
+
+
+def _everywhere(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, int]]:
+    at = text.find(spelled)
+    while at >= 0:
+        end = at + len(spelled)
+        if anywhere or _is_apart(text, at, end):
+            yield at, end
+            at = text.find(spelled, end)
+        else:
+            at = text.find(spelled, at + 1)
+
+
+def _is_apart(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is no part of a longer word."""
+    if text[end - 1].isalnum() and text[end : end + 1].isalnum():
+        return False
+    if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:
+        return True
+    return _BEFORE.search(text, max(0, start - 6), start) is not None
+
+
+class KnownSecrets:
+    """The values that one run knows to be secret. Any thread may learn and mask."""
+
+    def __init__(self, environment: Iterable[str] = ()) -> None:
+        self._lock = threading.RLock()  # a signal's handler that makes a call learns too, in the middle of this
+        self._given: dict[str, _Secret] = {}
+        self._sent: dict[str, _Secret] = {}
+        self._cookies: dict[str, _Secret] = {}
+        self._short: frozenset[str] = frozenset()
+        self._all: tuple[_Secret, ...] = ()
+        self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
+
+    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
+        """Know these values from now on; return the keys that were not known, and are masked wherever they stand."""
+        self._learn(cookies, self._cookies, COOKIES)
+        return self._learn(keys, self._sent, KEPT)
+
+    def _learn(self, values: Iterable[str], kept: dict[str, _Secret], limit: int) -> list[str]:
+        with self._lock:
+            new: list[str] = []
+            short: set[str] = set()
+            for given in values:
+                value = given.strip()
+                if value in self._given:
+                    continue
+                if not stands_alone(value):
+                    short |= {value} if len(value) >= SHORTEST_BY_NAME else set()
+                    continue
+                known = kept.pop(value, None)
+                if known is None:
+                    new.append(value)
+                kept[value] = known or _Secret(value)
+            while len(kept) > limit:
+                kept.pop(next(iter(kept)), None)
+            if not short <= self._short:
+                self._short = frozenset(sorted(self._short | short)[:FROM_THE_ENVIRONMENT])
+            if new or len(self._all) != len(self._given) + len(self._sent) + len(self._cookies):
+                self._all = (
+                    *self._given.values(),
+                    *self._sent.values(),
+                    *self._cookies.values(),
+                )  # taken whole by whoever masks meanwhile
+            return new
+
+    def __len__(self) -> int:
+        """How many values are kept."""
+        return len(self._all)
+
+    def is_short(self, value: str) -> bool:
+        """Whether a value is known, but masked only behind its name."""
+        return value in self._short
+
+    def places(self, text: str, look: Look) -> list[int]:
+        """Where a text may have one of the values; what is spelled in base64 has a long run."""
+        found: list[int] = []
+        words = look.words
+        for one in self._all:
+            found += _everywhere(text, one.trace)
+            if words:
+                found += [look.place(at) for core in one.base64 for at in _everywhere(words, core)]
+        return found
+
+    def begins_at_end(self, text: str) -> int:
+        """How many characters at the end of a text are the beginning of a value, at most."""
+        longest = 0
+        for one in self._all:
+            for spelled in one.spellings:
+                for length in range(min(len(spelled) - 1, len(text)), max(longest, TELLING - 1), -1):
+                    if text.endswith(spelled[:length]):
+                        longest = length
+                        break
+        return longest
+
+    def mask(self, text: str, *, names: bool = False) -> str:
+        """A text with all of them masked, but for what stands in a mask; in `names`, those alone that are no names."""
+        some = [one for one in self._all if one.is_no_name] if names else self._all
+        spans = [span for one in some for span in one.spans(text)]
+        if not spans:
+            return text
+        masks = [found.span() for found in _MASKS.finditer(text)] if "[REDACTED:" in text else []
+        parts: list[str] = []
+        done = 0
+        for start, end in _joined(spans):
+            if not any(begin < end and start < stop for begin, stop in masks):
+                parts += (text[done:start], MASK)
+                done = end
+        return "".join([*parts, text[done:]])
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those that overlap as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined

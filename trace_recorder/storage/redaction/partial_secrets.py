@@ -1,0 +1,75 @@
+"""What may still become a secret: the end of a text that goes on, as a stream's does.
+
+Its last word may, unless it is of small letters and begins nothing: a key, a URL with a password, a secret's name. So
+may a value whose name stands before it, a command's flags, and a private key from its BEGIN on. Nothing of this is
+written before it is known how it goes on. Invariant: what waits is bounded; a word or a key that is longer than any
+secret waits no more.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trace_recorder.storage.redaction.patterns import BEGINNINGS, PEM_BEGIN, PEM_LONGEST
+
+LONGEST = PEM_LONGEST + 100
+"""So many characters at the end of a text are looked at."""
+LONGEST_WORD = 4096
+
+_LAST_WORD = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}\Z")
+_LINE_BEFORE = re.compile(r"[^\n]{0,100}\Z")
+_QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
+_NAMED = re.compile(
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
+    rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"  # noqa: E501 - a pattern is read in one piece
+    rf"[ \t]{{0,20}}{_QUOTES}(?:(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest)[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is read in one piece
+    re.IGNORECASE,
+)
+_LINE = re.compile(
+    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)[^\n]{0,500}\Z"
+    r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
+)
+_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_PEM = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)")
+_BEARER = re.compile(r"[Bb]earer {1,3}\Z")
+_SHOWN = 600
+"""Of so many characters at the end of a text it is asked whether a value's name stands there."""
+
+
+def unfinished(text: str) -> int:
+    """How many characters at the end of a text may go on as a secret, or be known as one by what follows."""
+    word = _LAST_WORD.search(text, max(0, len(text) - LONGEST_WORD - 1))
+    start = len(text)
+    if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
+        start = word.start()
+    shown = max(0, len(text) - _SHOWN, 0)
+    for pattern in (_NAMED, _LINE, _BEARER):
+        found = pattern.search(text, min(shown, max(0, start - _SHOWN)))
+        if found is not None:
+            before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
+            start = min(start, before.start() if before else found.start())
+    pem = text.rfind(PEM_BEGIN)
+    if 0 <= pem < start and len(text) - pem <= PEM_LONGEST and _PEM.match(text, pem):
+        end = _PEM_END.search(text, pem)
+        start = pem if end is None or end.end() > start else start
+    return len(text) - start
+
+
+_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
+_OPENERS = ("curl", "mysql", "sshpass", "redis", "docker", "podman", "login", "set", "define", "machine", "is", "was")
+_WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
+
+
+def _is_harmless(word: str) -> bool:
+    """Whether a word of small letters is the beginning of nothing: of no key, of no secret's name."""
+    whole = _WORD.fullmatch(word)
+    word = whole[1] if whole is not None else ""
+    if len(word) < 3 or word.startswith(BEGINNINGS):
+        return False
+    if any(one.startswith(word) for one in (*BEGINNINGS, *_OPENERS)) or word.startswith(_OPENERS):
+        return False
+    low = word.lower()
+    if any(stem in low for stem in _STEMS):
+        return False
+    ends = whole is not None and whole[2]  # a name of a secret that has begun here goes on with letters
+    return bool(ends) or not any(low.endswith(stem[:n]) for stem in _STEMS for n in range(1, len(stem)))

@@ -1,0 +1,415 @@
+"""Secrets out, at the single place where records are written.
+
+A redactor is a function of a text that returns it with the secrets in it masked. Invariants: masking is
+deterministic and idempotent; what is masked says so ("[REDACTED:openai-key]"); of JSON, the strings are masked, one
+by one and decoded, and nothing else is touched, so that it stays JSON with its structure and its numbers as they
+were spelled. Prose is left alone: only the shapes of keys are looked for (`patterns.py`), members whose names say
+that they are secret, and values that are known to be (the client's own key, the environment's *_API_KEY, *_TOKEN,
+*_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content have none of these shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, chain
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from trace_recorder.guard import attempt
+from trace_recorder.storage.redaction import encodings as secret_encodings
+from trace_recorder.storage.redaction import names as secret_names
+from trace_recorder.storage.redaction import patterns as secret_shapes
+from trace_recorder.storage.redaction.candidates import Look, lower, plain
+from trace_recorder.storage.redaction.known_values import KnownSecrets
+from trace_recorder.storage.redaction.partial_secrets import unfinished
+from trace_recorder.storage.redaction.split_secrets import Part
+from trace_recorder.values.json_text import COLON, STRING
+
+Redactor = Callable[[str], str]
+
+_SECRET_NAME = re.compile(
+    r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
+    r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
+    re.IGNORECASE,
+)
+"""Variables of the environment that hold a secret, and not where one is to be found."""
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+_SECRET_PARAMETER = re.compile(r"key|token|secret|password|auth|credential", re.IGNORECASE)
+_HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
+_KINDS = frozenset(
+    {
+        "role",
+        "type",
+        "object",
+        "finish_reason",
+        "stop_reason",
+        "finishReason",
+        "status",
+        "kind",
+        "event",
+        "api",
+        "provider",
+    }
+)
+"""Members by whose value a reader knows what it reads."""
+_SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
+"""Members whose value a provider has signed or encrypted: it comes back as it was, or not at all."""
+_SEAL = 40
+
+
+def default_redactor(text: str) -> str:
+    """Mask what has the shape of a key or token of a well-known provider, and what stands behind a secret's name.
+
+    Works on plain text and on JSON text alike: no mask crosses a string's end.
+    """
+    return mask_text(text)
+
+
+_SHAPE, _NAME, _ENCODED, _KNOWN = 1, 2, 4, 8
+_EVERY = _SHAPE | _NAME | _ENCODED | _KNOWN
+"""How a secret is known; a text is looked at in so many ways."""
+
+
+class _Seen:
+    """What a look saw in a text: where a secret may be, of each kind that it was looked at for."""
+
+    __slots__ = ("_text", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
+
+    def __init__(self, text: str, kinds: int = _EVERY, known: KnownSecrets | None = None) -> None:
+        self._text = text
+        look = Look(text, runs=kinds != _NAME)
+        self.shapes = secret_shapes.signs(look) if kinds & _SHAPE else []
+        self.by_name = secret_names.signs(lower(look.plain)) if kinds & _NAME else []
+        self.in_urls = secret_names.url_signs(look.plain) if kinds & _NAME else []
+        self.encoded = secret_encodings.signs(look) if kinds & _ENCODED else []
+        self.known = known.places(text, look) if known else []
+        self.escapes: list[int] = []
+
+    def _all(self) -> tuple[list[int], ...]:
+        return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
+
+    def is_any(self) -> bool:
+        """Whether a secret may be anywhere."""
+        return any(self._all())
+
+    def spelled_with(self, escapes: list[tuple[int, int]]) -> None:
+        """Have the places be those in a text that spells letters with escapes; strings with these are looked at."""
+        starts: list[int] = []
+        more = 0
+        for start, end in escapes:
+            starts.append(start - more)
+            more += end - start - 1
+        left = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
+        for some in self._all():
+            some[:] = [at + left[bisect_left(starts, at)] for at in some]
+        self.escapes = [start for start, _ in escapes]
+
+    def places(self) -> list[int]:
+        """Where a secret of any kind may be, in order."""
+        for some in self._all():
+            some.sort()
+        return sorted(chain.from_iterable(self._all()))
+
+    def kinds(self, start: int, end: int) -> int:
+        """Of which kinds one may be in a part of the text, after `places`."""
+        if _has_any(self.escapes, start, end):
+            return _EVERY
+        return (
+            _SHAPE * _has_any(self.shapes, start, end)
+            | _NAME * (_has_any(self.by_name, start, end) or _has_any(self.in_urls, start, end))
+            | _ENCODED * _has_any(self.encoded, start, end)
+            | _KNOWN * _has_any(self.known, start, end)
+        )
+
+    def mask(self, is_known: Callable[[str], bool]) -> str:
+        """The text with every secret masked that is not encoded."""
+        text = self._text
+        if self.in_urls:
+            text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
+        if self.shapes:
+            for shape in secret_shapes.SHAPES:
+                text = shape.mask(text)
+        if not self.by_name:
+            return text
+        text = _mask_spans(text, secret_names.secrets_in_commands(text), "[REDACTED:assigned-secret]")
+        places = self.by_name if text is self._text else secret_names.signs(lower(plain(text)))
+        return _mask_spans(text, secret_names.secrets_by_name(text, places, is_known), "[REDACTED:assigned-secret]")
+
+
+def _has_any(places: list[int], start: int, end: int) -> bool:
+    """Whether one of the places, which are in order, is there."""
+    return bool(places) and bisect_left(places, start) < bisect_left(places, end)
+
+
+def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False, kinds: int = _EVERY) -> str:
+    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
+    seen = _Seen(text, kinds)
+    masked = seen.mask(is_known)
+    return secret_encodings.mask_encoded(masked, lambda said: _Seen(said).mask(is_known)) if seen.encoded else masked
+
+
+def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start >= done:  # one command may stand within another's flags
+            parts += (text[done:start], mask)
+            done = end
+        elif end > done:
+            done = end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+class Redaction:
+    """The redactors of one run, and the secrets that it has learned. `redact=None` turns all of it off."""
+
+    def __init__(
+        self, redact: Redactor | Sequence[Redactor] | None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
+        self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
+        self._known = KnownSecrets(
+            value
+            for name, value in environment.items()
+            if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
+        )
+
+    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
+        """Mask these values from now on; return the keys that were not known and are masked wherever they stand.
+
+        Short ones, and words, are masked only behind the name of a secret.
+        """
+        return self._known.learn(keys, cookies) if self._redactors else []
+
+    def mask_plain(self, text: str, kinds: int = _EVERY) -> str:
+        """Mask a text that is not JSON, or one string of it in which only secrets of these kinds may be."""
+        text = self._known.mask(text) if kinds & _KNOWN else text
+        for redactor in self._redactors:
+            own = redactor is default_redactor
+            masked = mask_text(text, self._known.is_short, kinds) if own else redactor(text)
+            if not isinstance(masked, str):
+                raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
+            text = masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
+        return text
+
+    def mask_gap(self, text: str) -> str:
+        """Mask what is said of a failure; where it is a redactor that fails, with what this package knows itself."""
+        return attempt(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
+
+    def mask_name(self, text: str) -> str:
+        """Mask a name, past a redactor of the user's: what has the shape of a key, or is known, long, and no word."""
+        text = self._known.mask(text, names=True)
+        return mask_text(text) if default_redactor in self._redactors else text
+
+    def _apart(self, name: str, names: dict[str, str]) -> str:
+        """Mask a member's name; names that differ stay apart, so that no member is lost."""
+        masked = self.mask_name(name)
+        if masked == name:
+            return name
+        return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
+
+    def mask(self, text: str) -> tuple[str, int]:
+        """Mask the strings of JSON text; return it with the number of secrets that were in it.
+
+        A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
+        """
+        seen = None if self._looks_at_all else self._see(text)
+        if seen and not seen.is_any():
+            return text, 0
+        places = seen.places() if seen else None
+        parts: list[str] = []
+        done = count = 0
+        names: dict[str, str] = {}
+        for found, name, is_name in _strings(text, places):
+            value: str = json.loads(found[0])
+            kinds = seen.kinds(*found.span()) if seen else _EVERY
+            masked = self._apart(value, names) if is_name else self._mask_value(name, value, kinds)
+            if masked != value:
+                count += masks_in(value, masked)
+                parts += (text[done : found.start()], json.dumps(masked, ensure_ascii=not _encodes(masked)))
+                done = found.end()
+        return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
+
+    def _mask_value(self, name: str, value: str, kinds: int) -> str:
+        """Mask a string of JSON; `name` is that of the member whose value it is."""
+        if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
+            return value
+        if name in _SEALED and len(value) >= _SEAL:
+            return self._known.mask(value)
+        if (
+            name
+            and default_redactor in self._redactors
+            and secret_names.is_secret_member(name, value, self._known.is_short)
+        ):
+            return "[REDACTED:secret-member]"
+        return self.mask_plain(value, kinds)
+
+    def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
+        """Mask several JSON texts, each as `mask` does."""
+        return [self.mask(text) for text in texts] if self.sees("\n".join(texts)) else [(text, 0) for text in texts]
+
+    def sees(self, text: str) -> bool:
+        """Whether to look at every string: a sign or a secret is there, or may be, spelled with escapes."""
+        return self._looks_at_all or self._sees_secrets(text)
+
+    def _sees_secrets(self, text: str) -> bool:
+        return self._see(text).is_any()
+
+    def _see(self, text: str) -> _Seen:
+        """What may be secret in JSON text, whose letters may be spelled with escapes."""
+        if not self._redactors:
+            return _Seen("")
+        plainer, escapes = _unescaped(text)
+        seen = _Seen(plainer, _EVERY if default_redactor in self._redactors else _KNOWN, self._known)
+        if escapes and seen.is_any():
+            seen.spelled_with(escapes)
+        return seen
+
+    def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
+        """Mask a part of a stream; return it with the number of secrets that were in it, and of how many bytes it is.
+
+        If it is not the `last`, events at its end are left out in which a model may begin to spell a secret.
+        """
+        if not self._redactors:
+            return data, 0, len(data)
+        part = Part(data.decode("utf-8", "surrogateescape"))
+        waiting = 0 if last else part.unfinished(self._unfinished)
+        if waiting:
+            part = Part(part.text[:-waiting])
+            data = part.text.encode("utf-8", "surrogateescape")
+        text, spelled = part.mask(self._sees_secrets, self._mask_secrets)
+        masked, count = self._mask_lines(text)
+        return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
+
+    def _mask_lines(self, text: str) -> tuple[str, int]:
+        """Mask line by line: the strings of what is JSON in a line, or else the line."""
+        if not self.sees(text):
+            return text, 0
+        masked = [self._mask_line(line) for line in _LINES.findall(text)]
+        return "".join(line for line, _ in masked), sum(count for _, count in masked)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Mask what is known, or has the shape of a secret, in bytes that are no UTF-8, and so will stand in base64."""
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
+        return data
+
+    def _unfinished(self, text: str) -> int:
+        """How many characters at the end of a text may go on as a secret, or may be known as one by what follows."""
+        return max(unfinished(text), self._known.begins_at_end(text))
+
+    def _mask_secrets(self, text: str) -> str:
+        """Mask what is known to be secret, and what has the shape of it, past a redactor of the user's."""
+        text = self._known.mask(text)
+        return mask_text(text, self._known.is_short) if default_redactor in self._redactors else text
+
+    def _mask_line(self, line: str) -> tuple[str, int]:
+        if not self.sees(line):
+            return line, 0
+        begin = _JSON_BEGIN.search(line)
+        if begin is not None and _is_json(line[begin.start() :]):
+            masked, count = self.mask(line[begin.start() :])
+            return line[: begin.start()] + masked, count
+        field = begin is None and _FIELD.match(line)
+        masked = self._mask_secrets(line) if field else self.mask_plain(line)
+        return masked, masks_in(line, masked)
+
+
+_BEGIN = "[REDACTED:"
+_PLACEHOLDER = re.compile(r"@string:\d+")
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_JSON_BEGIN = re.compile(r"[{\[]")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
+_ESCAPED = re.compile(r"\\(?:u00(0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+_LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
+_VALUES = frozenset({"value", "Value"})
+
+
+def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it, and their spans."""
+    if "\\" not in text or ("\\u00" not in text and "\\/" not in text):
+        return text, []
+    parts: list[str] = []
+    escapes: list[tuple[int, int]] = []
+    done = 0
+    for found in _ESCAPED.finditer(text):
+        start, end = found.span()
+        escapes.append((start, end))
+        parts += (text[done:start], chr(int(found[1], 16)) if found[1] else "/")
+        done = end
+    return "".join([*parts, text[done:]]), escapes
+
+
+def _strings(text: str, places: list[int] | None) -> Iterator[tuple[re.Match[str], str, bool]]:
+    """The strings of JSON text in which one of the places is, or that are values of a member whose name has one.
+
+    With each the name of the member whose value it is, if it is one, and whether it is a name itself. What a member
+    "value" holds is that of its neighbour "name", as lists of variables have it.
+    """
+    name, label, follows, next_place = "", "", False, 0
+    for found in STRING.finditer(text):
+        start, end = found.span()
+        if places is not None:
+            next_place = bisect_left(places, start, next_place)
+        is_seen = places is None or (next_place < len(places) and places[next_place] < end)
+        if COLON.match(text, end):
+            name, follows = json.loads(found[0]), is_seen
+            if is_seen:
+                yield found, "", True
+            continue
+        is_value = bool(name) and _is_value(text, start)
+        of = label if label and is_value and name in _VALUES else name if is_value else ""
+        if is_seen or follows or of == label != "":
+            yield found, of, False
+        label = json.loads(found[0]) if is_seen and is_value and name in _LABELS else "" if name in _VALUES else label
+        follows = False
+
+
+def masks_in(text: str, masked: str) -> int:
+    """How many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
+    return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
+
+
+def _is_value(text: str, start: int) -> bool:
+    """Whether what starts here is the value of the member whose name came last."""
+    while text[start - 1] in " \t\n\r":
+        start -= 1
+    return text[start - 1] == ":"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _encodes(text: str) -> bool:
+    """Whether no half of a surrogate pair stands in a text, as one that was cut off has it."""
+    return text.isascii() or not _SURROGATE.search(text)
+
+
+@lru_cache(maxsize=256)
+def clean_url(url: str) -> str:
+    """A URL without user, password and query, but for parameters that are known to be harmless."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    query = [(name, value) for name, value in parse_qsl(parts.query) if name in _HARMLESS_PARAMETERS]
+    return urlunsplit((parts.scheme, host, parts.path, urlencode(query), ""))
+
+
+@lru_cache(maxsize=256)
+def url_secrets(url: str) -> tuple[str, ...]:
+    """The password and the keys in a URL, which `clean_url` leaves out: what else repeats them is masked."""
+    parts = urlsplit(url)
+    password = parts.netloc.rpartition("@")[0].partition(":")[2]
+    return (unquote(password), *(value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETER.search(name)))

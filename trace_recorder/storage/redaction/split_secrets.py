@@ -1,0 +1,221 @@
+"""Secrets that a model spells in a stream, a few letters an event: no event holds one, the text that they make does.
+
+`Part.mask` puts the texts of a part of a stream together, each by its place in the events, and has them masked; the
+mask goes into the event in which the secret begins, and what follows of it is taken out of the others.
+`Part.unfinished` says where the last events begin of which the text may go on as a secret: these wait for the next part
+(`partial_secrets.py` knows which).
+Nothing else of an event is spelled anew, and a stream without a sign of a secret in its texts is not taken apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.storage.redaction.partial_secrets import LONGEST
+from trace_recorder.values.json_text import STRING
+from trace_recorder.values.messages import Payload
+
+_NAMES = (
+    *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
+    *("refusal", "response", "transcript", "signature_text"),
+)
+"""The members that hold what a model says, piece by piece."""
+_PIECE = re.compile(rf'"(?:{"|".join(_NAMES)})"[ ]?:[ ]?"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_TELLING = ("index", "output_index", "content_index", "summary_index", "item_id")
+"""The members that tell apart the texts of one place in the events."""
+_INDEX = re.compile(r'index"[ ]?:[ ]?(\d+)')
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_JSON_BEGIN = re.compile(r"[{\[]")
+
+Mask = Callable[[str], str]
+Sees = Callable[[str], bool]
+Waits = Callable[[str], int]
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A string of an event: in which line, where in that line, and what it says."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+
+
+class Part:
+    """A part of a stream's text, whole lines of it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lines = _LINE.findall(text)
+        self._said = _said(self._lines)
+
+    def mask(self, sees: Sees, mask: Mask) -> tuple[str, int]:
+        """Mask what its texts hold, put together; return the part with the number of texts masked."""
+        if not any(map(sees, self._said)):
+            return self.text, 0
+        lines = self._lines[:]
+        changed: dict[int, list[tuple[int, int, str]]] = {}
+        count = 0
+        for pieces in _texts(lines).values():
+            said = "".join(piece.text for piece in pieces)
+            masked = mask(said) if sees(said) else said
+            if masked != said:
+                count += 1
+                for piece, left in _spread(pieces, said, masked):
+                    changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
+        for number, changes in changed.items():
+            for start, end, left in sorted(changes, reverse=True):
+                lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
+        return "".join(lines), count
+
+    def unfinished(self, waits: Waits) -> int:
+        """How many characters at its end are to wait: those from the event on in which begins what `waits`."""
+        if not any(waits(_decoded(said)[-LONGEST:]) for said in self._said):
+            return 0
+        first = len(self._lines)
+        for pieces in _texts(self._lines, several=False).values():
+            letters = waits("".join(piece.text for piece in pieces)[-LONGEST:])
+            if letters:
+                first = min(first, _holding(pieces, letters).line)
+        return sum(map(len, self._lines[first:]))
+
+
+def _decoded(said: str) -> str:
+    """What the pieces of JSON's strings say together; as they are spelled where that cannot be told."""
+    try:
+        return str(json.loads(f'"{said}"'))
+    except ValueError:
+        return said
+
+
+def _said(lines: list[str]) -> list[str]:
+    """What the pieces of the events make, told apart by the indices in their lines alone: enough for a first look."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    group: list[str] = []
+    form: _Form | None = None
+    for line in lines:
+        if '"' not in line:
+            continue
+        piece = form.piece_of(line) if form else None
+        if piece is not None:
+            group.append(piece)
+            continue
+        found = list(_PIECE.finditer(line))
+        if found:
+            group = groups.setdefault(tuple(_INDEX.findall(line)), [])
+            group += [piece[1] for piece in found]
+            form = _Form(line, *found[0].span(1)) if len(found) == 1 else None
+    return list(map("".join, groups.values()))
+
+
+class _Form:
+    """The form of an event with one piece, which most that follow have too.
+
+    `line` has its piece between `start` and `end`; the last string behind it, which is none, is filler and may differ.
+    """
+
+    __slots__ = ("_head", "_middle", "_open", "_tail")
+
+    def __init__(self, line: str, start: int, end: int) -> None:
+        behind = line[end:]
+        closing = behind.rfind('"')
+        opening = behind.rfind(':"', 0, closing) + 2
+        self._open = opening > 1 and '"' not in behind[opening:closing]
+        self._head = line[:start]
+        self._middle = behind[:opening] if self._open else behind
+        self._tail = behind[closing:] if self._open else ""
+
+    def piece_of(self, line: str) -> str | None:
+        """The piece of a line that has this form; None of one that may have another."""
+        if not line.startswith(self._head):
+            return None
+        start = len(self._head)
+        end = line.find('"', start)
+        if line[end - 1] == "\\" or not line.startswith(self._middle, end) or not line.endswith(self._tail):
+            return None
+        filler = line[end + len(self._middle) : len(line) - len(self._tail)]
+        if filler and (not self._open or '"' in filler or filler[-1] == "\\"):
+            return None
+        return line[start:end]
+
+
+def _holding(pieces: list[_Piece], letters: int) -> _Piece:
+    """The piece in which the last letters begin."""
+    for piece in reversed(pieces):
+        letters -= len(piece.text)
+        if letters <= 0:
+            return piece
+    return pieces[0]
+
+
+def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...], list[_Piece]]:
+    """The pieces of each text; with `several`, of those that grow over several events."""
+    texts: dict[tuple[Payload, ...], list[_Piece]] = {}
+    for number, line in enumerate(lines):
+        begin = _JSON_BEGIN.search(line)
+        if begin is None:
+            continue
+        for place, piece in _pieces(line, begin.start(), number):
+            texts.setdefault(place, []).append(piece)
+    return {place: pieces for place, pieces in texts.items() if len(pieces) > several}
+
+
+def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:
+    try:
+        event: Payload = json.loads(line[begin:])
+    except (ValueError, RecursionError):
+        return
+    literals = list(STRING.finditer(line, begin))
+    strings = list(_strings(event, ()))
+    if len(literals) != len(strings):  # of members with one name only the last is there
+        return
+    for literal, (place, text) in zip(literals, strings, strict=True):
+        if place and place[-1] in _NAMES and text:
+            yield place, _Piece(number, literal.start(), literal.end(), text)
+
+
+def _strings(value: Payload, place: tuple[Payload, ...]) -> Iterator[tuple[tuple[Payload, ...], str]]:
+    """Every string of an event in the order of its text, names too, which have no place."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        telling = _TELLING if place else ("type", *_TELLING)
+        here = (*place, *((name, str(value[name])) for name in telling if isinstance(value.get(name), str | int)))
+        for name, element in value.items():
+            yield (), name
+            yield from _strings(element, (*here, name))
+    elif isinstance(value, list):
+        several = len(value) > 1
+        for at, element in enumerate(value):
+            yield from _strings(element, (*place, at) if several else place)
+
+
+def _spread(pieces: list[_Piece], said: str, masked: str) -> Iterator[tuple[_Piece, str]]:
+    """Give the pieces that change, with what is left of them: what is new goes to the first."""
+    head = _common(said, masked)
+    head = min(head, len(said) - 1)
+    tail = min(_common(said[head:][::-1], masked[head:][::-1]), len(said) - head - 1)
+    new, at = masked[head : len(masked) - tail], 0
+    for piece in pieces:
+        start, at = at, at + len(piece.text)
+        if at > head and start < len(said) - tail:
+            before = piece.text[: max(0, head - start)]
+            behind = piece.text[max(0, len(said) - tail - start) :]
+            yield piece, f"{before}{new}{behind}"
+            new = ""
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    shorter = min(len(one), len(other))
+    if one[:shorter] == other[:shorter]:
+        return shorter
+    low, high = 0, shorter
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low

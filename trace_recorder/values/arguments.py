@@ -1,0 +1,62 @@
+"""Arguments that have to be a bool or a number, whatever their class: numpy's, Decimal's, an Enum's value.
+
+What is anything else is misuse, which raises a TypeError; but only when all that was said with it is on file. So it is
+described as it is recorded, and `raise_if_refused` follows.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import partial
+
+from trace_recorder.guard import attempt
+from trace_recorder.values.jsonable import marked, plain
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.plain_forms import number_of, whole_of
+
+
+class Numbers:
+    """Takes the arguments of one call of a method, `who`."""
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self._refused: list[TypeError] = []
+
+    def number(self, name: str, value: object) -> Payload:
+        """Copy a number."""
+        return self._taken(name, value, "a number", attempt(lambda: number_of(_opened(value)), lambda _: None))
+
+    def whole(self, name: str, value: object) -> Payload:
+        """Copy a whole number."""
+        return self._taken(name, value, "a whole number", attempt(lambda: whole_of(_opened(value)), lambda _: None))
+
+    def verdict(self, name: str, value: object) -> bool | None:
+        """Copy a bool, which may be None or a number that stands for one; what is none is None."""
+        found = None if value is None else attempt(partial(_verdict, value), lambda _: None)
+        if found is None and value is not None:
+            self._refuse(name, value, "True, False or None")
+        return found
+
+    def raise_if_refused(self) -> None:
+        """Raise TypeError where anything was given that is none of these."""
+        if self._refused:
+            raise self._refused[0]
+
+    def _taken(self, name: str, value: object, kind: str, found: float | None) -> Payload:
+        if found is None:
+            self._refuse(name, value, kind)
+            return marked(value)
+        return plain(found)
+
+    def _refuse(self, name: str, value: object, kind: str) -> None:
+        said = marked(value)["repr"][:200]
+        self._refused.append(TypeError(f"{self._who}: {name} is {said}, and has to be {kind}."))
+
+
+def _opened(value: object) -> object:
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _verdict(value: object) -> bool | None:
+    number = number_of(_opened(value))
+    return bool(number) if number in {0, 1} else None

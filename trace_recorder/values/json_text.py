@@ -1,0 +1,194 @@
+"""JSON as text: read strictly, and cut into its members and elements without being spelled anew.
+
+Strictly means: what every reader takes. NaN, half of a surrogate pair, a number beyond every float and nesting beyond
+200 levels are refused; such a text is kept as text elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from trace_recorder.values.messages import Payload
+
+DEEPEST = 200
+"""JSON that is nested deeper is not taken apart: Python's own json refuses to read a little under 1,000 levels."""
+
+DEEPEST_DOCUMENT = DEEPEST + 50
+"""A document holds such JSON some levels down."""
+
+
+class NotJsonError(ValueError):
+    """The text is no JSON object, or not one that can be taken apart and put together exactly."""
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise NotJsonError(f"{constant} is not JSON")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_number)
+_SPACE = re.compile(r"[ \t\n\r]*+")
+_TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]+")
+_CLOSED = re.compile(r"\[\]|\{\}")
+COLON = re.compile(r"[ \t\n\r]*:")
+_HEX = "[0-9a-fA-F]"
+_SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
+
+
+def writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
+    """A function that writes values without cycles as `json.dumps` does with these separators, and not ASCII alone.
+
+    It keeps the machinery that `json.dumps` makes anew for each value, which takes longer than a small one.
+    """
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
+    )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    spell = json.encoder.encode_basestring
+    encode = make(None, encoder.default, spell, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+    return lambda value: "".join(encode(value, 0))
+
+
+def parse(text: str, deepest: int = DEEPEST) -> Payload:
+    """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
+
+    Raises NotJsonError.
+    """
+    _refuse_lone_surrogates(text)
+    value, end = _value(text, _skip(text, 0), deepest=deepest)
+    if _skip(text, end) != len(text):
+        raise NotJsonError("more text after the JSON value")
+    return value
+
+
+def mended(text: str) -> str:
+    """JSON text in which each half of a surrogate pair that stands alone is U+FFFD."""
+    return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+
+
+def _refuse_lone_surrogates(text: str) -> None:
+    if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
+        raise NotJsonError("half of a surrogate pair stands alone")
+
+
+def refuse_depth(text: str, deepest: int, at: int = 0, end: int = sys.maxsize) -> None:
+    """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
+    end = min(end, len(text))
+    if end - at <= 2 * deepest or text.count("[", at, end) + text.count("{", at, end) <= deepest:
+        return
+    left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
+    for _ in range(deepest):
+        left = _CLOSED.sub("", left)  # one level less, from the inside
+        if not left:
+            return
+    raise NotJsonError(f"nested more than {deepest} levels deep")
+
+
+def one_line(text: str) -> str:
+    """JSON text without line breaks, which stand only between its tokens."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a request: its name and how that is spelled, its value's text, and a list's elements if objects."""
+
+    name: str
+    spelled: str
+    value: str
+    elements: list[tuple[int, int]] | None
+
+
+def members_of(text: str) -> list[Member]:
+    """Split a JSON object's text into its members; a list of objects also into its elements. Raises NotJsonError."""
+    at = _skip(text, 0, "{")
+    members: list[Member] = []
+    while text[at : at + 1] != "}":
+        if members:
+            at = _skip(text, at, ",")
+        start, (name, at) = at, _value(text, at, str)
+        spelled, at = text[start:at], _skip(text, at, ":")
+        begin, elements = at, None
+        if text[at : at + 1] == "[":
+            elements, at = _elements(text, at)
+        else:
+            _, at = _value(text, at)
+        members.append(Member(name, spelled, text[begin:at], elements))
+        at = _skip(text, at)
+    if _skip(text, at + 1) != len(text):
+        raise NotJsonError("more text after the JSON object")
+    return members
+
+
+def more_elements(data: bytes) -> list[str] | None:
+    """The elements that stand, each behind a comma, in what continues a list; None where anything else does."""
+    try:
+        text = decode(data)
+        elements: list[str] = []
+        at = _skip(text, 0)
+        while at < len(text):
+            start = _skip(text, at, ",")
+            _, end = _value(text, start)
+            elements.append(text[start:end])
+            at = _skip(text, end)
+    except NotJsonError:
+        return None
+    return elements
+
+
+def decode(data: bytes) -> str:
+    """The text of JSON bytes. Raises NotJsonError where they are not UTF-8, or a surrogate stands alone."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJsonError(str(error)) from None
+    _refuse_lone_surrogates(text)
+    return text
+
+
+def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
+    """The spans of a list's elements, or None for a list without objects; and where the list ends."""
+    spans: list[tuple[int, int]] = []
+    objects = False
+    at = _skip(text, at, "[")
+    while text[at : at + 1] != "]":
+        if spans:
+            at = _skip(text, at, ",")
+        value, end = _value(text, at)
+        objects = objects or isinstance(value, dict | list)
+        spans.append((at, end))
+        at = _skip(text, end)
+    return spans if objects else None, at + 1
+
+
+def _value(text: str, at: int, kind: type = object, deepest: int = DEEPEST) -> tuple[Payload, int]:
+    try:
+        value, end = _decoder.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from None
+    if not isinstance(value, kind):
+        raise NotJsonError(f"a name is expected at character {at}")
+    refuse_depth(text, deepest, at, end)
+    return value, end
+
+
+def _skip(text: str, at: int, token: str = "") -> int:
+    """Pass white space, then `token`, then white space. Raises NotJsonError where another token stands."""
+    found = (_TOKENS[token] if token else _SPACE).match(text, at)
+    if found is None:
+        raise NotJsonError(f"{token!r} is expected at character {at}")
+    return found.end()

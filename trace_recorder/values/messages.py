@@ -1,0 +1,287 @@
+"""The values of a conversation with a model: what readers (`dialects/`) make of a provider's raw JSON.
+
+Plain, immutable data: no file is opened, no SDK is known. Unknown is absent: a token count that the provider did
+not give is None, never 0. What a provider says that has no place in these values stays beside it in `extra`, under
+the provider's own names. Each value renders itself for the document with `to_document`;
+one that was handed over by the user, as he gave it (`given`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Payload = Any
+"""A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
+
+
+def known(**members: Payload) -> dict[str, Payload]:
+    """The members that are known: None is left out."""
+    for name, value in [*members.items()]:  # the fastest of many ways, on the path of every record
+        if value is None:
+            del members[name]
+    return members
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model asks for a tool. `arguments` is the parsed object, or the raw text where it is no JSON object.
+
+    `call_id` is empty only inside a reader; where the provider gives none, one is made up and
+    `call_id_made_up` says so.
+    """
+
+    call_id: str
+    name: str
+    arguments: Payload
+    call_id_made_up: bool = False
+    extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document: `call_id`, `name`, `arguments`, and what else is known."""
+        if self.given is not None:
+            return self.given
+        document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
+        return document | known(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
+
+    `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
+    known where an agent was started in the tool, whose `parent_execution_id` it is.
+    """
+
+    call_id: str
+    name: str | None = None
+    success: bool | None = None
+    result: Payload = None
+    error: str | None = None
+    extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
+    sent: Payload = None
+    duration_seconds: float | None = None
+    execution_id: str | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
+        if self.given is not None:
+            return self.given
+        document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
+        more = known(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
+        more |= known(execution_id=self.execution_id)
+        return document | more | known(extra=self.extra or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation, in the one form that all providers share.
+
+    `content` is a str where the message is one text; otherwise the list of its parts, in order: text as
+    {"type": "text", "text": …}, every other part as the provider has it. `reasoning` is the model's thinking where
+    it was sent back. A tool message has the `call_id` that it answers.
+    """
+
+    role: str
+    content: str | list[Payload] | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str | None = None
+    name: str | None = None
+    reasoning: str | None = None
+    extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document: `role` and `content`, and what else is known."""
+        if self.given is not None:
+            return self.given
+        return {"role": self.role, "content": self.content} | known(
+            tool_calls=[call.to_document() for call in self.tool_calls] or None,
+            call_id=self.call_id,
+            name=self.name,
+            reasoning=self.reasoning,
+            extra=self.extra or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that was offered to the model. `raw` is its declaration as it was sent."""
+
+    name: str
+    description: str | None = None
+    parameters: Payload = None
+    raw: Payload = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counts them; None is unknown.
+
+    Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
+    number stands as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
+    `extra` is every other member of the provider's usage object.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: float | None = None
+    extra: dict[str, Payload] = field(default_factory=dict)
+
+    @property
+    def stated(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.to_document())
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document: what is unknown is left out."""
+        return known(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cache_creation_input_tokens=self.cache_creation_input_tokens,
+            cache_read_input_tokens=self.cache_read_input_tokens,
+            reasoning_tokens=self.reasoning_tokens,
+            cost=self.cost,
+            extra=self.extra or None,
+        )
+
+
+BlockType = Literal["reasoning", "text", "tool_call", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of an answer, in its place among the others.
+
+    `text` is what it thought or said; thinking that is not shown is a block with an empty one. A call is that of
+    `call_id`. Another block, such as what a tool of the server did, is the one at `position` in the list that `extra`
+    keeps of the answer, under the provider's own name.
+    """
+
+    type: BlockType
+    text: str | None = None
+    call_id: str | None = None
+    position: int | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document, where the texts stand already: of them it has the length, in code points."""
+        length = None if self.text is None else len(self.text)
+        return {"type": self.type} | known(characters=length, call_id=self.call_id, position=self.position)
+
+
+def _usual_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
+    """The blocks of an answer that thought, spoke, and then called."""
+    reasoning = [Block("reasoning", said.reasoning)] if said.reasoning else []
+    content = [Block("text", said.content)] if said.content else []
+    return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
+
+    index: int
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str | None = None
+    extra: dict[str, Payload] = field(default_factory=dict)
+    interleaved: tuple[Block, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What the model thought, said and asked for, in its order."""
+        return self.interleaved or _usual_blocks(self)
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"index": self.index, "content": self.content} | known(
+            reasoning=self.reasoning,
+            tool_calls=[call.to_document() for call in self.tool_calls] or None,
+            finish_reason=self.finish_reason,
+            blocks=[block.to_document() for block in self.interleaved] or None,
+            extra=self.extra or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LLMResponse:
+    """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
+
+    `interleaved` are its blocks, where their order is another than thinking, content, calls; `blocks` are they in any
+    case. `finish_reason` is the provider's own word. A response without any usage has one whose counts are all None.
+    `extra` holds every member of the answer that has no place here (`system_fingerprint`, `service_tier`, …).
+    """
+
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    id: str | None = None
+    choices: tuple[Choice, ...] = ()
+    extra: dict[str, Payload] = field(default_factory=dict)
+    given: dict[str, Payload] | None = None
+    interleaved: tuple[Block, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What the model thought, said and asked for, in its order."""
+        return self.interleaved or _usual_blocks(self)
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document: the seed's keys first; `choices` only where there are several, or one has more."""
+        if self.given is not None:
+            return self.given
+        document: dict[str, Payload] = {"content": self.content, "model": self.model}
+        document["finish_reason"] = self.finish_reason
+        if usage := self.usage.to_document():
+            document["usage"] = usage
+        document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
+        several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
+        return document | known(
+            reasoning=self.reasoning,
+            blocks=[block.to_document() for block in self.interleaved] or None,
+            id=self.id,
+            choices=[choice.to_document() for choice in self.choices] if several else None,
+            extra=self.extra or None,
+        )
+
+
+NO_RESPONSE = LLMResponse(given={})
+"""The response of a call that has none; the document shows it as `{}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReading:
+    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
+
+    The first `instructions` messages hold for this request alone: one that goes on from it does not carry them over.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    parameters: dict[str, Payload] = field(default_factory=dict)
+    model: str | None = None
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedStream:
+    """A stream put together: `body` has the shape of the provider's answer without streaming.
+
+    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where
+    a protocol has no such event, and the end of HTTP is its end.
+    `events` counts the events. `error` is the provider's error object, where the stream carried one.
+    """
+
+    body: Payload
+    ended: bool | None
+    events: int
+    error: Payload = None

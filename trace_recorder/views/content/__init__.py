@@ -1,0 +1,1 @@
+"""Content: what messages and answers are made of, whichever dialect they came in."""

@@ -1,0 +1,50 @@
+"""Why an answer ended, whichever dialect says it, and whether it is one to learn from. Said once, for all views.
+
+An answer that was cut off, was stopped by a filter, or has neither a text nor a tool call teaches a model to break off
+or to be silent. Views that make training data leave it out, or mask it, unless they are asked not to.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from trace_recorder.values.messages import Choice, LLMResponse
+
+Ending = Literal["stop", "tools", "length", "filter", "paused", "failed"]
+
+CUT_OFF = "answers that were cut off, or stopped by a filter"
+SILENT = "answers without a text or a tool call"
+
+_WORDS: dict[Ending, tuple[str, ...]] = {
+    "stop": ("stop", "end_turn", "stop_sequence", "completed", "complete", "eos", "eos_token"),
+    "tools": ("tool_calls", "tool_use", "function_call", "requires_action"),
+    "length": (
+        *("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "incomplete"),
+        "model_context_window_exceeded",
+    ),
+    "filter": (
+        *("content_filter", "refusal", "safety", "recitation", "blocklist", "prohibited_content", "spii", "language"),
+        *("image_safety", "image_prohibited_content", "image_recitation", "model_armor", "sensitive"),
+    ),
+    "paused": ("pause_turn", "in_progress", "queued"),
+    "failed": (
+        *("failed", "cancelled", "canceled", "error", "abort", "aborted", "insufficient_system_resource"),
+        *("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "malformed_response"),
+        *("missing_thought_signature", "no_image", "image_other", "other", "unload"),
+    ),
+}
+"""The providers' own words, in small letters: OpenAI, Anthropic, Google, Ollama, Mistral, DeepSeek, vLLM and others."""
+_ENDINGS: dict[str, Ending] = {word: ending for ending, words in _WORDS.items() for word in words}
+_WHOLE = frozenset[Ending | None]({"stop", "tools", None})
+
+
+def ending_of(finish_reason: str | None) -> Ending | None:
+    """Give why a model stopped; None where it is not said, or in a word that nobody knows."""
+    return _ENDINGS.get((finish_reason or "").lower())
+
+
+def fault_of(said: LLMResponse | Choice) -> str | None:
+    """Say why an answer is none to learn from, in the words in which it is counted; None where it is one."""
+    if ending_of(said.finish_reason) not in _WHOLE:
+        return CUT_OFF
+    return None if said.tool_calls or (said.content or "").strip() else SILENT

@@ -1,0 +1,236 @@
+"""What a message or an answer holds beside its texts and tool calls, by kind, whichever dialect it came in.
+
+Media, refusals, citations, signatures, what a server's own tools did: dialects have them as parts, as members beside
+the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that is in no table is
+called as its provider calls it, so that nothing passes unseen. What tells of the call and not of what was said, such as
+a fingerprint, is in `_OF_THE_CALL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
+from trace_recorder.views.content.parts import Image, part_of
+
+Place = Literal["part", "images", "beside a text", "beside"]
+
+IMAGES, IMAGES_BY_ADDRESS, IMAGES_ELSEWHERE = "images", "images by address", "images by the name of a file"
+AUDIO, VIDEO, DOCUMENTS = "audio", "video", "documents"
+THOUGHTS, SIGNATURES = "thoughts", "signatures and encrypted thoughts"
+NAMES = "names of speakers"
+UNSUMMARISED = "thoughts of which the summary is told"
+REFUSALS, BLOCKED, CITATIONS = "refusals", "blocked prompts or contents", "citations"
+CODE = "executed code and its output"
+ORDERS = "interleaved thoughts, texts and calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One thing that is neither a text nor a tool call.
+
+    `place` is where it stands: a part of the content, an element of a message's `images`, a member of a text part, or
+    a member of the message itself, as all is that an answer holds.
+    """
+
+    kind: str
+    place: Place
+    raw: Payload
+
+
+def contents_of(message: Message) -> Iterator[Content]:
+    """Give what a message of a request holds."""
+    listed = message.content if isinstance(message.content, list) else []
+    for element in listed:
+        yield from _of_element(element, "part")
+    if message.reasoning:
+        yield Content(THOUGHTS, "beside", message.reasoning)
+    if message.name and message.role != "tool":
+        yield Content(NAMES, "beside", message.name)
+    yield from _of_members(message.extra)
+    yield from _of_calls(message.tool_calls)
+
+
+def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Content]:
+    """Give what an answer holds; of several, the one of this number."""
+    choice = response.choices[number] if number < len(response.choices) else Choice(0)
+    reasoning = choice.reasoning if number else response.reasoning
+    if reasoning:
+        yield Content(THOUGHTS, "beside", reasoning)
+    blocks = choice.interleaved if number else response.interleaved
+    kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
+    if kinds != sorted(kinds):
+        yield Content(ORDERS, "beside", [block.to_document() for block in blocks])
+    members = choice.extra if number else {**response.extra, **choice.extra}
+    yield from (Content(one.kind, "beside", one.raw) for one in _of_members(members))
+    yield from _of_calls(choice.tool_calls if number else response.tool_calls)
+
+
+_PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
+"""Where a block stands in an answer whose order says nothing."""
+
+
+def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
+    """What stands beside the name and the arguments of calls, such as a signature."""
+    return (content for call in calls for content in _of_members(call.extra))
+
+
+# ── parts and items ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TEXTS = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text", "reasoning.text"})
+_FRAMES = frozenset({"message", "model_output", "user_input"})
+_THINKING = frozenset({"thinking", "reasoning", "thought", "reasoning.summary"})
+_CALLS = frozenset({"function_call", "tool_use", "custom_tool_call"})
+_KINDS = {
+    "refusal": REFUSALS,
+    **dict.fromkeys(("audio", "input_audio", "output_audio", "audio_url"), AUDIO),
+    **dict.fromkeys(("video", "input_video", "video_url"), VIDEO),
+    **dict.fromkeys(("document", "file", "input_file", "container_upload", "document_url"), DOCUMENTS),
+    **dict.fromkeys(("image", "image_url", "input_image"), IMAGES_ELSEWHERE),
+    "image_generation_call": IMAGES,
+    **dict.fromkeys(("redacted_thinking", "reasoning.encrypted"), SIGNATURES),
+    **dict.fromkeys(
+        (
+            *("executableCode", "executable_code", "codeExecutionResult", "code_execution_result"),
+            *("code_interpreter_call", "code_execution_call", "code_execution_tool_result"),
+            *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result"),
+        ),
+        CODE,
+    ),
+}
+_MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
+
+
+def _of_element(element: Payload, place: Place) -> Iterator[Content]:
+    """Take a part or an item apart: a frame into its parts; of texts and thoughts there is what stands beside them."""
+    if not isinstance(element, dict):
+        return
+    kind = element.get("type")
+    if kind in _FRAMES:
+        yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, place))
+    elif kind in _CALLS:
+        return
+    elif kind in _THINKING or (kind is None and element.get("thought") is True):
+        yield from _beside_thought(element)
+    elif isinstance(element.get("text"), str) and (kind is None or kind in _TEXTS):
+        left = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
+        yield from (Content(one.kind, "beside a text", one.raw) for one in _of_members(left))
+    else:
+        yield Content(_kind_of(element), place, element)
+
+
+def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
+    """Of a thought, whose text is told elsewhere: its full text where that is a summary, and that it is signed."""
+    if element.get("summary") and element.get("content"):
+        yield Content(UNSUMMARISED, "beside", element)
+    if any(element.get(name) for name in _SIGNATURES):
+        yield Content(SIGNATURES, "beside", element)
+
+
+def _kind_of(element: Mapping[str, Payload]) -> str:
+    """The kind of a part that is no text: by its media type, by its `type`, or by the name of its only member."""
+    part = part_of(element)
+    if isinstance(part, Image):
+        return IMAGES_BY_ADDRESS if part.data is None else IMAGES
+    media = next((element[name] for name in _MEDIA if isinstance(element.get(name), dict)), None)
+    if media is not None:
+        return _kind_of_media(media.get("mimeType") or media.get("mime_type"))
+    kind = element.get("type")
+    if not isinstance(kind, str):
+        kind = next((name for name in element if name not in _MEMBERS), "parts without a name")
+    elif kind == "server_tool_use" and element.get("name") in _CODE_TOOLS:
+        return CODE
+    return _KINDS.get(kind, kind)
+
+
+_CODE_TOOLS = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
+
+
+def _kind_of_media(kind: Payload) -> str:
+    family = str(kind or "").partition("/")[0]
+    return {"image": IMAGES, "audio": AUDIO, "video": VIDEO}.get(family, DOCUMENTS)
+
+
+# ── members beside the text ──────────────────────────────────────────────────────────────────────────────────────────
+
+_SIGNATURES = ("signature", "thoughtSignature", "thought_signature", "encrypted_content")
+_LISTS = frozenset(
+    ("content", "parts", "output", "outputs", "steps", "reasoning", "reasoning_details", "thinking", "images")
+)
+_MEMBERS = {
+    "refusal": REFUSALS,
+    "audio": AUDIO,
+    "images": IMAGES,
+    **dict.fromkeys((*_SIGNATURES, "extra_content"), SIGNATURES),
+    **dict.fromkeys(
+        (
+            *("annotations", "citations", "search_results", "groundingMetadata", "grounding_metadata"),
+            *("citationMetadata", "citation_metadata", "urlContextMetadata", "url_context_metadata"),
+        ),
+        CITATIONS,
+    ),
+}
+_FILTERS = frozenset(
+    ("promptFeedback", "prompt_feedback", "prompt_filter_results", "content_filter_results", "content_filters")
+)
+_OF_THE_CALL = frozenset(
+    (
+        *(
+            "agent",
+            "atif",
+            "avgLogprobs",
+            "automaticFunctionCallingHistory",
+            "background",
+            "billing",
+            "cache_control",
+            "caller",
+        ),
+        *("citation", "completed_at", "container", "context", "context_management", "conversation", "created"),
+        *("createTime", "created_at", "diagnostics", "done", "done_reason", "error", "eval_duration"),
+        *("finishMessage", "finish_message", "frequency_penalty", "id", "index", "instructions", "is_error"),
+        *("load_duration", "logprobs", "logprobsResult", "logprobs_result", "max_output_tokens", "max_tool_calls"),
+        *("metadata", "model_version", "moderation", "native_finish_reason", "object", "parallel_tool_calls"),
+        *("phase", "presence_penalty", "previous_interaction_id", "previous_response_id", "prompt"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "prompt_eval_duration"),
+        *("prompt_logprobs", "prompt_token_ids", "provider", "reasoning", "responseId", "role"),
+        *("safetyRatings", "safety_identifier", "safety_ratings", "sdkHttpResponse", "seed", "service_tier"),
+        *("status", "stop_details", "stop_reason", "stop_sequence", "store", "system_fingerprint", "temperature"),
+        *("text", "thinking", "tokenCount", "token_count", "token_id", "token_ids", "tool_choice", "tool_usage"),
+        *("tools", "top_logprobs", "top_p", "total_duration", "truncation", "type", "updated", "usage"),
+        *("user", "x_groq"),
+    )
+)
+"""Members that tell of the call, or repeat the request. They are no contents, and are not counted."""
+
+
+def _of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
+    for name, value in members.items():
+        if name == "functionResponse":
+            yield from _of_members({"parts": as_dict(value).get("parts")})
+        elif name in _LISTS and isinstance(value, list):
+            yield from (inner for element in value for inner in _listed(name, element))
+        elif name in _FILTERS:
+            yield from [Content(BLOCKED, "beside", value)] * _is_blocked(value)
+        elif value not in (None, "", [], {}, False) and name not in _OF_THE_CALL:
+            yield Content(_MEMBERS.get(name, name), "beside", value)
+
+
+def _listed(name: str, element: Payload) -> Iterator[Content]:
+    """An element of a list beside the text; Ollama's and OpenRouter's images are such."""
+    if isinstance(element, str):
+        yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
+    else:
+        yield from _of_element(element, "images" if name == "images" else "beside")
+
+
+def _is_blocked(value: Payload) -> bool:
+    """Whether a filter's report, however deep, says that it blocked something."""
+    if isinstance(value, list):
+        return any(map(_is_blocked, value))
+    if not isinstance(value, dict):
+        return False
+    stated = value.get("blockReason") or value.get("block_reason") or value.get("filtered") is True
+    return bool(stated) or any(map(_is_blocked, value.values()))

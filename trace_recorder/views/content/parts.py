@@ -1,0 +1,183 @@
+"""What a message's content is made of: texts, images, and parts that are neither, whichever dialect it came in.
+
+Every view that has a place for images asks here. Nothing is lost: what is not known to be a text or an image is given
+as it is. Whether a format has a place for it is the view's to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trace_recorder.dialects.blocks import Blocks, is_mark
+from trace_recorder.values.messages import Message, Payload
+
+_DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
+_STANDARD = str.maketrans("-_", "+/", " \t\r\n")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
+_SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
+"""How base64 texts of images begin; Ollama does not say what its images are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A part that is text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A part that is an image: its bytes in standard base64, or where it is."""
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is; of an image that is here, a data URI."""
+        return self.url or f"data:{self.media_type or 'application/octet-stream'};base64,{self.data or ''}"
+
+    def content(self) -> bytes | None:
+        """Its bytes; None where they are not here, or are no base64."""
+        try:
+            return None if self.data is None else base64.b64decode(self.data, validate=True)
+        except (binascii.Error, ValueError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Any other part, as it was sent."""
+
+    raw: Payload
+
+
+Part = Text | Image | Other
+
+
+def standard_base64(data: str) -> str:
+    """Write base64 in the standard alphabet, padded and on one line; what is no base64 is given as it is.
+
+    google-genai sends the URL-safe alphabet, which decoders and data URIs do not take; others leave out the padding.
+    """
+    if len(data) % 4 == 0 and _BASE64.fullmatch(data):
+        return data
+    digits = data.translate(_STANDARD).rstrip("=")
+    padded = digits + "=" * (-len(digits) % 4)
+    return padded if len(digits) % 4 != 1 and _BASE64.fullmatch(padded) else data
+
+
+def parts_of(message: Message) -> list[Part]:
+    """Give the parts of a message's content, in order; the images that some have beside the text come last."""
+    content = message.content
+    listed = [] if content is None else content if isinstance(content, list) else [content]
+    parts = [part_of(part) for part in listed]
+    images = message.extra.get("images") if isinstance(message.extra, dict) else None
+    listed = images if isinstance(images, list) else []
+    return parts + [_of_base64(one) if isinstance(one, str) else part_of(one) for one in listed]
+
+
+def text_of(message: Message) -> str:
+    """Give what a message says as one text, with a blank line where a part that is no text stands between two."""
+    return text_of_parts(parts_of(message))
+
+
+def text_of_parts(parts: Iterable[Part]) -> str:
+    """Give the texts of parts as one, by the rule that all dialects share."""
+    said = Blocks()
+    for part in parts:
+        if isinstance(part, Text):
+            said.text(part.text)
+        elif not (isinstance(part, Other) and is_mark(part.raw)):
+            said.other()
+    return said.all_text() or ""
+
+
+def lines_of(message: Message) -> str:
+    """Give what a message says, each of its texts on a line of its own: so are a tool's answers shown."""
+    return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
+
+
+def part_of(part: Payload) -> Part:
+    """Read one part, in any dialect's words."""
+    if isinstance(part, str):
+        return Text(part)
+    if not isinstance(part, dict):
+        return Other(part)
+    if isinstance(part.get("text"), str) and part.get("type", "text") in {"text", "input_text", "output_text"}:
+        return Text(part["text"])
+    return _image(part) or Other(part)
+
+
+def _image(part: dict[str, Payload]) -> Image | None:
+    """Read an image as OpenAI, Anthropic and Google have it; None where it is none."""
+    kind = part.get("type")
+    if kind in {"image_url", "input_image"}:
+        held = part.get("image_url")
+        address = held.get("url") if isinstance(held, dict) else held
+        return _of_address(address) if isinstance(address, str) else None
+    if kind == "image":
+        source = part.get("source") if isinstance(part.get("source"), dict) else part
+        return _of_source(source)
+    for name in ("inlineData", "inline_data", "fileData", "file_data"):
+        if isinstance(part.get(name), dict):
+            return _of_source(part[name])
+    return None
+
+
+def _of_source(source: Payload) -> Image | None:
+    """Read an image's source: what kind, and its bytes or its address, under any of their names."""
+    kinds = (source.get(name) for name in ("media_type", "mimeType", "mime_type"))
+    kind = next((one for one in kinds if isinstance(one, str)), None)
+    addresses = (source.get(name) for name in ("url", "uri", "fileUri", "file_uri", "path"))
+    url = next((one for one in addresses if isinstance(one, str)), None)
+    data = source.get("data")
+    if kind is not None and not kind.startswith("image/"):
+        return None
+    if isinstance(data, str):
+        return _of_base64(data, kind)
+    return _of_address(url, kind) if url else None
+
+
+def _of_address(address: str, kind: str | None = None) -> Image:
+    found = _DATA_URI.match(address)
+    if found and "base64" in (found[2] or ""):
+        return _of_base64(address[found.end() :], found[1] or kind)
+    return Image(kind, url=address)
+
+
+def _of_base64(data: str, kind: str | None = None) -> Image:
+    standard = standard_base64(data)
+    return Image(kind or _guessed(standard), standard)
+
+
+def _guessed(data: str) -> str | None:
+    return next((kind for begin, kind in _SIGNATURES if data.startswith(begin)), None)
+
+
+def described(part: Part, limit: int) -> tuple[str, bool]:
+    """Write a part that is no text as JSON; return it, and whether strings in it were longer than `limit` and cut."""
+    raw = (
+        part.raw
+        if isinstance(part, Other)
+        else {"type": "image", "url": part.address}
+        if isinstance(part, Image)
+        else ""
+    )
+    cut: list[int] = []
+
+    def short(value: Payload) -> Payload:
+        if isinstance(value, str) and len(value) > limit:
+            cut.append(len(value))
+            return f"{value[:80]}... ({len(value) - 80} more characters)"
+        if isinstance(value, dict):
+            return {name: short(inner) for name, inner in value.items()}
+        return [short(inner) for inner in value] if isinstance(value, list) else value
+
+    return json.dumps(short(raw), ensure_ascii=False), bool(cut)

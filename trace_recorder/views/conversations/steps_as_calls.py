@@ -1,0 +1,45 @@
+"""Steps as calls to a model, of a run that recorded its steps and no calls: what each step tells of its call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Message, RequestReading, ToolResult
+from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteraction, NothingRaw
+
+
+@dataclass(frozen=True, slots=True)
+class _Source(NothingRaw):
+    """What a step that stands alone tells of its call: nothing raw."""
+
+    messages: list[Message]
+    new_results: list[ToolResult] = field(default_factory=list)
+
+    def request(self) -> RequestReading:
+        return RequestReading(self.messages)
+
+    def offer(self) -> RequestReading:
+        return self.request()
+
+    def is_whole(self) -> bool:
+        return bool(self.messages)
+
+
+def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
+    """Make an interaction of what the nth step of a run tells; it is called after that number."""
+    response = step.llm_response
+    if step.tool_calls and not (response and response.tool_calls):
+        response = LLMResponse(response.content if response else None, tool_calls=tuple(step.tool_calls))
+    return LLMInteraction(
+        interaction_id=f"step_{number}",
+        timestamp=step.timestamp,
+        provider=None,
+        model=response.model if response else None,
+        source=_Source(list(step.messages or ())),
+        step_number=step.step_number,
+        agent=step.agent,
+        agent_id=step.agent_id,
+        parent_agent_id=step.parent_agent_id,
+        response=response or NO_RESPONSE,
+        error=ErrorInfo("error", step.error) if step.error else None,
+    )

@@ -1,0 +1,1 @@
+"""The Hierarchy: Trajectory → Step → Message, as `trajectory_sdk` has it."""

@@ -1,0 +1,224 @@
+"""The Hierarchy: a run as Trajectory → Step → Message, in the form of `trajectory_sdk.primitives` (0.5.3).
+
+A plain tree of dicts, one dataclass each, all of its fields always there. Steps are cumulative: each holds every
+message up to its own end, and `info.turn` says which exchange it belongs to. What the SDK leaves empty is filled from
+what was recorded: times, failures, the arguments of tool responses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.trajectory import Reward, Trajectory
+from trace_recorder.views.content.finish_reasons import ending_of
+from trace_recorder.views.content.kinds import THOUGHTS
+from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
+from trace_recorder.views.hierarchy.steps import Cut, Snapshot, snapshots
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ARGUMENTS,
+    ATTEMPTS,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    SAMPLED,
+    UNANSWERED,
+    UNASKED,
+    Carries,
+    Statement,
+    count,
+    count_changed,
+    count_contents,
+)
+from trace_recorder.views.token_counts import Counts, counts_of
+
+SOURCE = "trace_recorder"
+_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, ANNOTATIONS, GAPS)
+_CARRIED: Statement = {"answers": Carries.of(THOUGHTS)}
+"""Parts that are no text, and members beside the text, are in `metadata`."""
+
+
+def to_hierarchy(
+    trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE, *, dropped: Counter[str] | None = None
+) -> dict[str, Payload]:
+    """Give a run as the tree of a `trajectory_sdk` Trajectory.
+
+    `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
+    in which nothing was said has no steps. What has no place in it is counted in `dropped`. Raises ValueError for any
+    other cut.
+    """
+    if cut not in {"turn", "message"}:
+        raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    count(trajectory, counter, *_LEFT_OUT)
+    turns = answered_turns(trajectory)
+    count_contents((one.turn for one in turns), counter, _CARRIED)
+    count_changed((one.turn for one in turns), counter, "edits")
+    made = snapshots(turns, cut)
+    steps = [_step(one, trajectory.rewards) for one in made]
+    reward = _reward([one for one in trajectory.rewards if one.step_number is None])
+    tree: dict[str, Payload] = {
+        "task": _task(trajectory, made, data_source),
+        "steps": steps,
+        "reward": reward,
+        "metrics": _metrics(trajectory, made, reward),
+        "execution_metrics": _execution(trajectory, turns),
+        "reference_trajectory": None,
+        "telemetry": None,
+        "idx": None,
+        "error": None,
+        "trace_id": None,
+        "model_id": trajectory.model,
+    }
+    error = trajectory.error and f"{trajectory.error.type}: {trajectory.error.message}"
+    return tree | {"telemetry": _telemetry(tree), "error": error}
+
+
+def content_hash(tree: Payload) -> str:
+    """Give the SHA-256 of a tree's canonical JSON: names sorted, without nulls and `idx`, as the SDK takes it."""
+    text = json.dumps(_canonical(tree), separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(value: Payload) -> Payload:
+    if isinstance(value, dict):
+        members = ((name, _canonical(value[name])) for name in sorted(value) if name != "idx")
+        return {name: inner for name, inner in members if inner is not None}
+    return [_canonical(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:
+    counts = [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
+    name = trajectory.trajectory_id
+    return {
+        "id": f"{data_source}:{name}" if name else None,
+        "data_source": data_source,
+        "conversation_id": name,
+        "num_turns": len({one.exchange for one in made}),
+        "num_steps": len(made),
+        "total_tokens": _sum(_whole(one) for one in counts),
+        "total_cost": trajectory.metrics.get("cost"),
+    }
+
+
+def _whole(counts: Counts) -> int | None:
+    return None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
+
+
+def _sum(numbers: Iterable[float | None]) -> Payload:
+    stated = [number for number in numbers if number is not None]
+    return sum(stated) if stated else None
+
+
+def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
+    said = {line.turn.turn: line.turn for line in one.new if line.said}.values()
+    of = one.new[-1].turn.interaction
+    numbers = sorted({turn.step.step_number for turn in said if turn.step is not None})
+    info = {
+        "turn": one.exchange,
+        "agent": of.agent,
+        **known(agent_id=of.agent_id),
+        "interaction_ids": [turn.interaction.interaction_id for turn in said],
+        "step_numbers": numbers,
+    }
+    return {
+        "messages": [line.message for line in one.lines],
+        "reward": _reward([reward for reward in rewards if reward.step_number in numbers]),
+        "info": info,
+        "trainable_status": "not_trainable",
+    }
+
+
+def _reward(rewards: Sequence[Reward]) -> dict[str, Payload] | None:
+    """Rewards as one: their mean by weight. One that was recorded as no number has none."""
+    if not rewards:
+        return None
+    valued = [one for one in rewards if isinstance(one.value, int | float) and isinstance(one.weight, int | float)]
+    weight = sum(one.weight for one in valued)
+    return {
+        "aggregated_value": sum(one.value * one.weight for one in valued) / weight if weight else None,
+        "aggregation_method": "weighted_mean",
+        "components": [_component(one, is_number=one in valued) for one in rewards],
+    }
+
+
+def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
+    return {
+        "name": one.name,
+        "value": one.value if is_number else None,
+        "scaled_value": None,
+        "explanation": one.explanation,
+        "weight": one.weight,
+        "range": None,
+        "metadata": None if is_number else {"recorded": one.value},
+    }
+
+
+def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
+    messages = [line.message for one in made for line in one.new]
+    calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
+    answers = [message["tool_response"] for message in messages if message["tool_response"] is not None]
+    failures = sum(answer["error"] is not None for answer in answers)
+    counts = [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
+    return {
+        "steps": len(made),
+        "tokens_generated": _sum(one.completion for one in counts),
+        "aggregated_reward": reward and reward["aggregated_value"],
+        "num_tool_calls": calls,
+        "num_tool_failures": failures,
+        "num_tool_response_none": max(0, calls - len(answers)),
+        "tool_error_rate": failures / calls if calls else 0.0,
+    }
+
+
+def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
+    """Times in seconds: with models, between a model's tool calls and the request that brings the answers, in all."""
+    total = trajectory.execution_time
+    if total is None and trajectory.start_time and trajectory.end_time:
+        total = _seconds(trajectory.start_time, trajectory.end_time)
+    waits = [_wait(one) for one in turns]
+    return {
+        "env_time": _sum(waits),
+        "llm_time": _sum(one.duration_seconds for one in trajectory.llm_interactions),
+        "total_time": total,
+        "termination_reason": _termination(trajectory, turns),
+    }
+
+
+def _wait(one: AnsweredTurn) -> float | None:
+    """How long it took from a turn's tool calls to the request that answers them."""
+    before = one.turn.before
+    if before is None or not before.answer(one.turn.choice).tool_calls:
+        return None
+    call = before.interaction
+    began = call.attempts[-1].timestamp if call.attempts else call.timestamp
+    if call.duration_seconds is None:
+        return None
+    return max(0.0, _seconds(began, one.interaction.timestamp) - call.duration_seconds)
+
+
+def _seconds(begin: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+
+
+def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
+    if trajectory.status == "failed":
+        return "TIMEOUT" if trajectory.error and "timeout" in trajectory.error.type.lower() else "ERROR"
+    if trajectory.status != "completed":
+        return "NONE"
+    if trajectory.max_steps and len(trajectory.agent_steps) >= trajectory.max_steps and not trajectory.success:
+        return "MAX_STEPS"
+    return "TRUNCATION" if turns and ending_of(turns[-1].response.finish_reason) == "length" else "ENV_DONE"
+
+
+def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
+    """Where it comes from, and by what a copy is known: a hash of what was said and came of it."""
+    source, name = tree["task"]["data_source"], tree["task"]["conversation_id"]
+    found = content_hash(tree)
+    data = {"conversation_id": name, "content_hash": found, "idempotency_key": f"{source}:{name}:{found}"}
+    return {"source": source, "data": data}

@@ -1,0 +1,133 @@
+"""Invariant: a run as a list of messages, and datasets of runs as JSON lines (`invariant-ai` 0.3.5 reads them).
+
+What a message is, and in which order they come, is for `messages.py`. Here they become traces with metadata and
+annotations, a dataset, and what its own client sends to an Explorer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.kinds import IMAGES
+from trace_recorder.views.invariant.messages import Events
+from trace_recorder.views.invariant.push import check_name, explorer, send
+from trace_recorder.views.left_out import (
+    ARGUMENTS,
+    ATTEMPTS,
+    EMBEDDINGS,
+    SAMPLED,
+    Carries,
+    Statement,
+    count,
+    count_changed,
+    count_contents,
+)
+
+_ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
+"""Members of the document that are no metadata: two say how it is written, two become annotations."""
+_SHOWN = Carries.of(IMAGES)
+_CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
+"""Images at hand; thoughts, other parts, and members beside the text are in `metadata`."""
+ROOT = "<root>"
+"""The address of what is said of a run as a whole."""
+
+
+def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
+    """Give a run as a list of messages: system, user, assistant, tool.
+
+    What has no place in a message stands in its `metadata`: the agent, the interaction, thinking, parts that are
+    neither text nor an image at hand. A run in which nothing was sent is an empty list.
+    """
+    return Events.of(trajectory).messages
+
+
+def dataset_lines(
+    trajectories: Iterable[Trajectory],
+    metadata: Mapping[str, Payload] | None = None,
+    *,
+    dropped: Counter[str] | None = None,
+) -> Iterator[str]:
+    """Give a dataset, line by line: its `metadata` first, if there is any, then one object a run.
+
+    Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
+    was annotated, and what steps say beside their messages, at the address that each is about. What has no place in it
+    is counted in `dropped`.
+    """
+    if metadata is not None:
+        yield _json({"metadata": dict(metadata)})
+    for index, trajectory in enumerate(trajectories):
+        events = Events.of(trajectory)
+        counter: Counter[str] = Counter() if dropped is None else dropped
+        count(trajectory, counter, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
+        count_contents(events.turns, counter, _CARRIED)
+        count_changed(events.turns, counter, "edits", "rewrites")
+        yield _json(
+            {
+                "messages": events.messages,
+                "annotations": _annotations(trajectory, events),
+                "metadata": _about(trajectory),
+                "index": index,
+                "name": trajectory.trajectory_id or f"run_{index}",
+            }
+        )
+
+
+def push(
+    trajectories: Iterable[Trajectory], dataset: str | None = None, *, api_url: str | None = None, client: Any = None
+) -> list[str]:
+    """Send runs to an Invariant Explorer by its own client; return the ids that they got there.
+
+    Needs `pip install 'trace-recorder[invariant]'`; the key is the environment's INVARIANT_API_KEY. All go in one
+    request; runs without messages stay here. Raises ValueError for a dataset's name that has other characters than
+    letters, digits, - and _; ImportError without the extra; PushError without a key, and where the server refuses.
+    """
+    check_name(dataset)
+    lines = [line for line in map(json.loads, dataset_lines(trajectories)) if line["messages"]]
+    return send(lines, dataset, client or explorer(api_url)) if lines else []
+
+
+def _about(trajectory: Trajectory) -> dict[str, Payload]:
+    """What is known of a run as a whole; of its calls those that failed, which no message tells of."""
+    document = {**trajectory.head(), **trajectory.tail("inline")}
+    told = {name: value for name, value in document.items() if name not in _ELSEWHERE and value not in (None, {}, [])}
+    failed = [
+        {"interaction_id": one.interaction_id, "error": one.error.to_document()}
+        for one in trajectory.llm_interactions
+        if one.error is not None
+    ]
+    return told | ({"failed_calls": failed} if failed else {})
+
+
+def _annotations(trajectory: Trajectory, events: Events) -> list[dict[str, Payload]]:
+    found = [_annotation(None, value, kind="annotation", key=key) for key, value in trajectory.annotations.items()]
+    for reward in trajectory.rewards:
+        about = {"kind": "reward", **reward.to_document()}
+        words = f"{reward.name}: {reward.value}" + (f" ({reward.explanation})" if reward.explanation else "")
+        found.append(_annotation(_at(events, reward.step_number), words, **about))
+    for step in trajectory.agent_steps:
+        said = step.extra if step.derived else {"reflection": step.reflection, "error": step.error, **step.extra}
+        about = {"kind": "step", "step_number": step.step_number}
+        where = _at(events, step.step_number)
+        found += [_annotation(where, value, **about, key=key) for key, value in said.items() if value is not None]
+    return found
+
+
+def _at(events: Events, step_number: int | None) -> int | None:
+    return None if step_number is None else events.answers.get(step_number)
+
+
+def _annotation(at: int | None, content: Payload, **about: Payload) -> dict[str, Payload]:
+    return {
+        "content": content if isinstance(content, str) else _json(content),
+        "address": ROOT if at is None else f"messages.{at}",
+        "extra_metadata": {"source": "trace_recorder", **about},
+    }
+
+
+def _json(value: Payload) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,170 @@
+"""The events of a run as Invariant has them: messages in the order of time, each told once.
+
+A message stands where it was first sent or said, whoever of several agents it belongs to; so a history that was
+rewritten, or shared by several calls, is not told twice. Tool messages carry both `tool_call_id` and `id`, as the
+format's readers differ; an id that comes again within a run is made unique.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_of, answer_of
+from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
+from trace_recorder.views.conversations.unrequested_tools import Unasked, unasked_of
+
+_ROLES = {"developer": "system"}
+
+
+@dataclass(slots=True)
+class Events:
+    """The messages of a run; `answers` is at which of them the model spoke in each step.
+
+    `names` are the ids under which calls were told.
+    """
+
+    messages: list[dict[str, Payload]] = field(default_factory=list)
+    answers: dict[int, int] = field(default_factory=dict)
+    names: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Events:
+        """Gather the events of a run."""
+        events = cls()
+        unasked = deque(sorted(unasked_of(trajectory), key=lambda one: one.step.timestamp))
+        for one in answered_turns(trajectory):
+            while unasked and unasked[0].step.timestamp < one.interaction.timestamp:
+                events.run(unasked.popleft())
+            events.turns.append(one.turn)
+            for message in one.turn.news:
+                events._tell(message, one.interaction)
+            if one.turn.answered:
+                events.answer(one)
+        for left in unasked:
+            events.run(left)
+        return events
+
+    def answer(self, one: AnsweredTurn) -> None:
+        """Tell what the model said, and what its tools returned, where no request shows that."""
+        agent, message = agent_of(one.interaction), answer_of(one.response)
+        if one.step is not None:
+            self.answers.setdefault(one.step.step_number, len(self.messages))
+        self._tell(message, one.interaction, **_about(one))
+        for result in one.results:
+            self.results[self.names.get((agent, result.call_id), result.call_id)] = result
+        shown = {shown.call_id for shown in one.shown}
+        for tool in one.shown_by_tools():
+            if tool.call_id not in shown:
+                self._tell(tool, one.interaction, shown_to_model=False)
+
+    def run(self, one: Unasked) -> None:
+        """Tell of tools that ran though no model had asked for them."""
+        about = {"asked_by_model": False, "shown_to_model": False}
+        at = {"timestamp": one.step.timestamp, "step_number": one.step.step_number}
+        self._tell(Message("assistant", None, one.calls), one.step, **at, **about)
+        for result in one.results:
+            name = self.names[agent_of(one.step), result.call_id]
+            self.results[name] = result
+            self._tell(message_of(result), one.step, **about)
+
+    def _tell(self, message: Message, call: LLMInteraction | AgentStep, **about: Payload) -> None:
+        content, lost = _content(message)
+        agent = agent_of(call)
+        whose = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}
+        metadata = known(**whose, **about, **_besides(message), parts=lost or None)
+        event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
+        if message.tool_calls:
+            event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]
+        if message.role == "tool" and message.call_id:
+            name = self.names.get((agent, message.call_id), message.call_id)
+            event |= {"tool_call_id": name, "id": name}
+            result = self.results.get(name)
+            if result is not None and result.result not in (None, content):
+                metadata["result"] = result.result
+        self.messages.append({**event, "metadata": metadata})
+
+    def _call(self, call: ToolCall, agent: str | None) -> dict[str, Payload]:
+        name, number = call.call_id, 1
+        while name in self.taken:
+            number += 1
+            name = f"{call.call_id}#{number}"
+        self.taken.add(name)
+        self.names[agent, call.call_id] = name
+        arguments = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+        metadata = known(extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}} | (
+            {"metadata": metadata} if metadata else {}
+        )
+
+
+def _about(one: AnsweredTurn) -> dict[str, Payload]:
+    call, response = one.interaction, one.response
+    others = [choice for number, choice in enumerate(response.choices) if number != one.choice]
+    return known(
+        interaction_id=call.interaction_id,
+        timestamp=call.timestamp,
+        step_number=one.step.step_number if one.step else None,
+        model=response.model or call.model,
+        finish_reason=response.finish_reason,
+        usage=response.usage.to_document() or None,
+        duration_seconds=call.duration_seconds,
+        complete=None if call.complete else False,
+        other_answers=[choice.to_document() for choice in others] or None,
+    )
+
+
+def _besides(message: Message) -> dict[str, Payload]:
+    """What a message says that is not its content."""
+    extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
+    return {
+        "reasoning": message.reasoning,
+        "name": message.name,
+        "original_role": message.role if message.role in _ROLES else None,
+        "is_error": message.extra.get("is_error"),
+        "extra": extra or None,
+    }
+
+
+def _content(message: Message) -> tuple[Payload, list[Payload]]:
+    """A message's content, and the parts that have no place in it, which are named there by a text."""
+    parts = parts_of(message)
+    if not parts:
+        return (None if message.tool_calls else ""), []
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text, []
+    return [_chunk(part) for part in parts], [_raw(part) for part in parts if not _has_place(part)]
+
+
+def _has_place(part: Part) -> bool:
+    """Texts have one, and images that are here: the Explorer shows data URIs alone."""
+    return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
+
+
+def _chunk(part: Part) -> dict[str, Payload]:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image(url=None):
+            return {"type": "image_url", "image_url": {"url": part.address}}
+        case Image(url=url):
+            return {"type": "text", "text": f"[image: {url}]"}
+        case Other(raw):
+            kind = raw.get("type") if isinstance(raw, dict) else None
+            return {"type": "text", "text": f"[{kind or 'a part that is neither text nor image'}]"}
+
+
+def _raw(part: Part) -> Payload:
+    match part:
+        case Other(raw):
+            return raw
+        case Image():
+            return {"type": "image_url", "image_url": {"url": part.address}}
+        case Text(text):
+            return text

@@ -1,0 +1,235 @@
+"""Agent traces for the Hugging Face Hub, as sessions of Pi, version 3 (https://pi.dev/docs/latest/session-format).
+
+Each conversation is one session, which is one file: a line that says so, one with the tools, and a line a message, each
+the child of the one before. `datasets` recognises such a file by its shape and makes a row of it. Pi counts tokens as
+Anthropic does: its input leaves the cached ones out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from trace_recorder.values.messages import Block, Message, Payload, ToolCall, known
+from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.views.content.finish_reasons import Ending, ending_of
+from trace_recorder.views.content.kinds import ORDERS, THOUGHTS
+from trace_recorder.views.content.openai_functions import arguments_of, function_of
+from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
+from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.conversations.chained_call import choice_of
+from trace_recorder.views.conversations.lines import Conversation, Said, conversations, steps_by_turn, with_results
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ATTEMPTS,
+    CHOICES,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    UNASKED,
+    Carries,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.token_counts import counts_of
+
+VERSION = 3
+HARNESS = "trace-recorder"
+_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
+_LONGEST = 2000
+_SHOWN = Carries.of(places=("part", "images"))
+_CARRIED: Statement = {
+    "instructions": _SHOWN,
+    "questions": _SHOWN,
+    "tool results": _SHOWN,
+    "answers": Carries.of(ORDERS, THOUGHTS, places=("part", "images")),
+}
+"""Parts that are neither text nor image at hand are told as text."""
+_STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
+"""Pi's word for why a model stopped, where that is not "stop"; the provider's own is beside it."""
+
+
+def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> list[list[dict[str, Payload]]]:
+    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said.
+
+    What has no place in a session is counted in `dropped`.
+    """
+    turns = turns_of(trajectory)
+    told = steps_by_turn(trajectory, turns).steps
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    count(trajectory, counter, *_LEFT_OUT)
+    count_contents(turns, counter, _CARRIED)
+    found = conversations(turns)
+    identities = [_identity(trajectory, number) for number in range(len(found))]
+    sessions = []
+    for number, conversation in enumerate(found):
+        own = [place for place in range(number) if found[place].of == conversation.of and found[place].kind != "apart"]
+        parent = identities[own[-1]] if conversation.kind == "continues" and own else None
+        writing = _Session(trajectory, conversation, told, counter)
+        sessions.append(writing.lines(identities[number], parent))
+    return sessions
+
+
+def _identity(trajectory: Trajectory, number: int) -> str:
+    base = trajectory.trajectory_id or "trajectory"
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{base}/{number}"))
+
+
+class _Session:
+    """Writes one conversation."""
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        conversation: Conversation,
+        told: Mapping[Turn, Sequence[AgentStep]],
+        dropped: Counter[str],
+    ) -> None:
+        self._trajectory = trajectory
+        self._conversation = conversation
+        self._told = told
+        self._dropped = dropped
+        self._asked: dict[str, tuple[str, Turn]] = {}
+        self._last: str | None = None
+        self._count = 0
+
+    def lines(self, identity: str, parent: str | None) -> list[dict[str, Payload]]:
+        """Give all lines of the session."""
+        first = self._conversation.turns[0].interaction
+        metadata = self._trajectory.metadata
+        cwd = metadata.get("cwd")
+        session = {"type": "session", "version": VERSION, "id": identity, "timestamp": first.timestamp}
+        session |= {"cwd": cwd if isinstance(cwd, str) else "", "harness": HARNESS}
+        agent = {"agentId": self._conversation.agent_id, "parentAgentId": self._conversation.parent_agent_id}
+        about = known(parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task)
+        lines = [session | about]
+        lines += [self._entry("model_change", first, provider=first.provider or "", modelId=first.model or "")]
+        if tools := self._conversation.tools():
+            offered = {"tools": [function_of(tool) for tool in tools]}
+            lines.append(self._entry("custom", first, customType="teich-available-tools", data=offered))
+        lines += [self._message(said) for said in with_results(self._conversation, self._told)]
+        return lines
+
+    def _entry(self, kind: str, one: LLMInteraction, **members: Payload) -> dict[str, Payload]:
+        """A line of the session's tree: the child of the one before."""
+        self._count += 1
+        parent, self._last = self._last, f"{self._count:08x}"
+        return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
+
+    def _message(self, said: Said) -> dict[str, Payload]:
+        one, message = said.turn.interaction, said.message
+        written: dict[str, Payload] = {"timestamp": _milliseconds(one.timestamp)}
+        if message.role == "tool":
+            written = self._result(message) | written
+        elif message.role == "assistant":
+            written = self._assistant(said) | written
+        else:
+            role = "system" if message.role in {"system", "developer"} else "user"
+            written = {"role": role, "content": self._content(message)} | written
+        return self._entry("message", one, message=written, **known(copied=said.copied or None))
+
+    def _result(self, message: Message) -> dict[str, Payload]:
+        name, turn = self._asked.get(message.call_id or "", (message.name or "", None))
+        told = [result for step in self._told.get(turn, ()) for result in step.tool_results] if turn else []
+        failed = any(result.success is False and result.call_id == message.call_id for result in told)
+        return {
+            "role": "toolResult",
+            "toolCallId": message.call_id or "",
+            "toolName": name or message.name or "",
+            "content": self._content(message),
+            "isError": failed or message.extra.get("is_error") is True,
+        }
+
+    def _assistant(self, said: Said) -> dict[str, Payload]:
+        message = said.message
+        self._asked |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
+        if said.answer:
+            blocks = choice_of(said.turn.interaction.response, said.choice).blocks
+            content = [*_in_order(blocks, message.tool_calls)]
+            return {"role": "assistant", "content": content, **_about(said.turn.interaction)}
+        texts = [part for part in self._content(message) if part != {"type": "text", "text": ""}]
+        calls = map(_call, message.tool_calls)
+        return {"role": "assistant", "content": [*_thinking(message.reasoning), *texts, *calls]}
+
+    def _content(self, message: Message) -> list[Payload]:
+        return [self._part(part) for part in parts_of(message)]
+
+    def _part(self, part: Part) -> dict[str, Payload]:
+        if isinstance(part, Text):
+            return {"type": "text", "text": part.text}
+        if isinstance(part, Image) and part.data is not None:
+            return {"type": "image", "data": part.data, **known(mimeType=part.media_type)}
+        if isinstance(part, Image):
+            return {"type": "text", "text": f"[image: {part.url}]"}
+        text, cut = described(part, _LONGEST)
+        self._dropped["long strings in parts that are neither text nor image"] += cut
+        return {"type": "text", "text": text}
+
+
+def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
+    """The parts of an answer as the model gave them; a block of another kind is counted by what it is."""
+    following = iter(calls)
+    for block in blocks:
+        if block.type == "reasoning":
+            yield from _thinking(block.text)
+        elif block.type == "text":
+            yield {"type": "text", "text": block.text}
+        elif block.type == "tool_call":
+            yield _call(next(following))
+
+
+def _thinking(text: str | None) -> list[Payload]:
+    return [{"type": "thinking", "thinking": text}] if text else []
+
+
+def _call(call: ToolCall) -> dict[str, Payload]:
+    return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_of(call)}
+
+
+def _about(one: LLMInteraction) -> dict[str, Payload]:
+    """What Pi's format says of an answer: who gave it, what it took, and why it ended."""
+    response = one.response
+    reason = response.finish_reason
+    stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(ending_of(reason), "stop")
+    if stopped == "stop" and response.tool_calls:
+        stopped = "toolUse"
+    return {
+        **known(api=one.api, provider=one.provider, model=response.model or one.model),
+        **known(usage=_usage(one), responseId=response.id),
+        "stopReason": stopped,
+        **known(
+            finishReason=reason, errorMessage=f"{one.error.type}: {one.error.message}" if one.error else one.ended_by
+        ),
+        **known(durationSeconds=one.duration_seconds, interactionId=one.interaction_id),
+    }
+
+
+def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
+    counts = counts_of(one)
+    if counts is None:
+        return None
+    cost = one.response.usage.cost
+    cached = (counts.cache_read or 0) + (counts.cache_write or 0)
+    total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
+    return known(
+        input=None if counts.prompt is None else counts.prompt - cached,
+        output=counts.completion,
+        cacheRead=counts.cache_read,
+        cacheWrite=counts.cache_write,
+        reasoning=counts.reasoning,
+        totalTokens=total,
+        cost=None if cost is None else {"total": cost},
+    )
+
+
+def _milliseconds(timestamp: str) -> int | None:
+    try:
+        at = datetime.fromisoformat(timestamp)
+    except (ValueError, TypeError):
+        return None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

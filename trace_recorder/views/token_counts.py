@@ -1,0 +1,105 @@
+"""Tokens of an interaction, counted in one way whichever dialect stated them, and the tokens themselves.
+
+Dialects differ: Anthropic's input leaves the cached tokens out, Google's output the thoughts. Here the
+prompt is all that went in, cached ones with it, and the completion all that came out, thoughts with it. What was not
+stated is None. Token ids and log-probabilities stand where servers put them: vLLM, OpenAI and its likes, Google.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.dialects.stream_usage import asks_for_no_usage
+from trace_recorder.values.messages import Choice, Payload, Usage
+from trace_recorder.values.trajectory import LLMInteraction
+
+_CACHE_APART = {"anthropic-messages"}
+_THOUGHTS_APART = {"google-generate", "google-interactions"}
+_ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many tokens an interaction took. `prompt` has the cached ones, `completion` those for reasoning."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+
+
+def counts_of(one: LLMInteraction) -> Counts | None:
+    """Count an interaction's tokens; None where the provider stated none."""
+    usage = one.response.usage
+    if not usage.stated:
+        return None
+    return Counts(
+        _sum(usage.input_tokens, *_left_out(one, usage)),
+        _sum(usage.output_tokens, usage.reasoning_tokens if one.api in _THOUGHTS_APART else 0),
+        usage.cache_read_input_tokens,
+        usage.cache_creation_input_tokens,
+        usage.reasoning_tokens,
+    )
+
+
+def is_usage_left_out(one: LLMInteraction) -> bool:
+    """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
+    if not (one.stream and one.complete and one.error is None) or one.response.usage.stated:
+        return False
+    return asks_for_no_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
+
+
+def _left_out(one: LLMInteraction, usage: Usage) -> tuple[int | None, ...]:
+    """What the stated input leaves out. An agent that records by hand passes on what Anthropic's SDK stated."""
+    if one.api in _CACHE_APART or (one.api is None and one.provider == "anthropic"):
+        return usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    by_tools = usage.extra.get("toolUsePromptTokenCount") if one.api in _THOUGHTS_APART else None
+    return (by_tools if isinstance(by_tools, int) else None,)
+
+
+def _sum(count: int | None, *more: int | None) -> int | None:
+    return None if count is None else count + sum(other or 0 for other in more)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens themselves, as the server gave them. None is unknown."""
+
+    prompt_ids: list[int] | None = None
+    completion_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+
+
+def tokens_of(one: LLMInteraction) -> Tokens:
+    """Give the token ids and the log-probabilities of an interaction's first answer."""
+    choice = one.response.choices[0] if one.response.choices else Choice(0)
+    said = {**one.response.extra, **choice.extra}
+    scored = list(_scored(said))
+    ids = _numbers(said.get("token_ids")) or _numbers([identity for identity, _ in scored])
+    logprobs = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
+    return Tokens(
+        _numbers(said.get("prompt_token_ids")),
+        ids,
+        logprobs if logprobs and len(logprobs) == len(scored) else None,
+    )
+
+
+def _scored(said: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
+    """Give of each token its id, where that is known, and its log-probability."""
+    held = said.get("logprobs")
+    for token in held.get("content") or () if isinstance(held, dict) else held if isinstance(held, list) else ():
+        if isinstance(token, dict):
+            found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
+            yield int(found[1]) if found else None, token.get("logprob")
+    result = said.get("logprobsResult")
+    for token in result.get("chosenCandidates") or () if isinstance(result, dict) else ():
+        if isinstance(token, dict):
+            yield token.get("tokenId"), token.get("logProbability")
+
+
+def _numbers(value: Payload) -> list[int] | None:
+    return value if isinstance(value, list) and value and all(isinstance(one, int) for one in value) else None

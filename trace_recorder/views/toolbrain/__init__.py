@@ -1,0 +1,1 @@
+"""ToolBrain: a run as a list of turns, for reward functions and reinforcement learning."""

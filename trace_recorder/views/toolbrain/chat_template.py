@@ -1,0 +1,160 @@
+"""A chat template: messages → the very string that an open model is given.
+
+`ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does: the same environment, the same names in
+it, sandboxed, since templates come from strangers. It has the one method that a Hugging Face tokenizer has too,
+`apply_chat_template`; views ask for nothing else. jinja2 is an extra: `pip install trace-recorder[templates]`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
+
+from trace_recorder.values.messages import Payload
+
+ChatMessage = dict[str, Payload]
+"""A message in the form that chat templates know: OpenAI's, with arguments as objects."""
+
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+"""The names under which templates look for thinking; the first is the usual one, the second gpt-oss's."""
+
+
+class Renderer(Protocol):
+    """What renders a conversation: a Hugging Face tokenizer, a `ChatTemplate`, a `PlainText`."""
+
+    def apply_chat_template(
+        self,
+        conversation: list[ChatMessage],
+        tools: list[Payload] | None = None,
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: bool = False,
+        **variables: Payload,
+    ) -> Any:
+        """Give the text of a conversation, with what asks the model to speak where that is wanted."""
+
+
+class ChatTemplate:
+    """The Jinja source of a chat template. `variables` are what else it names, such as `bos_token`."""
+
+    def __init__(self, source: str, **variables: Payload) -> None:
+        self._template = _environment().from_string(source)
+        self._variables = variables
+
+    def apply_chat_template(
+        self,
+        conversation: list[ChatMessage],
+        tools: list[Payload] | None = None,
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: bool = False,
+        at: datetime | None = None,
+        **variables: Payload,
+    ) -> str:
+        """Give the text of a conversation. `at` is the time that a template which asks for the date is told."""
+        if tokenize:
+            raise ValueError("A ChatTemplate gives text: it has no tokens. Leave tokenize=False.")
+        clock = {} if at is None else {"strftime_now": at.strftime}
+        text: str = self._template.render(
+            messages=[_with_reasoning(message) for message in conversation],
+            tools=tools,
+            documents=variables.pop("documents", None),
+            add_generation_prompt=add_generation_prompt,
+            **clock,
+            **{**self._variables, **variables},
+        )
+        return text
+
+
+def _with_reasoning(message: ChatMessage) -> ChatMessage:
+    """Give thinking under every name that templates know, as transformers does."""
+    said = next((message[name] for name in _REASONING if message.get(name) is not None), None)
+    return message if said is None else {"thinking": said, **message, "reasoning_content": said}
+
+
+@cache
+def _environment() -> Any:
+    """Make the environment of `transformers.utils.chat_template_utils`."""
+    try:
+        jinja, sandbox, ext = (import_module(f"jinja2{name}") for name in ("", ".sandbox", ".ext"))
+    except ImportError:
+        raise ImportError("Chat templates are rendered by jinja2: pip install trace-recorder[templates]") from None
+    environment = sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_generation(jinja, ext), ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals |= {
+        "raise_exception": _raiser(jinja),
+        "strftime_now": lambda form: datetime.now(UTC).strftime(form),
+        "dict": _Dict(),
+        "namespace": _namespace(jinja),
+    }
+    return environment
+
+
+def _tojson(
+    value: Payload,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Write JSON without the escapes for HTML that Jinja's own filter has."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raiser(jinja: Any) -> Any:
+    def raise_exception(message: str) -> None:
+        raise jinja.TemplateError(message)
+
+    return raise_exception
+
+
+class _Dict:
+    """`dict` for templates: no more of it than they need."""
+
+    def __call__(self, *pairs: Payload, **members: Payload) -> dict[Payload, Payload]:
+        return dict(*pairs, **members)
+
+    def fromkeys(self, keys: Sequence[Payload], value: Payload = None) -> dict[Payload, Payload]:
+        return dict.fromkeys(keys, value)
+
+
+def _namespace(jinja: Any) -> Any:
+    """`namespace` for templates: no names that begin with an underscore, which would lead into Python."""
+    plain = jinja.utils.Namespace
+
+    def refuse(name: Payload) -> None:
+        if isinstance(name, str) and name.startswith("_"):
+            raise jinja.exceptions.SecurityError(f"A chat template may not set {name!r} in a namespace.")
+
+    def begin(*given: Any, **members: Payload) -> None:
+        itself, *pairs = given
+        attributes: Mapping[str, Payload] = dict(*pairs, **members)
+        for name in attributes:
+            refuse(name)
+        plain.__init__(itself, attributes)
+
+    def put(itself: Any, name: str, value: Payload) -> None:
+        refuse(name)
+        plain.__setitem__(itself, name, value)
+
+    return type("Namespace", (plain,), {"__init__": begin, "__setitem__": put})
+
+
+def _generation(jinja: Any, ext: Any) -> Any:
+    """The extension for `{% generation %}`: what the model says is set between these marks, which show nothing."""
+
+    def parse(itself: Any, parser: Any) -> Any:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja.nodes.CallBlock(itself.call_method("_shown"), [], [], body).set_lineno(line)
+
+    def shown(_: Any, caller: Any) -> Any:
+        return caller()
+
+    return type("Generation", (ext.Extension,), {"tags": {"generation"}, "parse": parse, "_shown": shown})

@@ -1,0 +1,183 @@
+"""Parsers: what a model said → thought, tool code, final answer, in the sense of ToolBrain's `ParsedCompletion`.
+
+One parser a kind of agent: `parse_tool_calls` for models that call tools, `parse_code` for those that write code,
+`parse_react` for those that write `Action:` and `Action Input:`. Any function from an `LLMResponse` to a
+`ParsedCompletion` may stand in. What a parser does not recognise is the final answer, as nobody acts on it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from typing import TypedDict
+
+from trace_recorder.dialects.json_access import as_dict, json_value
+from trace_recorder.values.messages import LLMResponse, Payload, ToolCall
+
+
+class ParsedCompletion(TypedDict):
+    """What was made of a completion; None for what it has not."""
+
+    thought: str | None
+    tool_code: str | None
+    final_answer: str | None
+
+
+Parser = Callable[[LLMResponse], ParsedCompletion]
+
+_CODE = re.compile(
+    r"<code>\s*(?P<tagged>.*?)\s*(?:</code>|\Z)"
+    r"|```(?:python|py)?[ \t]*\n(?P<fenced>.*?)\s*(?:```|<end_code>|\Z)"
+    r"|```\w+[ \t]*\n.*?(?:```|\Z)"  # in another language, which nobody runs
+    r"|^[ \t]*Code:[ \t]*(?P<labelled>(?!```|<code>)\S.*?)\s*(?=^[ \t]*Final Answer:|\Z)",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+_FINAL = re.compile(r"^[ \t]*Final Answer:\s*(?P<answer>.*)", re.DOTALL | re.MULTILINE | re.IGNORECASE)
+_LABEL = re.compile(r"^\s*Thoughts?:\s*", re.IGNORECASE)
+_NEXT = re.compile(r"^[ \t]*(?:Action|Code)\s*:.*", re.DOTALL | re.MULTILINE)
+_OBSERVATION = re.compile(r"\s*Observations?:[ \t]*\n?", re.IGNORECASE)
+_OBSERVED = re.compile(r"^[ \t]*Observation:.*", re.DOTALL | re.MULTILINE)
+_ACTION = re.compile(
+    r"^[ \t]*Action:\s*(?P<tool>[^\n\[{`]+?)\s*(?:\[(?P<inside>.*)\]\s*$"
+    r"|\n\s*Action Input:[ \t]*(?P<input>.*)\Z|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_BLOB = re.compile(r"^[ \t]*Action:\s*(?:```(?:json)?\s*)?(?P<blob>\{.*\})\s*(?:```)?\s*\Z", re.DOTALL | re.MULTILINE)
+
+
+def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
+    """Read a model that calls tools: its calls are the code; without any, its words are the answer.
+
+    Words beside calls are part of the thought. A single call of `final_answer` is the answer.
+    """
+    calls = response.tool_calls
+    if not calls:
+        return _parsed(response.reasoning, None, response.content or None)
+    thought = _joined(response.reasoning, response.content)
+    if len(calls) == 1 and calls[0].name == "final_answer":
+        return _parsed(thought, None, _answer(calls[0].arguments))
+    return _parsed(thought, "\n".join(map(code_of, calls)), None)
+
+
+def parse_code(response: LLMResponse) -> ParsedCompletion:
+    """Read a code agent: `Thought: …`, then code in `<code>`, in a fence, or behind `Code:`; or `Final Answer: …`.
+
+    The thought is what stands before the code. Several pieces of code are run as one. Code that is nothing but
+    `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
+    """
+    text = response.content or ""
+    found = [one for one in _CODE.finditer(text) if one.lastgroup is not None]
+    if not found:
+        return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
+    code = "\n\n".join(filter(None, (one[one.lastgroup or 0] for one in found)))
+    thought = _joined(response.reasoning, _thought(text[: found[0].start()]))
+    answer = _final_answer(code)
+    return _parsed(thought, code or None, None) if answer is None else _parsed(thought, None, answer)
+
+
+def parse_react(response: LLMResponse) -> ParsedCompletion:
+    """Read a ReAct agent: `Thought:`, then `Action:` with `Action Input:`, or `Final Answer:`.
+
+    `Action: tool[input]` and a JSON object with `action` and `action_input` are read too. What a model makes up behind
+    `Observation:` is left out.
+    """
+    text = _OBSERVED.sub("", response.content or "")
+    code, begin = _action(text)
+    if code is None:
+        return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
+    return _parsed(_joined(response.reasoning, _thought(text[:begin])), code, None)
+
+
+def observation_of(text: str) -> str:
+    """What a text agent is told of its tools, without the label that its loop puts before it."""
+    return _OBSERVATION.sub("", text, count=1) if _OBSERVATION.match(text) else text
+
+
+def code_of(call: ToolCall) -> str:
+    """Write a tool call as Python: `weather(city='Ulm')`."""
+    return _call(call.name, call.arguments)
+
+
+def _call(name: str, given: Payload) -> str:
+    if not isinstance(given, dict):
+        return f"{name}({given!r})"
+    if all(key.isidentifier() for key in given):
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    return f"{name}(**{given!r})"
+
+
+def _action(text: str) -> tuple[str | None, int]:
+    """The action of a text as Python, and where it begins; one behind a final answer is none."""
+    blob = _BLOB.search(text)
+    if blob is not None:
+        said = as_dict(json_value(blob["blob"]))
+        if isinstance(said.get("action"), str) and said["action"] != "Final Answer":
+            return _call(said["action"], _read(said.get("action_input"))), blob.start()
+        return None, 0
+    found = _ACTION.search(text)
+    if found is None:
+        return None, 0
+    given = found["inside"] if found["input"] is None else found["input"]
+    return _call(found["tool"], {} if given is None else _read(given.strip())), found.start()
+
+
+def _read(given: Payload) -> Payload:
+    """An action's input: the object that its text is, else the text."""
+    if not isinstance(given, str):
+        return given
+    value = json_value(given)
+    return value if isinstance(value, dict) else given
+
+
+def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:
+    """Read a completion that does nothing: an answer behind its label, else all that it says."""
+    blob = _BLOB.search(text)
+    said: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
+    if blob and said.get("action") == "Final Answer":
+        return _parsed(_joined(response.reasoning, _thought(text[: blob.start()])), None, str(said.get("action_input")))
+    found = _FINAL.search(text)
+    if found is None:
+        return _parsed(response.reasoning, None, text.strip() or None)
+    return _parsed(_joined(response.reasoning, _thought(text[: found.start()])), None, found["answer"].strip())
+
+
+def _thought(text: str) -> str | None:
+    return _NEXT.sub("", _LABEL.sub("", text)).strip() or None
+
+
+def _final_answer(code: str) -> str | None:
+    """What code gives as the answer, where it does nothing else."""
+    try:
+        [statement] = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    match statement:
+        case ast.Expr(ast.Call(ast.Name("final_answer"), arguments, keywords)):
+            given = [*arguments, *(keyword.value for keyword in keywords)]
+            return _literal(given[0]) if len(given) == 1 else None
+    return None
+
+
+def _literal(node: ast.expr) -> str:
+    try:
+        return str(ast.literal_eval(node))
+    except ValueError:
+        return ast.unparse(node)
+
+
+def _answer(arguments: Payload) -> str:
+    values = list(arguments.values()) if isinstance(arguments, dict) else [arguments]
+    return str(values[0]) if len(values) == 1 else str(arguments)
+
+
+def _joined(*texts: str | None) -> str | None:
+    return "\n\n".join(text for text in texts if text) or None
+
+
+def _parsed(thought: str | None, tool_code: str | None, final_answer: str | None) -> ParsedCompletion:
+    return {"thought": thought or None, "tool_code": tool_code, "final_answer": final_answer}
+
+
+PARSERS: Mapping[str, Parser] = {"calls": parse_tool_calls, "code": parse_code, "react": parse_react}
+"""Our parsers by name, for the command line."""

@@ -1,0 +1,227 @@
+"""Rendering: a turn's messages → the string that the model was given, and the string that it gave.
+
+For an open model that string is what its chat template makes of the messages (`chat_template.py`, or a tokenizer). Of a
+model behind an API it is not known; `PlainText` writes everything that was sent, in a form of its own, always the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.errors import RenderingError
+from trace_recorder.guard import attempt
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
+from trace_recorder.values.trajectory import LLMInteraction
+from trace_recorder.views.content.parts import Image, Text, parts_of, text_of
+from trace_recorder.views.conversations.call_chains import Turn
+from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
+
+_SENTINEL = "\ue000"
+"""Stands for a model's words where it is looked for what a template writes behind them."""
+
+
+class PlainText:
+    """Writes a conversation as `<|ROLE|>` and what was said, with thinking, calls and tools as they were sent."""
+
+    def apply_chat_template(
+        self,
+        conversation: list[ChatMessage],
+        tools: list[Payload] | None = None,
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: bool = False,
+        **_: Payload,
+    ) -> str:
+        """Give the text of a conversation."""
+        if tokenize:
+            raise ValueError("PlainText gives text: it has no tokens. Leave tokenize=False.")
+        blocks = ["<|TOOLS|>", *(f"{_json(tool)}\n" for tool in tools)] if tools else []
+        blocks += [f"<|{_heading(message)}|>{self.words_of(message)}\n" for message in conversation]
+        return "".join(blocks) + ("<|ASSISTANT|>" if add_generation_prompt else "")
+
+    def words_of(self, message: ChatMessage) -> str:
+        """Write what a message says, without its role."""
+        content = message.get("content") or []
+        parts = content if isinstance(content, list) else [content]
+        said = [_part(part) for part in parts]
+        if thought := message.get("reasoning_content"):
+            said = [f"<|THINKING|>{thought}", "<|SAID|>" + "\n".join(said)]
+        calls = (call["function"] for call in message.get("tool_calls") or ())
+        return "\n".join([*said, *(f"<|TOOL_CALL|>{_json(call)}" for call in calls)])
+
+
+def _heading(message: ChatMessage) -> str:
+    failed = "failed" if message.get("is_error") else None
+    return " ".join(filter(None, (message["role"].upper(), message.get("name"), message.get("tool_call_id"), failed)))
+
+
+def _part(part: Payload) -> str:
+    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else part
+    return text if isinstance(text, str) else _json(part)
+
+
+def _json(value: Payload) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Renders what one turn's model saw and said.
+
+    `parameters` are those of the request, some of which are for the template; `arguments` are the texts of tool calls'
+    arguments as they were sent, by call id; `variables` go to the template as they are.
+    """
+
+    renderer: Renderer
+    name: str
+    at: datetime
+    messages: list[Message]
+    tools: list[Payload]
+    parameters: dict[str, Payload]
+    arguments: dict[str, str]
+    variables: dict[str, Payload]
+
+    @classmethod
+    def of(cls, turn: Turn, renderer: Renderer, variables: dict[str, Payload]) -> Rendering:
+        """Make the rendering of a turn."""
+        one = turn.interaction
+        request = one.source.request()
+        messages = turn.messages() if turn.relation == "refers" else request.messages
+        at = datetime.fromisoformat(one.timestamp)
+        schemas, sent = tool_schemas(request.tools), _sent_arguments(one)
+        return cls(renderer, one.interaction_id, at, messages, schemas, request.parameters, sent, variables)
+
+    def prompt(self) -> str:
+        """The string that the model was given."""
+        names = ("add_generation_prompt", "continue_final_message", "documents")
+        wishes = {name: self.parameters[name] for name in names if self.parameters.get(name) is not None}
+        return self._render(chat_messages(self.messages), **({"add_generation_prompt": True} | wishes))
+
+    def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
+        """The conversation with the model's answer, and what came back to it; None where the template refuses it."""
+        return self._accepted(chat_messages([*self.messages, answer, *after]))
+
+    def completion(self, prompt: str, answer: Message) -> str:
+        """The string that the model gave.
+
+        Where it gave words alone, these. A server that found thinking or tool calls in that string has taken it
+        apart: the template that puts such a message into a prompt puts it together again. Where it cannot, the
+        plain form stands in.
+        """
+        if not (answer.reasoning or answer.tool_calls):
+            return text_of(answer)
+        [message] = chat_messages([answer])
+        if isinstance(self.renderer, PlainText):
+            return self.renderer.words_of(message)
+        before = chat_messages(self.messages)
+        whole = self._accepted([*before, message])
+        if whole is None or not whole.startswith(prompt):
+            return PlainText().words_of(message)
+        probe = self._accepted([*before, {"role": "assistant", "content": _SENTINEL}]) or ""
+        return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
+
+    def _accepted(self, messages: list[ChatMessage]) -> str | None:
+        """Render what no prompt was made of: some templates take it only in another form, and refuse it."""
+        try:
+            return self._render(messages)
+        except RenderingError:
+            return None
+
+    def _render(self, messages: list[ChatMessage], **wishes: Payload) -> str:
+        asked = self.parameters.get("chat_template_kwargs")
+        variables = {**(asked if isinstance(asked, dict) else {}), **self.variables, **wishes}
+        if isinstance(self.renderer, ChatTemplate):
+            variables = {"at": self.at, **variables}
+        apply = partial(self.renderer.apply_chat_template, tools=self.tools or None, tokenize=False, **variables)
+        # Some templates, DeepSeek's among them, are written for arguments that are text.
+        failures: list[Exception] = []
+        for form in (messages, _with_texts(messages, self.arguments)):
+            text = attempt(partial(apply, form), failures.append)
+            if text is not None:
+                return str(text)
+        raise RenderingError(
+            f"The chat template refused the messages of {self.name}: {type(failures[0]).__name__}: {failures[0]} "
+            "Give the template of the model that was asked, or none."
+        ) from failures[0]
+
+
+def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[ChatMessage]:
+    """Write arguments as the text that was sent, or, where that is not known, as JSON."""
+
+    def call_of(call: Payload) -> Payload:
+        given = call["function"]["arguments"]
+        text = given if isinstance(given, str) else sent.get(call["id"]) or _json(given)
+        return call | {"function": call["function"] | {"arguments": text}}
+
+    return [
+        {**message, "tool_calls": [call_of(call) for call in message["tool_calls"]]}
+        if "tool_calls" in message
+        else message
+        for message in messages
+    ]
+
+
+def _sent_arguments(one: LLMInteraction) -> dict[str, str]:
+    """The texts of the arguments in a request, by the ids of the calls; only OpenAI's chat dialect has them."""
+    body = one.raw_request if one.api == "openai-chat" else None
+    messages = as_list(as_dict(body).get("messages"))
+    calls = [as_dict(call) for message in messages for call in as_list(as_dict(message).get("tool_calls"))]
+    texts = {call.get("id"): as_dict(call.get("function")).get("arguments") for call in calls}
+    return {name: text for name, text in texts.items() if isinstance(name, str) and isinstance(text, str)}
+
+
+def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
+    """Write messages in the form that chat templates know.
+
+    As servers do before they render: arguments are objects, no content is an empty text, texts alone are one text,
+    a line apart. Images stay parts, in the form of OpenAI.
+    """
+    return [_chat_message(message) for message in messages]
+
+
+def _chat_message(message: Message) -> ChatMessage:
+    said: dict[str, Payload] = {"role": message.role, "content": _content(message)}
+    more = {
+        "reasoning_content": message.reasoning,
+        "tool_calls": [_call(call) for call in message.tool_calls] or None,
+        "tool_call_id": message.call_id,
+        "name": message.name,
+        "is_error": True if message.extra.get("is_error") is True else None,
+    }
+    return said | {name: value for name, value in more.items() if value is not None}
+
+
+def _content(message: Message) -> Payload:
+    parts = parts_of(message)
+    if all(isinstance(part, Text) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, Text))
+    return [_chat_part(part) for part in parts]
+
+
+def _chat_part(part: Payload) -> Payload:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        return {"type": "image_url", "image_url": {"url": part.address}}
+    return part.raw
+
+
+def _call(call: ToolCall) -> dict[str, Payload]:
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def tool_schemas(tools: Sequence[Tool]) -> list[Payload]:
+    """Write tools as chat templates know them; one that was sent in that form stays as it was."""
+    return [_schema(tool) for tool in tools]
+
+
+def _schema(tool: Tool) -> Payload:
+    if isinstance(tool.raw, dict) and isinstance(tool.raw.get("function"), dict):
+        return tool.raw
+    function = {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters or {}}
+    return {"type": "function", "function": function}

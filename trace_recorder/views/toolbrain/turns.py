@@ -1,0 +1,189 @@
+"""ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4); rewards are functions of it.
+
+A turn is one call in which the model said something. What cannot be known is None, or the turn is left out where the
+format has no None: a call that failed, one in flight, one whose request is damaged. `docs/views/toolbrain.md` says what
+the format has no place for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypedDict
+
+from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.kinds import NAMES, THOUGHTS
+from trace_recorder.views.conversations.call_chains import answer_of
+from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, text_of_message
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ATTEMPTS,
+    CHOICES,
+    EMBEDDINGS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    UNANSWERED,
+    UNASKED,
+    Carries,
+    Side,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
+from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
+from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
+
+_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
+_SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
+_IN_PLAIN_TEXT: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS, NAMES, places=("part", "images")))
+"""The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
+_IN_A_TEMPLATE: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS))
+
+
+class Turn(TypedDict):
+    """One call to a model, with what came of it. All six members are always there."""
+
+    prompt_for_model: str
+    model_completion: str
+    parsed_completion: ParsedCompletion
+    tool_output: str | None
+    action_output: Payload
+    formatted_conversation: str | None
+
+
+def to_turns(
+    trajectory: Trajectory,
+    parser: Parser = parse_tool_calls,
+    chat_template: str | Renderer | None = None,
+    *,
+    agent: str | None = None,
+    action_output: Literal["object", "text"] = "object",
+    template_variables: Mapping[str, Payload] | None = None,
+    dropped: Counter[str] | None = None,
+) -> list[Turn]:
+    """Give a run as a ToolBrain trace.
+
+    `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
+    Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
+    form. `agent` picks the turns of one agent, by its name or its id. `action_output` is the object that a tool
+    returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
+    own type has it. What has no place in a trace is counted in `dropped`. Raises RenderingError where the template does
+    not take the messages.
+    """
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    count(trajectory, counter, *_LEFT_OUT)
+    renderer = _renderer(chat_template)
+    whole = answered_turns(trajectory)
+    carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
+    count_contents((one.turn for one in whole), counter, carried)
+    answered = [one for one in whole if agent in {None, one.interaction.agent, one.interaction.agent_id}]
+    turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
+    return [_texted(turn) for turn in turns] if action_output == "text" else turns
+
+
+def _renderer(chat_template: str | Renderer | None) -> Renderer:
+    if chat_template is None:
+        return PlainText()
+    return ChatTemplate(chat_template) if isinstance(chat_template, str) else chat_template
+
+
+def _is_known(one: AnsweredTurn) -> bool:
+    return one.turn.answered and one.interaction.source.is_whole()
+
+
+def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict[str, Payload]) -> Turn:
+    rendering = Rendering.of(one.turn, renderer, variables)
+    parsed = parser(one.response)
+    answer, after = answer_of(one.response), _after(one, parsed)
+    prompt = rendering.prompt()
+    return {
+        "prompt_for_model": prompt,
+        "model_completion": rendering.completion(prompt, answer),
+        "parsed_completion": parsed,
+        "tool_output": _output(one, after),
+        "action_output": _returned(one),
+        "formatted_conversation": rendering.conversation(answer, after),
+    }
+
+
+def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
+    """What the model was shown of what its tools returned; a text agent's is whatever was said next."""
+    if parsed["tool_code"] and not one.response.tool_calls and one.shown:
+        return list(one.shown)
+    return one.shown_by_tools()
+
+
+def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
+    """What came back, as text; a text agent's without the label before it, which is its loop's and no tool's."""
+    if not after:
+        return None
+    text = "\n".join(map(text_of_message, after))
+    return text if one.response.tool_calls else observation_of(text)
+
+
+def _returned(one: AnsweredTurn) -> Payload:
+    """The object that the tool returned, a list of them for several; None where the agent recorded none."""
+    calls = one.response.tool_calls
+    results = [one.result_of(call.call_id) for call in calls] if calls else list(one.results)
+    if not any(results):
+        return None
+    objects = [
+        None if result is None else result.error if result.result is None else result.result for result in results
+    ]
+    return objects[0] if len(objects) == 1 else objects
+
+
+def _texted(turn: Turn) -> Turn:
+    """The same turn, with the object as text, as toolbrain's own type has it."""
+    held = turn["action_output"]
+    text = held if held is None or isinstance(held, str) else json.dumps(held, ensure_ascii=False)
+    return {**turn, "action_output": text}
+
+
+def debug_lines(trace: Sequence[Turn], width: int = 100) -> Iterator[str]:
+    """Walk through a trace: what the model saw and said, what came of it, and a warning wherever something is odd."""
+    yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
+    for number, turn in enumerate(trace, start=1):
+        yield f"=== Turn {number} ==="
+        yield from _shown(turn, width)
+        yield from (f"WARNING: {warning}" for warning in _warnings(turn))
+
+
+def _shown(turn: Turn, width: int) -> Iterator[str]:
+    """Tell a turn's members, a line each: of the prompt the end, which is what was new to the model."""
+    parsed = turn["parsed_completion"]
+    output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
+    rows = {
+        "Model said": turn["model_completion"],
+        "Thought": parsed["thought"],
+        "Tool code": parsed["tool_code"],
+        "Final answer": parsed["final_answer"],
+        "Tool result": output,
+    }
+    prompt = _in_one_line(turn["prompt_for_model"])
+    yield f"Model saw: {prompt if len(prompt) <= width else '...' + prompt[3 - width :]}"
+    for name, value in rows.items():
+        if value is not None:
+            text = _in_one_line(value)
+            yield f"{name}: {text if len(text) <= width else text[: width - 3] + '...'}"
+
+
+def _in_one_line(value: Payload) -> str:
+    return " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+
+
+def _warnings(turn: Turn) -> Iterator[str]:
+    outputs = [output for output in (turn["action_output"], turn["tool_output"]) if output is not None]
+    if turn["parsed_completion"]["tool_code"] and not outputs:
+        yield "tool code without output"
+    if any("error" in str(output).lower() for output in outputs):
+        yield "the tool's output speaks of an error"
+    if not turn["model_completion"].strip():
+        yield "the model's completion is empty"
+    if not any(turn["parsed_completion"].values()):
+        yield "nothing could be parsed from the completion"

@@ -1,0 +1,1 @@
+"""Training: rows for fine-tuning, one row a branch."""

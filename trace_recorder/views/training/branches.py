@@ -1,0 +1,134 @@
+"""Branches: which turns one row of training data covers.
+
+Where each call extends the one before, the last call's messages and its answer hold every turn: that call is a leaf,
+and one row a leaf covers all. Where a history was rewritten, or went on twice from one place, there are several
+leaves. A turn that two leaves hold is new in the first of them only, so that nothing is trained twice.
+
+An answer that did not come whole, was cut off, or says nothing is nothing to learn from
+(`content/finish_reasons.py`): it is part of a row where the agent went on from it, and then it is context.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trace_recorder.values.messages import Message, Tool
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
+from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.conversations.chained_call import choice_of
+from trace_recorder.views.conversations.utterances import Vocabulary
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNASKED, count
+
+NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message of a branch. `turn` is the one in which the model said it; None for what others said.
+
+    `new` is whether it is to be learnt from: the model said it in this run, it is a target, and no earlier branch has
+    it. `target` is whether it is an answer to learn from, in whichever branch.
+    """
+
+    message: Message
+    turn: Turn | None = None
+    new: bool = False
+    target: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The turns from the beginning of a conversation to a leaf.
+
+    `targets` are those to learn from, `new` those of them that no earlier branch has.
+    """
+
+    turns: tuple[Turn, ...]
+    targets: frozenset[Turn]
+    new: frozenset[Turn]
+
+    @property
+    def leaf(self) -> Turn:
+        """The last turn."""
+        return self.turns[-1]
+
+    def lines(self) -> list[Line]:
+        """Give the conversation, message by message, with thoughts where they were sent back or were recorded."""
+        messages = self.leaf.messages()
+        spans = [(one.begin, one.end) for one in Vocabulary().utterances(messages)]
+        lines = [Line(message) for message in messages]
+        following = zip(self.turns, self.turns[1:], strict=False)
+        for turn, after in following:
+            begin, end = spans[turn.end - 1] if 0 < turn.end <= len(spans) else (0, 0)
+            for number in range(begin, end):
+                if lines[number].message.role == "assistant":
+                    lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
+        return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]
+
+    def _line(self, turn: Turn, message: Message, answer: Message) -> Line:
+        """A message in which the agent sent back what the model had said, with the thoughts that it left out."""
+        if message.reasoning is None and answer.reasoning is not None:
+            message = replace(message, reasoning=answer.reasoning, given=None)
+        return Line(message, turn, turn in self.new, turn in self.targets)
+
+    def tools(self) -> list[Tool]:
+        """The tools that were offered in it, by name; of those with one name the last declaration counts."""
+        return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
+
+
+def branches_of(trajectory: Trajectory, *, include_incomplete: bool = False) -> list[Branch]:
+    """Give the branches of a run, in the order in which their leaves came."""
+    return branches(turns_of(trajectory), include_incomplete=include_incomplete)
+
+
+def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
+    """Give the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
+
+    def is_target(turn: Turn, choice: int = 0) -> bool:
+        if include_incomplete:
+            return turn.answered and turn.interaction.source.is_whole()
+        return turn.whole and fault_of_turn(turn, choice) is None
+
+    last = [turn for turn in turns if is_target(turn)]
+    went_on = {before for turn in last for before in _ancestors(turn)[1:]}
+    covered: set[Turn] = set()
+    found: list[Branch] = []
+    for leaf in (turn for turn in last if turn not in went_on):
+        path = tuple(reversed(_ancestors(leaf)))
+        taken = [after.choice for after in path[1:]] + [0]
+        targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
+        found.append(Branch(path, targets, targets - covered))
+        covered |= targets
+    return found
+
+
+def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
+    """Say why what was said in a turn is nothing to learn from, in the words in which it is counted; None for nothing.
+
+    `choice` is the number of the answer that was taken.
+    """
+    return fault_of(choice_of(turn.interaction.response, choice)) if turn.whole else NOT_WHOLE
+
+
+def _ancestors(turn: Turn) -> list[Turn]:
+    """The turns whose prompts and answers the model saw just as they were, from the last to the first."""
+    path = [turn]
+    while path[-1].exact and path[-1].before is not None:
+        path.append(path[-1].before)
+    return path
+
+
+def count_left_out(
+    trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], dropped: Counter[str]
+) -> None:
+    """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
+    held = frozenset[Turn]().union(*(branch.new for branch in branches))
+    for turn in turns:
+        if turn not in held:
+            dropped[fault_of_turn(turn) or CUT_OFF] += 1  # whole, but for the choice that was taken
+        else:
+            dropped[CHOICES] += max(0, len(turn.interaction.response.choices) - 1)
+    count(trajectory, dropped, EMBEDDINGS, UNASKED)

@@ -1,0 +1,100 @@
+"""OpenAI's fine-tuning rows (https://platform.openai.com/docs/guides/supervised-fine-tuning): one row a branch.
+
+A row has `messages`, and `tools` and `parallel_tool_calls` where there were any, and nothing else. Each assistant
+message has a `weight`: 1 for what the model said in this run, 0 for what it was made to have said, what did not come
+whole, and what an earlier row has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trace_recorder.values.messages import Message, Payload, ToolCall, known
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
+from trace_recorder.views.content.openai_functions import arguments_text, function_of, is_function
+from trace_recorder.views.content.parts import Image, Other, Text, lines_of, parts_of, text_of
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    GAPS,
+    REMARKS,
+    REWARDS,
+    SAMPLED,
+    Carries,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.training.branches import Branch, Line, branches, count_left_out
+
+_CARRIED: Statement = {
+    "instructions": Carries.of(NAMES),
+    "questions": Carries.of(IMAGES, IMAGES_BY_ADDRESS, NAMES),
+}
+
+
+def to_openai_finetuning(
+    trajectory: Trajectory, *, include_incomplete: bool = False, dropped: Counter[str] | None = None
+) -> list[dict[str, Payload]]:
+    """Give the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
+
+    Answers that were cut off, are incomplete or say nothing weigh 0, and no row ends with one, unless
+    `include_incomplete`. What the format has no place for is counted in `dropped`.
+    """
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    turns = turns_of(trajectory)
+    found = branches(turns, include_incomplete=include_incomplete)
+    count_left_out(trajectory, turns, found, counter)
+    count_contents(turns, counter, _CARRIED)
+    count(trajectory, counter, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+    return [_row(branch, counter) for branch in found]
+
+
+def _row(branch: Branch, dropped: Counter[str]) -> dict[str, Payload]:
+    tools = branch.tools()
+    dropped["tools without a schema"] += sum(not is_function(tool) for tool in tools)
+    functions = [function_of(tool) for tool in tools if is_function(tool)]
+    at_once = branch.leaf.parameters.get("parallel_tool_calls")
+    return {"messages": [_message(line) for line in branch.lines()]} | known(
+        tools=functions or None,
+        parallel_tool_calls=at_once if functions and isinstance(at_once, bool) else None,
+    )
+
+
+def _message(line: Line) -> dict[str, Payload]:
+    message = line.message
+    if message.role == "assistant":
+        return _assistant(line)
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id or "", "content": lines_of(message)}
+    if message.role == "user":
+        return {"role": "user", "content": _user_content(message)} | known(name=message.name)
+    return {"role": "system", "content": text_of(message)} | known(name=message.name)
+
+
+def _assistant(line: Line) -> dict[str, Payload]:
+    message = line.message
+    text = text_of(message)
+    calls = [_call(call) for call in message.tool_calls]
+    content = None if calls and not text else text
+    return {"role": "assistant", "content": content, **known(tool_calls=calls or None), "weight": int(line.new)}
+
+
+def _call(call: ToolCall) -> dict[str, Payload]:
+    function = {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+def _user_content(message: Message) -> str | list[Payload]:
+    """A user's content: a text, or parts where there are images, which have to be addresses or data URIs."""
+    parts = parts_of(message)
+    if not any(isinstance(part, Image) for part in parts):
+        return text_of(message)
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "image_url", "image_url": {"url": part.address}}
+        for part in parts
+        if not isinstance(part, Other)
+    ]

@@ -1,0 +1,107 @@
+"""Preference pairs from scored runs of one task: what the better run did is chosen, what the worse did is rejected.
+
+Runs are held against each other where the model was asked the very same thing: the same messages and tools at the
+beginning. Of each such group the best run is paired with every one that is worse. A run whose history was rewritten
+cannot be one answer to one prompt, nor one in which an answer was cut off, is incomplete or says nothing: both are left
+out and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.call_chains import Turn, agent_of, turns_of
+from trace_recorder.views.left_out import count_contents
+from trace_recorder.views.training.branches import Branch, branches, fault_of_turn
+from trace_recorder.views.training.trl import CARRIED, Row, messages_of, rewards_of, tools_of
+
+Score = Callable[[Trajectory], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A run as the answer to its first prompt."""
+
+    score: float
+    answer: list[Row]
+    trajectory_id: str | None
+
+
+def preference_pairs(
+    trajectories: Iterable[Trajectory],
+    reward: str | Score,
+    *,
+    include_incomplete: bool = False,
+    dropped: Counter[str] | None = None,
+) -> Iterator[Row]:
+    """Give pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
+
+    `reward` is the name of a reward that the runs have, or a function that scores one; a run without is left out.
+    One with an answer that was cut off, is incomplete or says nothing is, too, unless `include_incomplete`.
+    """
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    groups: dict[str, tuple[Row, list[_Scored]]] = {}
+    for trajectory in trajectories:
+        score = rewards_of(trajectory).get(reward) if isinstance(reward, str) else reward(trajectory)
+        turns = turns_of(trajectory)
+        branch = _only_branch(turns, include_incomplete=include_incomplete)
+        if score is None or branch is None:
+            counter["runs without the reward" if score is None else "runs that are no one answer to one prompt"] += 1
+            continue
+        if not include_incomplete and _is_faulty(turns, branch):
+            counter["runs with an answer that was cut off, is incomplete or says nothing"] += 1
+            continue
+        count_contents(turns, counter, CARRIED)
+        asked, answer = _cut(branch, counter)
+        if not asked["prompt"]:
+            counter["runs without a prompt"] += 1
+            continue
+        group = groups.setdefault(json.dumps(asked, sort_keys=True), (asked, []))
+        group[1].append(_Scored(score, answer, trajectory.trajectory_id))
+    for asked, runs in groups.values():
+        yield from _pairs(asked, runs)
+
+
+def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
+    best = max(runs, key=lambda run: run.score)
+    for worse in runs:
+        if worse.score < best.score:
+            yield {
+                **asked,
+                "chosen": best.answer,
+                "rejected": worse.answer,
+                "chosen_score": best.score,
+                "rejected_score": worse.score,
+                "chosen_id": best.trajectory_id,
+                "rejected_id": worse.trajectory_id,
+            }
+
+
+def _is_faulty(turns: Iterable[Turn], branch: Branch) -> bool:
+    """Whether the agent of a branch was given an answer that is none to learn from."""
+    agent = agent_of(branch.leaf.interaction)
+    own = (turn for turn in turns if turn.answered and agent_of(turn.interaction) == agent)
+    return any(fault_of_turn(turn) for turn in own if turn not in branch.targets)
+
+
+def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
+    """The branch of the agent that the run began with, where it has one alone beside runs of calls of their own."""
+    found = branches(turns, include_incomplete=include_incomplete)
+    if not found:
+        return None
+    first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
+    own = [one for one in found if agent_of(one.leaf.interaction) == agent_of(first.leaf.interaction)]
+    [(began, _)] = Counter(turn.began for branch in own for turn in branch.turns).most_common(1)
+    main = [one for one in own if one.leaf.began is began]
+    return main[0] if len(main) == 1 else None
+
+
+def _cut(branch: Branch, dropped: Counter[str]) -> tuple[Row, list[Row]]:
+    lines = branch.lines()
+    first = next(place for place, line in enumerate(lines) if line.turn)
+    messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
+    return {"prompt": messages[:first], "tools": tools}, messages[first:]

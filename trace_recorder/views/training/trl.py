@@ -1,0 +1,234 @@
+"""Rows for TRL and the Hugging Face trainers (https://huggingface.co/docs/trl/dataset_formats): one row a branch.
+
+Three forms. "messages" is the conversation, up to the first answer that is none to learn from: it has no weights.
+"prompt_completion" cuts it before each answer to learn from that is new and behind something else, so that of a turn
+that an earlier row has nothing is learnt again. "tokens" is what was sampled itself, where the server gave
+the ids: text is never tokenised again, for it does not map back to the ids that were sampled.
+
+Rows go into a dataset with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer): without it,
+objects that differ, such as arguments, are padded with nulls. It takes its columns from the first row, so that all rows
+have all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from trace_recorder.values.messages import Message, Payload, ToolCall, known
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
+from trace_recorder.views.content.openai_functions import arguments_of, function_of, is_function
+from trace_recorder.views.content.parts import Image, Other, Text, lines_of, parts_of, text_of
+from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.left_out import (
+    ANNOTATIONS,
+    ARGUMENTS,
+    GAPS,
+    REMARKS,
+    SAMPLED,
+    Carries,
+    Statement,
+    count,
+    count_contents,
+)
+from trace_recorder.views.token_counts import Tokens, tokens_of
+from trace_recorder.views.training.branches import Branch, Line, branches, count_left_out
+
+Form = Literal["messages", "prompt_completion", "tokens"]
+Row = dict[str, Payload]
+
+BEHIND = "answers behind one that is none to learn from, which this form cannot mask"
+_SHOWN = Carries.of(IMAGES, IMAGES_BY_ADDRESS)
+CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "answers": Carries.of(THOUGHTS)}
+"""What messages carry; of the form "tokens", which has what the model saw itself, nothing is asked."""
+
+
+def to_trl(
+    trajectory: Trajectory,
+    form: Form = "messages",
+    *,
+    include_incomplete: bool = False,
+    dropped: Counter[str] | None = None,
+) -> list[Row]:
+    """Give the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
+
+    Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
+
+    Beside TRL's own columns stand `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
+    each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
+    they were recorded. What the form has no place for is counted in `dropped`.
+    """
+    counter: Counter[str] = Counter() if dropped is None else dropped
+    turns = turns_of(trajectory)
+    found = branches(turns, include_incomplete=include_incomplete)
+    count_left_out(trajectory, turns, found, counter)
+    if form != "tokens":
+        count_contents(turns, counter, CARRIED)
+    count(trajectory, counter, REMARKS, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
+    rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
+    about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
+    return [row | about for branch in found for row in _FORMS[form](branch, counter)]
+
+
+def rewards_of(trajectory: Trajectory) -> dict[str, float]:
+    """Give the rewards of a run as a whole, by name; of those with one name the last counts."""
+    stated = [one for one in trajectory.rewards if one.step_number is None and isinstance(one.name, str)]
+    return {one.name: one.value for one in stated if isinstance(one.value, int | float)}
+
+
+def messages_of(lines: Sequence[Line], dropped: Counter[str]) -> list[Row]:
+    """Write messages as chat templates take them: arguments are objects, a tool's answer has the tool's name."""
+    names: dict[str, str] = {}
+    written = []
+    for line in lines:
+        names |= {call.call_id: call.name for call in line.message.tool_calls}
+        written.append(_message(line.message, names, dropped))
+    return written
+
+
+def tools_of(branch: Branch, dropped: Counter[str]) -> list[Row] | None:
+    """Give the tools of a branch as chat templates take them."""
+    tools = branch.tools()
+    dropped["tools without a schema"] += sum(not is_function(tool) for tool in tools)
+    return [function_of(tool) for tool in tools if is_function(tool)] or None
+
+
+# ── the forms ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _messages(branch: Branch, dropped: Counter[str]) -> list[Row]:
+    whole = branch.lines()
+    end = next((place for place, line in enumerate(whole) if _is_faulty(line)), len(whole))
+    dropped[BEHIND] += sum(line.new for line in whole[end:])
+    lines = whole[: _end_of_answers(whole[:end])]
+    if not any(line.new for line in lines):
+        return []
+    return [
+        {
+            "messages": messages_of(lines, dropped),
+            "tools": tools_of(branch, dropped),
+            "turns": [_turn(place, line) for place, line in enumerate(lines) if line.turn],
+        }
+    ]
+
+
+def _is_faulty(line: Line) -> bool:
+    """Whether it is the model's, and none to learn from: every message of a model's that a row holds is learnt."""
+    message = line.message
+    if message.role != "assistant":
+        return False
+    return not line.target if line.turn else not (message.tool_calls or text_of(message).strip())
+
+
+def _end_of_answers(lines: Sequence[Line]) -> int:
+    """Where the last answer ends: what is said behind it asks for another."""
+    return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
+
+
+def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
+    """One row as long as answers are new and to be learnt from; behind any other, another row."""
+    lines = branch.lines()
+    messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
+    rows: list[Row] = []
+    for begin, end in _completions(lines):
+        if not begin:
+            dropped["rows without a prompt, which TRL refuses"] += 1
+        elif messages[begin - 1]["role"] == "system":
+            dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
+        else:
+            rows.append({"prompt": messages[:begin], "completion": messages[begin:end], "tools": tools})
+    return rows
+
+
+def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Where each stretch of answers to learn from begins and ends."""
+    begin: int | None = None
+    end = 0
+    for place, line in enumerate(lines):
+        if begin is not None and _is_faulty(line):
+            yield begin, end
+            begin = None
+        if line.new:
+            begin = place if begin is None else begin
+            end = place + 1
+    if begin is not None:
+        yield begin, end
+
+
+def _tokens(branch: Branch, dropped: Counter[str]) -> list[Row]:
+    """One row as long as each prompt begins, id for id, with all that came before; where one does not, another."""
+    rows: list[Row] = []
+    for turn in branch.turns:
+        tokens = tokens_of(turn.interaction)
+        if tokens.prompt_ids is None or tokens.completion_ids is None:
+            dropped["calls whose token ids were not recorded"] += turn in branch.new
+            continue
+        if not (rows and _goes_on(rows[-1], tokens.prompt_ids)):
+            rows.append({"input_ids": [], "assistant_masks": [], "logprobs": [], "interactions": []})
+        _grow(rows[-1], turn, tokens, new=turn in branch.new)
+    return [row for row in rows if any(row["assistant_masks"])]
+
+
+def _goes_on(row: Row, prompt: list[int]) -> bool:
+    before: list[int] = row["input_ids"]
+    return prompt[: len(before)] == before
+
+
+def _grow(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:
+    prompt, said = tokens.prompt_ids or [], tokens.completion_ids or []
+    between = prompt[len(row["input_ids"]) :]
+    logprobs = tokens.logprobs if tokens.logprobs and len(tokens.logprobs) == len(said) else [None] * len(said)
+    row["input_ids"] = row["input_ids"] + between + said
+    row["assistant_masks"] = row["assistant_masks"] + [0] * len(between) + [int(new)] * len(said)
+    row["logprobs"] = row["logprobs"] + [None] * len(between) + logprobs
+    row["interactions"] = [*row["interactions"], turn.interaction.interaction_id]
+
+
+_FORMS: dict[Form, Callable[[Branch, Counter[str]], list[Row]]] = {
+    "messages": _messages,
+    "prompt_completion": _prompt_completion,
+    "tokens": _tokens,
+}
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _message(message: Message, names: dict[str, str], dropped: Counter[str]) -> Row:
+    if message.role == "assistant":
+        calls = [_call(call, dropped) for call in message.tool_calls]
+        about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
+        return {"role": "assistant", "content": text_of(message), **about}
+    if message.role == "tool":
+        name = message.name or names.get(message.call_id or "")
+        return {"role": "tool", "content": lines_of(message), **known(name=name, tool_call_id=message.call_id)}
+    role = "user" if message.role == "user" else "system"
+    parts = parts_of(message)
+    if not any(isinstance(part, Image) for part in parts):
+        return {"role": role, "content": text_of(message)}
+    shown = [part for part in parts if not isinstance(part, Other)]
+    return {"role": role, "content": [_part(part) for part in shown]}
+
+
+def _part(part: Text | Image) -> Row:
+    return {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image", "url": part.address}
+
+
+def _call(call: ToolCall, dropped: Counter[str]) -> Row:
+    dropped[ARGUMENTS] += not isinstance(call.arguments, dict)
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+
+
+def _turn(place: int, line: Line) -> Row:
+    turn = line.turn
+    assert turn is not None  # noqa: S101 - only those lines are given here
+    one, tokens = turn.interaction, tokens_of(turn.interaction)
+    return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | known(
+        model=one.response.model or one.model,
+        finish_reason=one.response.finish_reason,
+        prompt_token_ids=tokens.prompt_ids,
+        completion_token_ids=tokens.completion_ids,
+        logprobs=tokens.logprobs,
+    )
