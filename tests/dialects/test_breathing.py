@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from trace_recorder.dialects.readers import join_stream
-from trace_recorder.dialects.sse import breathing
+from trace_recorder.dialects.sse import yield_hook
 from trace_recorder.values.messages import Payload
 
 
@@ -38,20 +38,24 @@ def longest_between_breaths(api: str, text: str) -> int:
     calls = [0]
 
     def count(frame: FrameType, what: str, _: object) -> None:
-        if what == "call" and "trace_recorder" in frame.f_code.co_filename and frame.f_code is not breathe.__code__:
+        if (
+            what == "call"
+            and "trace_recorder" in frame.f_code.co_filename
+            and frame.f_code is not yield_to_others.__code__
+        ):
             calls[-1] += 1
 
-    def breathe() -> None:
+    def yield_to_others() -> None:
         calls.append(0)
 
-    token = breathing.set(breathe)
+    token = yield_hook.set(yield_to_others)
     before = sys.getprofile()
     sys.setprofile(count)
     try:
         join_stream(api, text.encode())
     finally:
         sys.setprofile(before)
-        breathing.reset(token)
+        yield_hook.reset(token)
     assert len(calls) > 1
     return max(calls)
 

@@ -29,7 +29,7 @@ from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.derive.live_document.writer import AT_A_STRETCH, BREATH
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.readers import join_stream, why_incomplete
-from trace_recorder.dialects.sse import breathing
+from trace_recorder.dialects.sse import yield_hook
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
@@ -312,13 +312,13 @@ class Exchange:
     def _end_aside(self, aside: threading.Event) -> None:
         again = 0.0
 
-        def breathe() -> None:
+        def yield_to_others() -> None:
             nonlocal again
             if time.perf_counter() >= again:
                 time.sleep(BREATH)
                 again = time.perf_counter() + AT_A_STRETCH
 
-        breathing.set(breathe)  # this thread's alone
+        yield_hook.set(yield_to_others)  # this thread's alone
         try:
             self.ended()
         finally:

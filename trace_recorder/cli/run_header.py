@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.cli.text_layout import Entry, counted, heading, moment, number, seconds, text_of
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import ErrorInfo, Gap, Reward, Trajectory
@@ -97,7 +97,7 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 def _not_stated(trajectory: Trajectory) -> str:
     """Tell how many streams do not say what they took, and what they need to."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
-    return f"not stated by {counted(streams, 'stream')}: {ADVICE}" if streams else ""
+    return f"not stated by {counted(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 
 
 def _failed(count: Payload) -> str:

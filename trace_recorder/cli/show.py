@@ -14,7 +14,7 @@ from datetime import datetime
 from trace_recorder.cli.new_messages import Prompt, Prompts
 from trace_recorder.cli.run_header import error_of, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, moment, seconds, text_of
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
 from trace_recorder.views.content.kinds import ORDERS, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
@@ -104,7 +104,7 @@ class Show:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
         yield from self._prompt(self._prompt_of(call))
         if call.answered:
-            yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
+            yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)

@@ -12,7 +12,7 @@ import typer
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
 from trace_recorder.cli.text_layout import counted, in_one_line, number, seconds
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.guard import attempt
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
@@ -135,7 +135,7 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
         said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
         streams = tokens.get("streams_without_include_usage")
-        advice = f" ({counted(streams, 'stream')}: {ADVICE})" if streams else ""
+        advice = f" ({counted(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
         said.append(f"not stated by {counted(tokens['calls_without'], 'call')}{advice}")
     return ", ".join(said)
 

@@ -178,11 +178,11 @@ class Client:
         request = self.dialect.build_request(given, declared(tools), {"model": self.model, **params})
         return Asked(request, lambda body: self._read(body, count_made_up(given)))
 
-    def _read(self, body: Payload, made_up_calls: int) -> LLMResponse:
+    def _read(self, body: Payload, made_up_ids: int) -> LLMResponse:
         reader = reader_of(self.dialect.api)
         if reader is None:
             raise ClientError(f"There is no reader of {self.dialect.api}.")
-        said = reader.read_response(self._sound(body), made_up_calls)
+        said = reader.read_response(self._sound(body), made_up_ids)
         return with_turn(said, self.dialect, self.provider, body)
 
     def _source(

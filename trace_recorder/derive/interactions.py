@@ -142,7 +142,7 @@ class Call:
         since = list(takewhile(lambda message: message.role != "assistant", reversed(self.request().messages)))
         return [result_of(message) for message in reversed(since) if message.role == "tool"]
 
-    def _made_up_calls(self) -> int:
+    def _made_up_ids(self) -> int:
         if self.known is not None:
             return self.known.made_up
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
@@ -223,7 +223,7 @@ class Call:
         response = reader.read_response(body)
         if not any(call.call_id_made_up for call in response.tool_calls):
             return response
-        return reader.read_response(body, self._made_up_calls())
+        return reader.read_response(body, self._made_up_ids())
 
 
 def _inflated(parts: list[bytes]) -> list[bytes]:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from trace_recorder.dialects.call_ids import Numbering
-from trace_recorder.dialects.readers import ElementReader, element_reader_of, joiner_of
-from trace_recorder.dialects.split_messages import Group, Joiner, in_groups
+from trace_recorder.dialects.call_ids import CallNumbering
+from trace_recorder.dialects.readers import ElementReader, element_reader_of, merge_rule_of
+from trace_recorder.dialects.split_messages import MergeRule, MessageGroup, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import writer
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
@@ -111,8 +111,8 @@ class Readings:
         self._lanes = [other for other in self._lanes if other is not lane]  # what fails leaves none half continued
         if lane is None:
             base = reader.read_request(self._items.expand({"body": begin["body"], "items": others}) | {growing: []})
-            lane = _Lane(key, replace(base, messages=[]), joiner_of(begin["api"]))
-            lane.take([_BEFORE], Group(1, base.messages), self._render)
+            lane = _Lane(key, replace(base, messages=[]), merge_rule_of(begin["api"]))
+            lane.take([_BEFORE], MessageGroup(1, base.messages), self._render)
         if not self._take(lane, reader, numbers):
             lane = lane.anew()
             self._take(lane, reader, numbers)
@@ -123,7 +123,7 @@ class Readings:
         """Have a lane take the elements that it has not yet; False where they are one with those that it has."""
         new = numbers[len(lane.numbers) :]
         has_begun, place = False, 0
-        for group in in_groups(map(self._items.element, new), reader.read_message, lane.joiner):
+        for group in read_groups(map(self._items.element, new), reader.read_message, lane.merge_rule):
             if not has_begun and lane.is_one_with(group):
                 return False
             has_begun = has_begun or bool(group.messages)  # null is an element without a message
@@ -164,25 +164,25 @@ _dump = writer(",", ":")
 class _Lane:
     """A conversation as far as it has been read. Its texts only ever grow: all its requests begin with the same."""
 
-    def __init__(self, key: str, offer: RequestReading, joiner: Joiner | None) -> None:
+    def __init__(self, key: str, offer: RequestReading, merge_rule: MergeRule | None) -> None:
         self.key = key
         self.numbers = array("q")
         self.owner: str | None = None
         self.size = 0
-        self.joiner = joiner
+        self.merge_rule = merge_rule
         self._offer = offer
         self._last: Message | None = None
         self._texts: list[bytes] = []
         self._ends = array("q", [0])
         self._results: list[ToolResult] = []
         self._spoke = _BEFORE
-        self._numbering = Numbering()
+        self._numbering = CallNumbering()
         self._since: str | None = None
         self._kept: Ranges = ()
         self._new = 0
         self._next: tuple[Ranges, int] = (), 0
 
-    def take(self, numbers: Sequence[int], group: Group, render: Render) -> None:
+    def take(self, numbers: Sequence[int], group: MessageGroup, render: Render) -> None:
         """Take the messages of elements that were read together: they stand with the last of these."""
         for number in numbers[:-1]:
             self._put(number, b"", 0)
@@ -195,11 +195,11 @@ class _Lane:
         self._last = group.last if taken else self._last
         self._put(numbers[-1], b"".join([_BETWEEN + render(message) for message in taken]), len(taken))
 
-    def is_one_with(self, group: Group) -> bool:
+    def is_one_with(self, group: MessageGroup) -> bool:
         """Whether the first of these would be one message with the last that is here."""
-        if self.joiner is None or self._last is None or group.first is None:
+        if self.merge_rule is None or self._last is None or group.first is None:
             return False
-        return self.joiner.goes_on(self._last, group.first)
+        return self.merge_rule.continues(self._last, group.first)
 
     def _put(self, number: int, text: bytes, messages: int) -> None:
         if not self._ends[-1]:
@@ -229,7 +229,7 @@ class _Lane:
         less than a half may stand here is not looked at.
         """
         if (
-            self.joiner
+            self.merge_rule
             or self._numbering.made_up
             or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers
         ):
@@ -253,13 +253,13 @@ class _Lane:
 
     def anew(self) -> _Lane:
         """A lane with nothing but what stands before the list."""
-        lane = _Lane(self.key, self._offer, self.joiner)
+        lane = _Lane(self.key, self._offer, self.merge_rule)
         lane._put(_BEFORE, self._texts[0], self._ends[1])
         return lane
 
     def window(self, positions: list[int]) -> _Lane:
         """A lane that begins with the elements at these positions."""
-        lane = _Lane(self.key, self._offer, self.joiner)
+        lane = _Lane(self.key, self._offer, self.merge_rule)
         for position in positions:
             messages = self._ends[position + 1] - self._ends[position]
             lane._put(self.numbers[position], self._texts[position], messages)

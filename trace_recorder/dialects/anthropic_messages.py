@@ -36,7 +36,7 @@ from trace_recorder.values.messages import (
     Usage,
 )
 
-_THOUGHTS = ("thinking", "redacted_thinking")
+_THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
 """The members of a delta whose strings are joined."""
 _BLOCK_OF_DELTA = {
@@ -70,27 +70,27 @@ def read_message(element: Payload) -> list[Message]:
         return [Message(role, content_of(content), extra=left.rest())]
     results = [_tool_message(block) for block in content if _kind(block) == "tool_result"]
     rest = [block for block in content if _kind(block) != "tool_result"]
-    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THOUGHTS])
+    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THINKING_TYPES])
     if results and not rest and not extra:
         return results
-    kept = [block for block in rest if _kind(block) not in (*_THOUGHTS, "tool_use")]
-    said = _blocks(rest)
-    message = Message(role, said.content(kept), _tool_calls(rest), reasoning=said.all_reasoning(), extra=extra)
+    kept = [block for block in rest if _kind(block) not in (*_THINKING_TYPES, "tool_use")]
+    gathered = _blocks(rest)
+    message = Message(role, gathered.content(kept), _tool_calls(rest), reasoning=gathered.all_reasoning(), extra=extra)
     return [*results, message]
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: a message, or an error, which stands in `extra`."""
     left = Members(body)
     text, blocks = left.text("content"), left.array("content")
-    said, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_calls)
+    gathered, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_ids)
     choice = Choice(
         index=0,
-        content=said.all_text(),
-        reasoning=said.all_reasoning(),
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.word("stop_reason"),
-        interleaved=said.interleaved(calls),
+        finish_reason=left.nonempty_text("stop_reason"),
+        interleaved=gathered.interleaved(calls),
     )
     left.text("role")
     if as_dict(body).get("type") == "message":
@@ -104,7 +104,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         model=left.text("model"),
         id=left.text("id"),
         choices=(choice,) if "content" in as_dict(body) else (),
-        extra=_with_blocks(left.rest(), [block for block in blocks if not _said(block)]),
+        extra=_with_blocks(left.rest(), [block for block in blocks if not _is_lossless(block)]),
         interleaved=choice.interleaved,
     )
 
@@ -122,7 +122,7 @@ def _kind(block: Payload) -> str | None:
     return as_text(as_dict(block).get("type"))
 
 
-def _said(block: Payload) -> bool:
+def _is_lossless(block: Payload) -> bool:
     """Whether the values hold a block of an answer whole: plain text and tool calls."""
     return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
@@ -133,20 +133,20 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
     """Gather blocks; others than text, thinking and calls are numbered as `extra` keeps them."""
-    said, kept = Blocks(), 0
-    said.text(text)
+    gathered, kept = Blocks(), 0
+    gathered.add_text(text)
     for block in blocks:
         kind = _kind(block)
         if kind == "text":
-            said.text(as_text(block.get("text")))
-        elif kind in _THOUGHTS:
-            said.reasoning(as_text(block.get("thinking")))
+            gathered.add_text(as_text(block.get("text")))
+        elif kind in _THINKING_TYPES:
+            gathered.add_reasoning(as_text(block.get("thinking")))
         elif kind == "tool_use":
-            said.call()
+            gathered.add_call()
         else:
-            said.other(kept)
-        kept += not _said(block)
-    return said
+            gathered.add_other(kept)
+        kept += not _is_lossless(block)
+    return gathered
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
@@ -181,7 +181,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         output_tokens=left.integer("output_tokens"),
         cache_creation_input_tokens=left.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=left.integer("cache_read_input_tokens"),
-        reasoning_tokens=left.inside("output_tokens_details").integer("thinking_tokens"),
+        reasoning_tokens=left.nested("output_tokens_details").integer("thinking_tokens"),
         cost=left.number("cost"),
         extra=left.rest(),
     )
@@ -205,7 +205,7 @@ class _Block:
             elif name != "type":
                 self._members[name] = value
 
-    def whole(self) -> dict[str, Payload]:
+    def assembled(self) -> dict[str, Payload]:
         """Give the block as it is without streaming; arguments that were cut off stay text."""
         for name, pieces in self._pieces.items():
             joined = "".join(pieces)
@@ -264,7 +264,7 @@ class _Joined:
     def stream(self, number: int) -> JoinedStream:
         """Give what `number` events came to; a body without `content` where no message had begun."""
         if self._blocks or self._message.keys() - {"error"}:
-            self._message["content"] = [block.whole() for block in self._blocks]
+            self._message["content"] = [block.assembled() for block in self._blocks]
         if self._usage:
             self._message["usage"] = self._usage
         return JoinedStream(self._message, self._ended, number, self._error)

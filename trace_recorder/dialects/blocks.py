@@ -14,13 +14,13 @@ from typing import get_args
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, content_of, is_plain_text
 from trace_recorder.values.messages import Block, BlockType, Payload, ToolCall
 
-BETWEEN = "\n\n"
+BLOCK_SEPARATOR = "\n\n"
 """What stands between two texts that another block parted."""
 
 _USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
-def is_mark(part: Payload) -> bool:
+def is_reference(part: Payload) -> bool:
     """Whether a part is no block but a mark in a text, as Mistral has what a sentence refers to."""
     return (as_text(as_dict(part).get("type")) or "").endswith("reference")
 
@@ -34,21 +34,21 @@ class Blocks:
         self._gathered: list[tuple[BlockType, list[str], int | None]] = []
         self._has_text = False
 
-    def text(self, text: str | None) -> None:
+    def add_text(self, text: str | None) -> None:
         """Add a text; an empty one is no block."""
         self._has_text = self._has_text or text is not None
         if text:
             self._add("text", text)
 
-    def reasoning(self, text: str | None) -> None:
+    def add_reasoning(self, text: str | None) -> None:
         """Add thinking; it is a block also where it is not shown."""
         self._add("reasoning", text or "")
 
-    def call(self) -> None:
+    def add_call(self) -> None:
         """Add a tool call."""
         self._gathered.append(("tool_call", [], None))
 
-    def other(self, position: int | None = None) -> None:
+    def add_other(self, position: int | None = None) -> None:
         """Add another block, which stands at this position in what `extra` keeps of the answer."""
         self._gathered.append(("other", [], position))
 
@@ -62,11 +62,11 @@ class Blocks:
 
     def all_text(self) -> str | None:
         """Give the texts as one; None where there is none."""
-        return BETWEEN.join(self._texts("text")) if self._has_text else None
+        return BLOCK_SEPARATOR.join(self._texts("text")) if self._has_text else None
 
     def all_reasoning(self) -> str | None:
         """Give the thinking as one text; None where none is shown."""
-        return BETWEEN.join(self._texts("reasoning")) or None
+        return BLOCK_SEPARATOR.join(self._texts("reasoning")) or None
 
     def content(self, parts: list[Payload]) -> str | list[Payload] | None:
         """Give the content of a message that has these parts: one text, where blocks that went elsewhere part it."""
@@ -102,7 +102,7 @@ def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> 
             return ()
         if kind in said:
             read.append(Block(kind, said[kind][:length]))
-            said[kind] = said[kind][length + len(BETWEEN) :] if length else said[kind]
+            said[kind] = said[kind][length + len(BLOCK_SEPARATOR) :] if length else said[kind]
         else:
             read.append(Block(kind, call_id=as_text(one.get("call_id")), position=as_int(one.get("position"))))
     return tuple(read)

@@ -15,15 +15,15 @@ from dataclasses import replace
 from trace_recorder.values.messages import Message, ToolCall
 
 
-def number_calls(calls: Iterable[ToolCall], made_up_calls: int = 0) -> tuple[ToolCall, ...]:
-    """Make up the ids that are missing, counted on from `made_up_calls`."""
+def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolCall, ...]:
+    """Make up the ids that are missing, counted on from `made_up_ids`."""
     numbered: list[ToolCall] = []
     for call in calls:
         if call.call_id:
             numbered.append(call)
             continue
-        numbered.append(replace(call, call_id=f"call_{made_up_calls}", call_id_made_up=True))
-        made_up_calls += 1
+        numbered.append(replace(call, call_id=f"call_{made_up_ids}", call_id_made_up=True))
+        made_up_ids += 1
     return tuple(numbered)
 
 
@@ -34,11 +34,11 @@ def count_made_up(calls: Iterable[ToolCall]) -> int:
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
     """Make up the missing ids of a whole conversation, in order, and pair the results that have none."""
-    numbering = Numbering()
+    numbering = CallNumbering()
     return [numbering.number(message) for message in messages]
 
 
-class Numbering:
+class CallNumbering:
     """Makes up the missing ids of a conversation, message by message.
 
     A result without an id answers the first open call of the latest turn that has one of its name (any name, where

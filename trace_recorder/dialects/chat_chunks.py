@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trace_recorder.dialects.chat_deltas import Growing, merge, stands, whole
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value, says
+from trace_recorder.dialects.chat_deltas import GrowingText, finish_texts, keeps_first, merge
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
 
-_CALLED = ("function", "custom")
+_FUNCTION_KEYS = ("function", "custom")
 # Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
 
@@ -73,14 +73,14 @@ class _Joined:
             return
         for key, value in chunk.items():
             seen = self._members.get(key)
-            if seen != value and not stands(key, seen, value):
+            if seen != value and not keeps_first(key, seen, value):
                 self._members[key] = value
 
     def stream(self) -> JoinedStream:
         body = {key: value for key, value in self._members.items() if key not in _PADDING}
         if isinstance(kind := body.get("object"), str):
             body["object"] = kind.removesuffix(".chunk")
-        choices = [whole(choice.body(index)) for index, choice in sorted(self._choices.items())]
+        choices = [finish_texts(choice.body(index)) for index, choice in sorted(self._choices.items())]
         if choices:
             body["choices"] = choices
         finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
@@ -136,9 +136,9 @@ class _Calls:
         call = self._call(index, delta)
         if index is not None:
             self._by_index[index] = call
-        called = _called(delta)
+        called = _function_in(delta)
         if name := as_text(called.get("name")):
-            known = as_text(_called(call).get("name")) or ""
+            known = as_text(_function_in(call).get("name")) or ""
             called["name"] = name if name == known else known + name
         merge(call, delta)
         if identity := as_text(call.get("id")):
@@ -149,41 +149,41 @@ class _Calls:
         if call := self._by_id.get(as_text(call_id) or ""):
             return call
         candidate = None if index is None else self._by_index.get(index)
-        if candidate is None and self.calls and (index is None or not (call_id or _called(delta).get("name"))):
+        if candidate is None and self.calls and (index is None or not (call_id or _function_in(delta).get("name"))):
             candidate = self.calls[-1]
-        if candidate is None or _begins(delta, candidate):
+        if candidate is None or _begins_another_call(delta, candidate):
             candidate = {}
             self.calls.append(candidate)
         return candidate
 
 
-def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
+def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
     """Whether a delta that would go to this call begins another."""
-    called = _called(delta)
+    called = _function_in(delta)
     if not called.get("name"):
         return False
-    known = _called(candidate)
+    known = _function_in(candidate)
     if not known.get("name"):
         return False
     if delta.get("id") and candidate.get("id"):
         return True
     arguments = known.get("arguments")
-    if isinstance(arguments, Growing):
+    if isinstance(arguments, GrowingText):
         arguments = str(arguments) if arguments.may_be_json() else ""
     complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
     return complete and bool(called.get("arguments") or called["name"] != known["name"])
 
 
-def called_in(call: dict[str, Payload]) -> str:
+def function_key(call: dict[str, Payload]) -> str:
     """Where a call, or a tool that is offered, has what it calls: a function, or a custom tool.
 
     Its type says so; where it has none, the member that says anything is meant.
     """
-    there = [name for name in _CALLED if isinstance(call.get(name), dict)]
+    there = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
     if call.get("type") in there:
         return str(call["type"])
-    return next((name for name in there if says(call[name])), [*there, "function"][0])
+    return next((name for name in there if is_nonempty(call[name])), [*there, "function"][0])
 
 
-def _called(call: dict[str, Payload]) -> dict[str, Payload]:
-    return as_dict(call.get(called_in(call)))
+def _function_in(call: dict[str, Payload]) -> dict[str, Payload]:
+    return as_dict(call.get(function_key(call)))

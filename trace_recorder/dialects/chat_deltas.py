@@ -20,15 +20,15 @@ _PIECEWISE |= {"arguments", "input", "data", "transcript"}
 _DEPTH = 8
 
 
-class Growing:
-    """A text whose pieces are still coming: they are joined once, in `whole`, however many there are."""
+class GrowingText:
+    """A text whose pieces are still coming: they are joined once, in `finish_texts`, however many there are."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self, text: str) -> None:
         self._pieces = [text]
 
-    def add(self, piece: str) -> Growing:
+    def add(self, piece: str) -> GrowingText:
         """Add a piece; give this."""
         self._pieces.append(piece)
         return self
@@ -45,20 +45,20 @@ class Growing:
         return any(self._pieces)
 
 
-def grown(seen: Payload, piece: str) -> Payload:
+def append_text(seen: Payload, piece: str) -> Payload:
     """A text with one piece more; what was there may be no text."""
-    if isinstance(seen, Growing):
+    if isinstance(seen, GrowingText):
         return seen.add(piece)
-    return Growing(seen).add(piece) if isinstance(seen, str) and seen else piece
+    return GrowingText(seen).add(piece) if isinstance(seen, str) and seen else piece
 
 
-def whole(value: Payload) -> Payload:
+def finish_texts(value: Payload) -> Payload:
     """A value in which every text that grew is a text."""
-    if isinstance(value, Growing):
+    if isinstance(value, GrowingText):
         return str(value)
     if isinstance(value, dict):
-        return {name: whole(one) for name, one in value.items()}
-    return [whole(one) for one in value] if isinstance(value, list) else value
+        return {name: finish_texts(one) for name, one in value.items()}
+    return [finish_texts(one) for one in value] if isinstance(value, list) else value
 
 
 def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
@@ -71,24 +71,24 @@ def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEP
 
 
 def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
-    if isinstance(value, str) and isinstance(seen, str | Growing) and key in _PIECEWISE:
-        return grown(seen, value)
+    if isinstance(value, str) and isinstance(seen, str | GrowingText) and key in _PIECEWISE:
+        return append_text(seen, value)
     if isinstance(value, list) or isinstance(seen, list):
         return _with_parts(_as_parts(seen), _as_parts(value), depth)
     if isinstance(value, dict) and isinstance(seen, dict) and depth:
         merge(seen, value, depth - 1)
         return seen
-    return seen if stands(key, seen, value) else value
+    return seen if keeps_first(key, seen, value) else value
 
 
-def stands(key: str, seen: Payload, value: Payload) -> bool:
+def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
     """Whether what was seen stands: before nothing, and an id as it was first given."""
     return value is None or bool(seen and (value == "" or key == "id"))
 
 
 def _as_parts(value: Payload) -> list[Payload]:
     """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
-    if isinstance(value, str | Growing):
+    if isinstance(value, str | GrowingText):
         return [text_part(str(value))] if value else []
     return value if isinstance(value, list) else [] if value is None else [value]
 

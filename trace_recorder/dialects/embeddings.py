@@ -17,7 +17,7 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(parameters=parameters, model=as_text(parameters.get("model")))
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
     """Read the JSON that came, without its vectors."""
     members = Members(body)
     for vectors in ("data", "embeddings", "embedding"):

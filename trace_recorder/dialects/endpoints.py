@@ -104,10 +104,12 @@ def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
         return "azure"
     if port == _OLLAMA_PORT:
         return "ollama"
-    return "openai" if api == "embeddings" and not path.startswith("/api/") else _FIRST_SPEAKER[api.partition("-")[0]]
+    return (
+        "openai" if api == "embeddings" and not path.startswith("/api/") else _DEFAULT_PROVIDER[api.partition("-")[0]]
+    )
 
 
-_FIRST_SPEAKER = {
+_DEFAULT_PROVIDER = {
     "openai": "openai",
     "anthropic": "anthropic",
     "google": "google",

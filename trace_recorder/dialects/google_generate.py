@@ -18,7 +18,7 @@ from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_deltas import Growing, grown, whole
+from trace_recorder.dialects.chat_deltas import GrowingText, append_text, finish_texts
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -26,12 +26,12 @@ from trace_recorder.dialects.json_access import (
     as_int,
     as_list,
     as_text,
+    is_nonempty,
     json_value,
     role_of,
-    says,
     text_part,
 )
-from trace_recorder.dialects.split_messages import Joiner, in_groups
+from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.dialects.sse import events
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
@@ -71,7 +71,7 @@ def read_request(body: Payload) -> RequestReading:
     left = _members(body)
     system = left.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
-    for group in in_groups(_several(left.take("contents")), read_message, JOINER):
+    for group in read_groups(_several(left.take("contents")), read_message, MERGE_RULE):
         messages += group.messages
     tools = [tool for element in _several(left.take("tools")) for tool in _tools(element)]
     return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
@@ -91,12 +91,12 @@ def read_message(element: Payload) -> list[Message]:
     return [*results, _message(role, rest, left.rest())]
 
 
-def goes_on(before: Message, message: Message) -> bool:
+def continues(before: Message, message: Message) -> bool:
     """Whether a content is one message with the one before it: a streamed answer is sent back chunk by chunk."""
     return before.role == message.role == "assistant"
 
 
-def together(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
+def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     """Make one message of the contents of one answer."""
     parts = [part for content in contents for part in _parts_of(content)]
     beside: dict[str, Payload] = {}
@@ -107,17 +107,17 @@ def together(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     return _message("assistant", parts, beside)
 
 
-JOINER = Joiner(goes_on, together)
+MERGE_RULE = MergeRule(continues, merge)
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which stands in `extra`."""
     left = _members(_joined(body).body if isinstance(body, list) else body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, candidate in enumerate(left.array("candidates")):
-        choice, said = _choice(position, candidate, made_up_calls)
-        made_up_calls += count_made_up(choice.tool_calls)
+        choice, said = _choice(position, candidate, made_up_ids)
+        made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
         (choice.extra if position else extra).update(said)
     first = choices[0] if choices else Choice(0)
@@ -163,7 +163,7 @@ def _kind(part: Payload) -> str:
     members = as_dict(part)
     for name, value in members.items():
         kind = _CAMEL_OF_SNAKE.get(name, name)
-        if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and says(value):
+        if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and is_nonempty(value):
             return kind
     if as_text(members.get("text")) is None or not (members["text"] or _is_text(members)):
         return "other"
@@ -172,39 +172,39 @@ def _kind(part: Payload) -> str:
 
 def _is_text(members: dict[str, Payload]) -> bool:
     """Whether an empty text is meant: a signature may come with one, an image that has one is an image."""
-    return not any(says(value) for name, value in members.items() if name not in _BESIDE_TEXT)
+    return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
 
-def _said(part: Payload) -> bool:
+def _is_lossless(part: Payload) -> bool:
     """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
     kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
-    return kind == "functionCall" or (kind != "other" and not any(map(says, beside)))
+    return kind == "functionCall" or (kind != "other" and not any(map(is_nonempty, beside)))
 
 
 def _blocks(parts: list[Payload]) -> Blocks:
     """Gather parts; others than text, thoughts and calls are numbered as `extra` keeps them."""
-    said, kept = Blocks(), 0
+    gathered, kept = Blocks(), 0
     for part in parts:
         kind = _kind(part)
         if kind == "text":
-            said.text(as_text(part["text"]))
+            gathered.add_text(as_text(part["text"]))
         elif kind == "thought" and part["text"]:
-            said.reasoning(as_text(part["text"]))
+            gathered.add_reasoning(as_text(part["text"]))
         elif kind == "functionCall":
-            said.call()
+            gathered.add_call()
         elif kind == "other":
-            said.other(kept)
-        kept += not _said(part)
-    return said
+            gathered.add_other(kept)
+        kept += not _is_lossless(part)
+    return gathered
 
 
 def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
     """Make a message of parts; thoughts that carry more than their text are kept beside it."""
-    signed = [part for part in parts if _kind(part) == "thought" and not _said(part)]
-    said = _blocks(parts)
-    content = said.content(_content_parts(parts))
+    signed = [part for part in parts if _kind(part) == "thought" and not _is_lossless(part)]
+    gathered = _blocks(parts)
+    content = gathered.content(_content_parts(parts))
     extra = {**extra, "parts": signed} if signed else extra
-    return Message(role, content, _tool_calls(parts), reasoning=said.all_reasoning(), extra=extra)
+    return Message(role, content, _tool_calls(parts), reasoning=gathered.all_reasoning(), extra=extra)
 
 
 def _content_parts(parts: list[Payload]) -> list[Payload]:
@@ -221,7 +221,7 @@ def _content_parts(parts: list[Payload]) -> list[Payload]:
 
 
 def _is_plain(part: Payload) -> bool:
-    return _kind(part) == "text" and _said(part)
+    return _kind(part) == "text" and _is_lossless(part)
 
 
 def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
@@ -234,7 +234,7 @@ def _tool_call(part: Payload) -> ToolCall:
     call = _members(left.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
     arguments = arguments_of(call.take("args")) or _streamed_arguments(call.array("partialArgs"))
-    beside = {name: value for name, value in left.rest().items() if says(value)}
+    beside = {name: value for name, value in left.rest().items() if is_nonempty(value)}
     return ToolCall(call_id, name, arguments, extra={**beside, **call.rest()})
 
 
@@ -266,23 +266,25 @@ def _tool(declaration: Payload) -> Tool:
     return Tool(as_text(members.get("name")) or "", as_text(members.get("description")), parameters, declaration)
 
 
-def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
+def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
     """Read a candidate, and apart from it what its content says that the values cannot hold."""
     left = _members(candidate)
     index, number = left.integer("index"), left.integer("finishReason")
-    content = left.inside("content")
+    content = left.nested("content")
     content.text("role")
     parts = _several(content.take("parts"))
-    kept = [part for part in parts if not _said(part)]
-    said, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_calls)
+    kept = [part for part in parts if not _is_lossless(part)]
+    gathered, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_ids)
     choice = Choice(
         index=position if index is None else index,
-        content=said.all_text(),
-        reasoning=said.all_reasoning(),
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.word("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
+        finish_reason=left.nonempty_text("finishReason")
+        if number is None
+        else _FINISH_REASONS.get(number, str(number)),
         extra=left.rest(),
-        interleaved=said.interleaved(calls),
+        interleaved=gathered.interleaved(calls),
     )
     return choice, {"parts": kept} if kept else {}
 
@@ -322,7 +324,7 @@ def _joined(chunks: Iterable[Payload]) -> JoinedStream:
             index = as_int(candidate.get("index"))
             candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
         body.update({name: value for name, value in chunk.items() if value is not None})
-    whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
+    whole = [candidate.assembled() for _, candidate in sorted(candidates.items())]
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
     ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
     return JoinedStream({**body, "candidates": whole} if whole else body, ended, number, body.get("error"))
@@ -364,7 +366,7 @@ class _Candidate:
         else:
             self._parts.append((kind, [text]))
 
-    def whole(self) -> dict[str, Payload]:
+    def assembled(self) -> dict[str, Payload]:
         """Give the candidate as it is without streaming."""
         parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
         content = {**self._content, "parts": parts} if parts else self._content
@@ -395,9 +397,9 @@ def _streamed_arguments(pieces: list[Payload]) -> Payload:
             inner[step] = nested
             inner = nested
         seen, value = inner.get(steps[-1]), _streamed_value(piece)
-        grows = isinstance(seen, str | Growing) and isinstance(value, str)
-        inner[steps[-1]] = grown(seen, value) if grows else value
-    return _with_lists(whole(arguments))
+        grows = isinstance(seen, str | GrowingText) and isinstance(value, str)
+        inner[steps[-1]] = append_text(seen, value) if grows else value
+    return _with_lists(finish_texts(arguments))
 
 
 def _streamed_value(piece: dict[str, Payload]) -> Payload:

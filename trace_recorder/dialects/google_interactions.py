@@ -65,22 +65,22 @@ def read_message(element: Payload) -> list[Message]:
     return [] if element is None else _messages(_role(element), [element])
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an interaction, or an error, which stands in `extra`."""
     left = Members(body)
     name = "steps" if "steps" in as_dict(body) else "outputs"
     steps = left.array(name)
     blocks = [block for step in _answering(steps) for block in _blocks(step)]
-    kept = [step for step in steps if not _said(step)]
-    calls = number_calls(_tool_calls(blocks), made_up_calls)
-    said = _gathered(_answering(steps), len(kept) - sum(not _said(step) for step in _answering(steps)))
+    kept = [step for step in steps if not _is_lossless(step)]
+    calls = number_calls(_tool_calls(blocks), made_up_ids)
+    gathered = _gathered(_answering(steps), len(kept) - sum(not _is_lossless(step) for step in _answering(steps)))
     choice = Choice(
         index=0,
-        content=said.all_text(),
-        reasoning=said.all_reasoning(),
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        interleaved=said.interleaved(calls),
-        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.word("status"),
+        interleaved=gathered.interleaved(calls),
+        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.nonempty_text("status"),
     )
     return LLMResponse(
         content=choice.content,
@@ -157,19 +157,19 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
     extra = {name: value for element in elements for name, value in _beside(element).items()}
     if results and not rest and not extra:
         return results
-    signed = [block for block in rest if _kind(block) == "thought" and not _said(block)]
-    said = _gathered(rest)
+    signed = [block for block in rest if _kind(block) == "thought" and not _is_lossless(block)]
+    gathered = _gathered(rest)
     message = Message(
         role,
-        said.content([block for block in rest if _kind(block) not in ("thought", "function_call")]),
+        gathered.content([block for block in rest if _kind(block) not in ("thought", "function_call")]),
         _tool_calls(rest),
-        reasoning=said.all_reasoning(),
+        reasoning=gathered.all_reasoning(),
         extra={**extra, "steps": signed} if signed else extra,
     )
     return [*results, message]
 
 
-def _said(step: Payload) -> bool:
+def _is_lossless(step: Payload) -> bool:
     """Whether the values hold a step whole: calls, plain text, and thoughts that are nothing but text."""
     left = Members(step)
     kind = left.text("type")
@@ -182,7 +182,7 @@ def _said(step: Payload) -> bool:
 
 
 def _is_plain(content: Payload) -> bool:
-    return _kind(content) == "text" and _said(content)
+    return _kind(content) == "text" and _is_lossless(content)
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
@@ -190,21 +190,21 @@ def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
 
     So many are kept of the steps before these.
     """
-    said = Blocks()
+    gathered = Blocks()
     for step in steps:
         for block in _blocks(step):
             kind = _kind(block)
             if kind == "text":
-                said.text(as_text(block.get("text")))
+                gathered.add_text(as_text(block.get("text")))
             elif kind == "thought":
                 summary = as_list(block.get("summary"))
-                said.reasoning(join_texts(as_text(as_dict(part).get("text")) for part in summary))
+                gathered.add_reasoning(join_texts(as_text(as_dict(part).get("text")) for part in summary))
             elif kind == "function_call":
-                said.call()
+                gathered.add_call()
             else:
-                said.other(kept)
-        kept += not _said(step)
-    return said
+                gathered.add_other(kept)
+        kept += not _is_lossless(step)
+    return gathered
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
@@ -272,10 +272,12 @@ class _Block:
             elif name != "type" and value not in (None, ""):
                 self._members[name] = value
 
-    def whole(self) -> dict[str, Payload]:
+    def assembled(self) -> dict[str, Payload]:
         """Give the block as it is without streaming; arguments that were cut off stay text."""
         if self._parts:
-            self._members["content"] = as_list(self._members.get("content")) + [part.whole() for part in self._parts]
+            self._members["content"] = as_list(self._members.get("content")) + [
+                part.assembled() for part in self._parts
+            ]
         for name, pieces in self._pieces.items():
             said = "".join([as_text(self._members.get(name)) or "", *pieces])
             self._members[name] = arguments_of(said) if name == "arguments" else said
@@ -321,5 +323,5 @@ class _Joined:
     def stream(self, number: int) -> JoinedStream:
         """Give what `number` events came to; the steps that the provider itself sums up stand as it does."""
         if self._blocks and not self._body.get(self._list):
-            self._body[self._list] = [block.whole() for block in self._blocks]
+            self._body[self._list] = [block.assembled() for block in self._blocks]
         return JoinedStream(self._body, self._ended, number, self._body.get("error"))

@@ -49,14 +49,14 @@ def as_number(value: Payload) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def says(value: Payload) -> bool:
+def is_nonempty(value: Payload) -> bool:
     """Whether a value says anything: nothing empty does, nor a 0 or a false, nor what holds nothing else.
 
     Some servers send every member of a union, empty where it does not apply: what is empty there is none.
     """
     if isinstance(value, dict):
-        return any(map(says, value.values()))
-    return any(map(says, value)) if isinstance(value, list) else bool(value)
+        return any(map(is_nonempty, value.values()))
+    return any(map(is_nonempty, value)) if isinstance(value, list) else bool(value)
 
 
 def json_value(text: str) -> Payload:
@@ -95,14 +95,14 @@ class Members:
             return value
         return None
 
-    def word(self, key: str) -> str | None:
+    def nonempty_text(self, key: str) -> str | None:
         """Take the member if it is a string; the empty one is none."""
         return self.text(key) or None
 
     def drop_empty(self, *keys: str) -> None:
         """Take those of these members out that say nothing."""
         for key in keys:
-            if key in self._left and not says(self._left[key]):
+            if key in self._left and not is_nonempty(self._left[key]):
                 del self._left[key]
 
     def integer(self, key: str) -> int | None:
@@ -134,7 +134,7 @@ class Members:
             return value
         return {}
 
-    def inside(self, key: str) -> Members:
+    def nested(self, key: str) -> Members:
         """Open the member if it is an object: what is not taken from inside it stays part of the rest."""
         opened = Members(value := self._left.get(key))
         if isinstance(value, dict):
@@ -183,7 +183,7 @@ def text_part(text: str, extra: dict[str, Payload] | None = None) -> dict[str, P
 def is_plain_text(part: dict[str, Payload]) -> bool:
     """Whether a part is text and says nothing else."""
     text = part.get("type") == "text" and isinstance(part.get("text"), str)
-    return text and not any(says(value) for name, value in part.items() if name not in ("type", "text"))
+    return text and not any(is_nonempty(value) for name, value in part.items() if name not in ("type", "text"))
 
 
 def content_of(parts: Payload) -> str | list[Payload] | None:

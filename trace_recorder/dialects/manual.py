@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
 from trace_recorder.dialects.blocks import read_blocks
-from trace_recorder.dialects.chat_chunks import called_in
+from trace_recorder.dialects.chat_chunks import function_key
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -20,8 +20,8 @@ from trace_recorder.dialects.json_access import (
     as_list,
     as_text,
     content_of,
+    is_nonempty,
     role_of,
-    says,
 )
 from trace_recorder.values.messages import (
     JoinedStream,
@@ -36,7 +36,7 @@ from trace_recorder.values.messages import (
 )
 from trace_recorder.values.trajectory import AgentStep
 
-_RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
+_RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
     # (a member that only this dialect's response has, the reader)
     ("choices", openai_chat.read_response),
     ("output", openai_responses.read_response),
@@ -62,7 +62,7 @@ def read_message(given: Payload) -> Message:
     """Read one message as it was handed over."""
     if not isinstance(given, dict):
         return Message("user", content_of(given), given={"role": "user", "content": given})
-    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if says(call)]
+    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if is_nonempty(call)]
     result = as_dict(given.get("tool_result"))
     answer = as_text(result.get("result")) or as_text(result.get("error"))
     return Message(
@@ -82,7 +82,7 @@ def read_tool(given: Payload) -> Tool:
     if isinstance(given, str):
         return Tool(given, raw=given)
     members = as_dict(given)
-    inner = as_dict(members.get(called_in(members))) or members
+    inner = as_dict(members.get(function_key(members))) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
     parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, given)
@@ -91,7 +91,7 @@ def read_tool(given: Payload) -> Tool:
 def read_tool_call(given: Payload) -> ToolCall:
     """Read one tool call as it was handed over, flat or with the `function` of OpenAI."""
     members = as_dict(given)
-    inner = as_dict(members.get(called_in(members))) or members
+    inner = as_dict(members.get(function_key(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
@@ -123,13 +123,13 @@ def read_tool_result(given: Payload) -> ToolResult:
     )
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read a response as it was handed over: an SDK's own, or a flat one with content, tool_calls and usage."""
     if not isinstance(body, dict):
         return LLMResponse(as_text(body), given={"content": body})
-    for sign, read in _RESPONSE_SIGNS:
+    for sign, read in _RESPONSE_READERS:
         if sign in body:
-            return read(body, made_up_calls)
+            return read(body, made_up_ids)
     return read_flat_response(body)
 
 
@@ -193,14 +193,14 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
         llm_response=None if response is None else read_response(response),
         tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
-        reflection=_words(data.get("reflection")),
-        error=_words(data.get("error")),
+        reflection=_as_text(data.get("reflection")),
+        error=_as_text(data.get("error")),
         **of_agent,
         duration_seconds=data.get("duration_seconds"),
     )
 
 
-def _words(given: Payload) -> str | None:
+def _as_text(given: Payload) -> str | None:
     """A text, or of anything else that was given in its place, what is known of it."""
     if given is None or isinstance(given, str):
         return given

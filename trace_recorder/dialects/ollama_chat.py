@@ -58,17 +58,17 @@ def read_message(element: Payload) -> list[Message]:
     return [message]
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an answer with its `message`, or an error, which stands in `extra`."""
     left = Members(body)
-    message, logprobs = left.inside("message"), left.array("logprobs")
+    message, logprobs = left.nested("message"), left.array("logprobs")
     message.text("role")
     choice = Choice(
         index=0,
         content=message.text("content"),
         reasoning=message.text("thinking") or None,
-        tool_calls=number_calls(_tool_calls(message), made_up_calls),
-        finish_reason=left.word("done_reason"),
+        tool_calls=number_calls(_tool_calls(message), made_up_ids),
+        finish_reason=left.nonempty_text("done_reason"),
         extra={"logprobs": logprobs} if logprobs else {},
     )
     return LLMResponse(
@@ -89,7 +89,7 @@ def join_stream(text: str) -> JoinedStream:
     number = 0
     for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
         joined.add(as_dict(chunk))
-    body = joined.whole()
+    body = joined.assembled()
     return JoinedStream(body, ended=body.get("done") is True, events=number, error=body.get("error"))
 
 
@@ -106,7 +106,7 @@ def _tool_calls(left: Members) -> tuple[ToolCall, ...]:
 def _tool_call(call: Payload) -> ToolCall:
     """Read a call; `index` says no more than its place, and its `type` is always function."""
     left = Members(call)
-    function = left.inside("function")
+    function = left.nested("function")
     function.integer("index")
     left.text("type")
     call_id, name = left.text("id") or "", function.text("name") or ""
@@ -140,7 +140,7 @@ class _Object:
             elif value is not None or seen is None:
                 self._members[name] = value
 
-    def whole(self) -> dict[str, Payload]:
+    def assembled(self) -> dict[str, Payload]:
         """Give the object as it is without streaming."""
-        message = {"message": self._message.whole()} if self._message else {}
+        message = {"message": self._message.assembled()} if self._message else {}
         return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message

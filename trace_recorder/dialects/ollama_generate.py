@@ -28,11 +28,11 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(messages, [], left.all(), as_text(as_dict(body).get("model")))
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came."""
     left = Members(body)
     message = {name: left.take(own) for own, name in _IN_MESSAGE.items() if own in as_dict(body)}
-    return ollama_chat.read_response({**left.all(), "message": message} if message else body, made_up_calls)
+    return ollama_chat.read_response({**left.all(), "message": message} if message else body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:

@@ -10,9 +10,9 @@ How chunks are joined is for `chat_chunks.py`.
 
 from __future__ import annotations
 
-from trace_recorder.dialects.blocks import Blocks, is_mark
+from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_chunks import called_in, join_chunks
+from trace_recorder.dialects.chat_chunks import function_key, join_chunks
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -20,9 +20,9 @@ from trace_recorder.dialects.json_access import (
     as_list,
     as_text,
     content_of,
+    is_nonempty,
     join_texts,
     role_of,
-    says,
     text_part,
 )
 from trace_recorder.values.messages import (
@@ -56,7 +56,7 @@ def read_message(element: Payload) -> list[Message]:
     members = Members(element)
     role = role_of(members.text("role"))
     content = members.take("content")
-    said = _blocks(members, content)
+    gathered = _blocks(members, content)
     thinking: list[Payload] = []
     if isinstance(content, list):
         thinking = [part for part in content if _is_thinking(part)]
@@ -64,11 +64,11 @@ def read_message(element: Payload) -> list[Message]:
     members.drop_empty("refusal", "audio")
     message = Message(
         role,
-        said.content(content) if isinstance(content, list) else content_of(content),
+        gathered.content(content) if isinstance(content, list) else content_of(content),
         _read_calls(members),
-        call_id=members.word("tool_call_id"),
-        name=members.word("name"),
-        reasoning=said.all_reasoning(),
+        call_id=members.nonempty_text("tool_call_id"),
+        name=members.nonempty_text("name"),
+        reasoning=gathered.all_reasoning(),
         extra=members.rest() | ({"thinking": thinking} if thinking else {}),
     )
     return [message]
@@ -83,19 +83,19 @@ def read_bare(element: Payload) -> list[Message]:
 def read_tool(declared: Payload) -> Tool:
     """Read a tool that was offered; one that is built in has its type as its name."""
     members = as_dict(declared)
-    function = as_dict(members.get(called_in(members))) or members
+    function = as_dict(members.get(function_key(members))) or members
     name = as_text(function.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(function.get("description")), function.get("parameters"), declared)
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came; `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, element in enumerate(members.array("choices")):
-        choice, said = _read_choice(element, position, made_up_calls)
-        made_up_calls += count_made_up(choice.tool_calls)
+        choice, said = _read_choice(element, position, made_up_ids)
+        made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
         (choice.extra if position else extra).update(said)
     first = choices[0] if choices else Choice(0)
@@ -104,7 +104,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         first.reasoning,
         first.tool_calls,
         first.finish_reason,
-        usage=read_usage(members.object("usage") or members.inside("x_groq").object("usage")),
+        usage=read_usage(members.object("usage") or members.nested("x_groq").object("usage")),
         model=members.text("model"),
         id=members.text("id"),
         choices=tuple(choices),
@@ -135,7 +135,7 @@ def read_usage(usage: Payload) -> Usage:
 
 def _details(members: Members, *kinds: str) -> list[Members]:
     """Open what there is of details on the tokens of these kinds."""
-    return [members.inside(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
+    return [members.nested(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
@@ -154,25 +154,25 @@ def _first(members: Members, *names: str) -> int | None:
     return None
 
 
-def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
+def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
     """Read a choice, and apart from it what its message says besides."""
     members = Members(element)
     index = members.integer("index")
     raw = members.object("message")
     message = next(iter(read_message(raw)), Message("assistant"))
-    calls = number_calls(message.tool_calls, made_up_calls)
-    said = _blocks(Members(raw), raw.get("content"))
+    calls = number_calls(message.tool_calls, made_up_ids)
+    gathered = _blocks(Members(raw), raw.get("content"))
     for _ in calls:
-        said.call()
-    content = said.all_text()
+        gathered.add_call()
+    content = gathered.all_text()
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,
         message.reasoning,
         calls,
-        members.word("finish_reason"),
+        members.nonempty_text("finish_reason"),
         extra=members.rest(),
-        interleaved=said.interleaved(calls),
+        interleaved=gathered.interleaved(calls),
     )
     return choice, message.extra | ({"content": message.content} if isinstance(message.content, list) else {})
 
@@ -188,7 +188,7 @@ def _read_calls(members: Members) -> tuple[ToolCall, ...]:
 
 def _is_call(element: Payload) -> bool:
     return not isinstance(element, dict) or any(
-        says(element[name]) for name in element if name not in ("index", "type")
+        is_nonempty(element[name]) for name in element if name not in ("index", "type")
     )
 
 
@@ -198,8 +198,8 @@ def _read_call(element: Payload) -> ToolCall:
     members.integer("index")
     if as_dict(element).get("type") in ("function", ""):
         members.take("type")
-    members.drop_empty(*({"function", "custom"} - {called_in(as_dict(element))}))
-    called = members.inside(called_in(as_dict(element)))
+    members.drop_empty(*({"function", "custom"} - {function_key(as_dict(element))}))
+    called = members.nested(function_key(as_dict(element)))
     free_text = called.text("input")
     arguments = arguments_of(called.take("arguments")) if free_text is None else free_text
     name = called.text("name") or ""
@@ -212,7 +212,7 @@ def _blocks(members: Members, content: Payload) -> Blocks:
     Thinking beside the content comes before it. Others than text and thinking are numbered as a list without thinking
     has them; what a text refers to, as Mistral cites it, parts none.
     """
-    said, place = Blocks(), 0
+    gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]
     if any(map(members.__contains__, _THINKING)):
         inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
@@ -221,18 +221,18 @@ def _blocks(members: Members, content: Payload) -> Blocks:
             None if inside else _joined_texts(members.rest().get("reasoning_details"))
         )
         if beside:
-            said.reasoning(beside)
+            gathered.add_reasoning(beside)
     for part in parts:
         if _is_thinking(part):
-            said.reasoning(_thought(part))
+            gathered.add_reasoning(_thought(part))
             continue
         kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
         if kind == "text":
-            said.text(part if isinstance(part, str) else as_text(part.get("text")))
-        elif not is_mark(part):
-            said.other(place)
+            gathered.add_text(part if isinstance(part, str) else as_text(part.get("text")))
+        elif not is_reference(part):
+            gathered.add_other(place)
         place += 1
-    return said
+    return gathered
 
 
 def _thought(part: Payload) -> str | None:

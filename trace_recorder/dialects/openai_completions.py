@@ -25,9 +25,9 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(messages, [], parameters, as_text(parameters.get("model")))
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came."""
-    return openai_chat.read_response(body, made_up_calls)
+    return openai_chat.read_response(body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from trace_recorder.dialects.split_messages import Joiner
+from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 
 _MODULE_OF_API = {
@@ -27,7 +27,7 @@ _MODULE_OF_API = {
     "ollama-generate": "ollama_generate",
 }
 
-_GROWING_MEMBER = {
+_HISTORY_MEMBER = {
     "openai-chat": "messages",
     "openai-responses": "input",
     "anthropic-messages": "messages",
@@ -43,8 +43,8 @@ class Reader(Protocol):
     def read_request(self, body: Payload) -> RequestReading:
         """Read the JSON that was sent."""
 
-    def read_response(self, body: Payload, made_up_calls: int = 0) -> LLMResponse:
-        """Read the JSON that came; `made_up_calls` is how many tool calls of the request got made-up ids."""
+    def read_response(self, body: Payload, made_up_ids: int = 0) -> LLMResponse:
+        """Read the JSON that came; `made_up_ids` is how many tool calls of the request got made-up ids."""
 
     def join_stream(self, text: str) -> JoinedStream:
         """Put the text of a stream together, wherever it was cut off."""
@@ -93,11 +93,11 @@ def reader_of(api: str | None) -> Reader | None:
 @cache
 def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
     """A reader and the list that it reads element by element, behind all else that a request says; None for others."""
-    growing = _GROWING_MEMBER.get(api or "")
-    return (cast(ElementReader, reader_of(api)), growing) if growing else None
+    history = _HISTORY_MEMBER.get(api or "")
+    return (cast(ElementReader, reader_of(api)), history) if history else None
 
 
 @cache
-def joiner_of(api: str | None) -> Joiner | None:
+def merge_rule_of(api: str | None) -> MergeRule | None:
     """What puts neighbours together in a dialect; None where each element is a message of its own."""
     return getattr(reader_of(api), "JOINER", None)

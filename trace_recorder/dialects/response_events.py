@@ -10,7 +10,7 @@ What the body means is for `openai_responses.py`; the framing of events is for `
 from __future__ import annotations
 
 from trace_recorder.dialects.chat_chunks import error_of
-from trace_recorder.dialects.chat_deltas import grown, whole
+from trace_recorder.dialects.chat_deltas import append_text, finish_texts
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
@@ -55,7 +55,7 @@ class _Joined:
 
     def stream(self) -> JoinedStream:
         body = dict(self._response)
-        items = [whole(item) for _, item in sorted(self._items.items()) if item]
+        items = [finish_texts(item) for _, item in sorted(self._items.items()) if item]
         if items and not as_list(body.get("output")):
             body["output"] = items
         if self.error and not body.get("error"):
@@ -82,7 +82,7 @@ def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> N
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")
     if isinstance(delta, str):
-        place[word] = grown(place.get(word), delta)
+        place[word] = append_text(place.get(word), delta)
         _extend(place, "logprobs", as_list(event.get("logprobs")))
     elif isinstance(event.get(word), str):
         place[word] = event[word]

@@ -12,19 +12,19 @@ from trace_recorder.values.messages import Message, Payload
 
 
 @dataclass(frozen=True, slots=True)
-class Joiner:
+class MergeRule:
     """What such a dialect says of neighbours.
 
-    `goes_on` is whether an element is one message with the one before it, each read by itself; `together` makes one
+    `continues` is whether an element is one message with the one before it, each read by itself; `merge` makes one
     message of elements that are, given with what each of them says by itself.
     """
 
-    goes_on: Callable[[Message, Message], bool]
-    together: Callable[[Sequence[Payload], Sequence[Message]], Message]
+    continues: Callable[[Message, Message], bool]
+    merge: Callable[[Sequence[Payload], Sequence[Message]], Message]
 
 
 @dataclass(slots=True)
-class Group:
+class MessageGroup:
     """Elements that were read together: how many they are, and their messages.
 
     `first` and `last` are what the first and the last of them say by themselves; None where they say nothing.
@@ -36,30 +36,30 @@ class Group:
     last: Message | None = None
 
 
-def in_groups(
-    elements: Iterable[Payload], read: Callable[[Payload], list[Message]], joiner: Joiner | None
-) -> Iterator[Group]:
+def read_groups(
+    elements: Iterable[Payload], read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None
+) -> Iterator[MessageGroup]:
     """Read elements in order, those that are one message together; without a joiner, each by itself."""
-    if joiner is None:
-        yield from (Group(1, read(element)) for element in elements)
+    if merge_rule is None:
+        yield from (MessageGroup(1, read(element)) for element in elements)
         return
-    gathered = _Gathered(joiner)
+    gathered = _OpenGroup(merge_rule)
     for element in elements:
         said = read(element)
         if not gathered.take(element, said):
             yield from gathered.groups()
-            gathered = _Gathered(joiner)
+            gathered = _OpenGroup(merge_rule)
             gathered.take(element, said)
     yield from gathered.groups()
 
 
-class _Gathered:
+class _OpenGroup:
     """Elements as long as they are one message, and behind them what says nothing."""
 
-    def __init__(self, joiner: Joiner) -> None:
-        self._joiner = joiner
+    def __init__(self, merge_rule: MergeRule) -> None:
+        self._merge_rule = merge_rule
         self._elements: list[Payload] = []
-        self._said: list[Message] = []
+        self._is_lossless: list[Message] = []
         self._size = 0
         self._behind = 0
 
@@ -71,19 +71,19 @@ class _Gathered:
         if self._size and not self._is_one_with(said):
             return False
         self._elements.append(element)
-        self._said += said
+        self._is_lossless += said
         self._size, self._behind = self._size + self._behind + 1, 0
         return True
 
     def _is_one_with(self, said: list[Message]) -> bool:
-        alone = len(said) == 1 and len(self._said) == len(self._elements)
-        return alone and self._joiner.goes_on(self._said[-1], said[0])
+        alone = len(said) == 1 and len(self._is_lossless) == len(self._elements)
+        return alone and self._merge_rule.continues(self._is_lossless[-1], said[0])
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[MessageGroup]:
         """Give the group, and one of what says nothing behind it."""
         if self._size:
             several = len(self._elements) > 1
-            messages = [self._joiner.together(self._elements, self._said)] if several else self._said
-            yield Group(self._size, messages, self._said[0], self._said[-1])
+            messages = [self._merge_rule.merge(self._elements, self._is_lossless)] if several else self._is_lossless
+            yield MessageGroup(self._size, messages, self._is_lossless[0], self._is_lossless[-1])
         if self._behind:
-            yield Group(self._behind)
+            yield MessageGroup(self._behind)

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
 
-breathing: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
+yield_hook: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
 """What is called between any two events: a thread that nobody waits for lets the others work meanwhile."""
 
 SPLIT_AT_ONCE = 64 * 1024
@@ -28,7 +28,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
     """Give each event of a stream: its name, None where it has none, and its data."""
     name: str | None = None
     data: list[str] = []
-    breathe = breathing.get() or _work_on
+    yield_to_others = yield_hook.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
@@ -38,7 +38,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
             data.append("")
         elif not line:
             if data:
-                breathe()
+                yield_to_others()
                 yield name, data[0] if len(data) == 1 else "\n".join(data)
             name, data = None, []
     if data:
@@ -47,14 +47,14 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
 
 def json_lines(text: str) -> Iterator[str]:
     """Give each line of a stream of JSON lines (NDJSON) that is not blank."""
-    breathe = breathing.get() or _work_on
+    yield_to_others = yield_hook.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.strip():
-            breathe()
+            yield_to_others()
             yield line
 
 
-def _work_on() -> None:
+def _no_yield() -> None:
     """Take no breath: somebody waits."""
 
 

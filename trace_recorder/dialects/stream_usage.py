@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from trace_recorder.values.messages import Payload
 
-ADVICE = 'set stream_options={"include_usage": True} in the request'
+USAGE_ADVICE = 'set stream_options={"include_usage": True} in the request'
 _APIS = frozenset({"openai-chat", "openai-completions"})
 
 
-def asks_for_no_usage(api: str | None, include_usage: Payload) -> bool:
+def may_omit_usage(api: str | None, include_usage: Payload) -> bool:
     """Whether a stream may leave out its tokens, as the request's option was not true."""
     return api in _APIS and include_usage is not True
