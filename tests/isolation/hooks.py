@@ -18,7 +18,7 @@ from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.capture import exchange, headers, transport
 from trace_recorder.capture import stream_flusher as pulse
 from trace_recorder.derive import interactions as interaction
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.items.encoder import ItemEncoder
@@ -157,6 +157,6 @@ HOOKS: dict[str, Hook] = {
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
-    "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
-    "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
+    "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
+    "read for the document": Hook(failing(interaction.CallRecords, "read_response"), raises=False),
 }

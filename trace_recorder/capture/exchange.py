@@ -26,7 +26,7 @@ from trace_recorder.capture import headers
 from trace_recorder.capture import stream_flusher as pulse
 from trace_recorder.capture import usage_warning as usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
-from trace_recorder.derive.live_document.writer import AT_A_STRETCH, BREATH
+from trace_recorder.derive.live_document.writer import WORK_SECONDS, YIELD_SECONDS
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.dialects.sse import yield_hook
@@ -315,8 +315,8 @@ class Exchange:
         def yield_to_others() -> None:
             nonlocal again
             if time.perf_counter() >= again:
-                time.sleep(BREATH)
-                again = time.perf_counter() + AT_A_STRETCH
+                time.sleep(YIELD_SECONDS)
+                again = time.perf_counter() + WORK_SECONDS
 
         yield_hook.set(yield_to_others)  # this thread's alone
         try:

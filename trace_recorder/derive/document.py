@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects import manual
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.checked_types import typed
@@ -138,8 +138,8 @@ def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
 def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]]) -> list[Message]:
     delta = document.get("input_messages_delta")
     if delta is None:
-        return [by_hand.read_message(message) for message in document.get("input_messages") or ()]
-    return _kept(delta, lists) + [by_hand.read_message(message) for message in delta["messages"]]
+        return [manual.read_message(message) for message in document.get("input_messages") or ()]
+    return _kept(delta, lists) + [manual.read_message(message) for message in delta["messages"]]
 
 
 def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> list[Element]:
@@ -156,7 +156,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [typed(replace(by_hand.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
+    tools = [typed(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
     one = LLMInteraction(
@@ -182,7 +182,7 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
     if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
         raise TypeError("tool_calls are objects")
     response = replace(
-        by_hand.read_flat_response(document),
+        manual.read_flat_response(document),
         choices=tuple(_choice(choice) for choice in choices),
         extra=document.get("extra") or {},
         given=document,
@@ -191,7 +191,7 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
-    calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
+    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
     choice = Choice(
         index=document["index"],
         **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
@@ -219,10 +219,10 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         step_number=document["step_number"],
         timestamp=document["timestamp"],
         state=document["state"],
-        messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
+        messages=None if messages is None else tuple(manual.read_message(message) for message in messages),
         llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
-        tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
-        tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
+        tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
+        tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),
         reflection=document.get("reflection"),
         error=document.get("error"),
         **{name: document.get(name) for name in ("agent", "agent_id", "parent_agent_id", "duration_seconds")},

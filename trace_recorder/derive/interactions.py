@@ -1,6 +1,6 @@
 """One LLM interaction, from its records: request, stream, response or error, of each attempt.
 
-`Call` gathers the records; `interaction_of` makes the value of what there is so far, and `Call` itself is the source
+`CallRecords` gathers the records; `interaction_of` makes the value of what there is so far, and `CallRecords` itself is the source
 from which the value's large parts are expanded when they are asked for. Nothing here fails for a record that is
 missing: what cannot be told is None, and `is_whole` says whether the request can be put together.
 """
@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
 
-from trace_recorder.derive.requests import Known, result_of
-from trace_recorder.dialects import manual as by_hand
+from trace_recorder.derive.requests import IncrementalReading, result_of
+from trace_recorder.dialects import manual
 from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.dialects.readers import Reader, join_stream, reader_of, why_incomplete
@@ -27,29 +27,29 @@ from trace_recorder.values.jsonable import plain
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction
 
-LARGEST_STREAM = 64 * 1024 * 1024
-MOST_GROWN = 64
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+MAX_EXPANSION = 64
 """A stream may unpack to so many bytes, or so many times what it takes on file, whichever is more."""
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
-class Call:
+class CallRecords:
     """The records of one interaction, and what can be expanded from them."""
 
-    since: int
+    first_seq: int
     """The number of the record with which it began to be known."""
-    known: Known | None
+    incremental: IncrementalReading | None
     """What is known of the newest attempt's request where it was read with those before it."""
-    begin: Mapping[str, Payload]
+    request_data: Mapping[str, Payload]
     """The data of the newest attempt's request; empty where it is damaged."""
     is_damaged: bool
     """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
 
-    def __init__(self, interaction_id: str, items: ItemTable, since: int = 0) -> None:
+    def __init__(self, interaction_id: str, items: ItemTable, first_seq: int = 0) -> None:
         self.interaction_id = interaction_id
-        self.since = since
+        self.first_seq = first_seq
         self._items = items
         self._records: list[Record] = []
         self._requests: list[Record] = []
@@ -57,8 +57,8 @@ class Call:
         self._endings: dict[int, Record] = {}
         self._whole: bool | None = None
         self.is_damaged = False
-        self.known = None
-        self.begin = {}
+        self.incremental = None
+        self.request_data = {}
         self.ending = None
 
     def add(self, record: Record) -> None:
@@ -72,14 +72,14 @@ class Call:
             self._streams.append(record)
         else:
             self._requests.append(record)
-            self.known, self.begin = None, record.data
-        self.ending = self._endings.get(self.begin.get("attempt", max(self._endings, default=0)))
+            self.incremental, self.request_data = None, record.data
+        self.ending = self._endings.get(self.request_data.get("attempt", max(self._endings, default=0)))
 
-    def until(self, record: Record) -> Call:
+    def as_of(self, record: Record) -> CallRecords:
         """The interaction as it was when one of its records came: what is read at once is read as if one by one."""
         if record is self._records[-1]:
             return self
-        earlier = Call(self.interaction_id, self._items, self.since)
+        earlier = CallRecords(self.interaction_id, self._items, self.first_seq)
         for one in self._records[: self._records.index(record) + 1]:
             earlier.add(one)
         return earlier
@@ -90,7 +90,7 @@ class Call:
         return (self._requests or list(self._endings.values()) or self._streams)[0]
 
     @property
-    def by_hand(self) -> bool:
+    def is_manual(self) -> bool:
         """Whether it was recorded by the agent itself, and not captured."""
         return self.first.kind == "llm_interaction"
 
@@ -101,10 +101,10 @@ class Call:
 
     def is_whole(self) -> bool:
         """Whether the request can be put together, and leads to the records that its writer meant."""
-        if self.known is not None:
+        if self.incremental is not None:
             return True
         if self._whole is None:
-            self._whole = bool(self._requests) and ("items" not in self.begin or self.raw_request() is not None)
+            self._whole = bool(self._requests) and ("items" not in self.request_data or self.raw_request() is not None)
         return self._whole
 
     def checks(self) -> bool:
@@ -116,35 +116,35 @@ class Call:
 
     def raw_request(self) -> Payload:
         """The JSON that was sent, or its text where that was no JSON; None where a record that it needs is missing."""
-        if "items" not in self.begin:
-            return raw_body(self.begin)
+        if "items" not in self.request_data:
+            return raw_body(self.request_data)
         try:
-            return self._items.expand(self.begin)
+            return self._items.expand(self.request_data)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
 
     def request(self) -> RequestReading:
         """The request as its dialect's reader understands it."""
-        body = self.raw_request() if "items" in self.begin else read_body(self.begin)
+        body = self.raw_request() if "items" in self.request_data else read_body(self.request_data)
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
     def offer(self) -> RequestReading:
         """The request without its messages, where that is known without reading all of them."""
-        return self.request() if self.known is None else self.known.offer
+        return self.request() if self.incremental is None else self.incremental.offer
 
     @property
     def new_results(self) -> list[ToolResult]:
         """What the request brings back from tools since the model last spoke."""
-        return self._read_results() if self.known is None else list(self.known.results)
+        return self._read_results() if self.incremental is None else list(self.incremental.results)
 
     def _read_results(self) -> list[ToolResult]:
-        since = list(takewhile(lambda message: message.role != "assistant", reversed(self.request().messages)))
-        return [result_of(message) for message in reversed(since) if message.role == "tool"]
+        first_seq = list(takewhile(lambda message: message.role != "assistant", reversed(self.request().messages)))
+        return [result_of(message) for message in reversed(first_seq) if message.role == "tool"]
 
     def _made_up_ids(self) -> int:
-        if self.known is not None:
-            return self.known.made_up
+        if self.incremental is not None:
+            return self.incremental.made_up
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
@@ -166,7 +166,7 @@ class Call:
 
     def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
         """The parts of the stream that came to the newest attempt, each as its text and its record's data."""
-        attempt = self.begin.get("attempt", 0)
+        attempt = self.request_data.get("attempt", 0)
         parts = [record.data for record in self._streams if record.data.get("attempt", 0) == attempt]
         try:
             inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
@@ -179,7 +179,7 @@ class Call:
     def joined(self) -> JoinedStream | None:
         """The stream put together by its dialect's reader; None where there is none."""
         data = self.stream_bytes()
-        joined = None if data is None else join_stream(self.begin.get("api"), data)
+        joined = None if data is None else join_stream(self.request_data.get("api"), data)
         return joined and replace(joined, body=plain(joined.body), error=plain(joined.error))
 
     def stream_error(self) -> Payload:
@@ -189,8 +189,8 @@ class Call:
 
     def raw_response(self) -> Payload:
         """The JSON that came, or its text; of a stream, as it was assembled then, or else is now."""
-        if self.by_hand:
-            return self.begin.get("response")
+        if self.is_manual:
+            return self.request_data.get("response")
         data = self.ending.data if self.ending else {}
         if "assembled" in data:
             return data["assembled"]
@@ -202,18 +202,18 @@ class Call:
         raw, data = self.raw_response(), self.ending.data if self.ending else {}
         return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
 
-    def written_assembly(self) -> Payload:
+    def recorded_assembly(self) -> Payload:
         """The assembled response as it stands in the journal; None where there is none."""
         return self.ending.data.get("assembled") if self.ending else None
 
     def _reader(self) -> Reader | None:
-        return by_hand if self.by_hand else reader_of(self.begin.get("api"))
+        return manual if self.is_manual else reader_of(self.request_data.get("api"))
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Every HTTP exchange of this interaction, in order."""
-        heard: dict[int, Mapping[str, Payload]] = {part.data.get("attempt", 0): part.data for part in self._streams}
-        heard |= {number: ending.data for number, ending in self._endings.items()}
-        return () if self.by_hand else tuple(_attempt(one, heard, self._endings) for one in self._requests)
+        responses: dict[int, Mapping[str, Payload]] = {part.data.get("attempt", 0): part.data for part in self._streams}
+        responses |= {number: ending.data for number, ending in self._endings.items()}
+        return () if self.is_manual else tuple(_attempt(one, responses, self._endings) for one in self._requests)
 
     def read_response(self) -> LLMResponse:
         """The response as its dialect's reader understands it; NO_RESPONSE for an error, and while there is none."""
@@ -228,7 +228,7 @@ class Call:
 
 def _inflated(parts: list[bytes]) -> list[bytes]:
     """The parts of a stream, unpacked. Raises ValueError where they would grow beyond what streams do."""
-    left = max(LARGEST_STREAM, MOST_GROWN * sum(map(len, parts)))
+    left = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
     inflated = []
     for part in parts:
         stream = zlib.decompressobj()
@@ -239,69 +239,69 @@ def _inflated(parts: list[bytes]) -> list[bytes]:
     return inflated
 
 
-def interaction_of(call: Call) -> LLMInteraction:
+def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make the value of an interaction from what there is of it."""
-    begin, ending = call.begin, call.ending
+    request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = ending.data if ending else {}
     complete, ended_by = _how_it_ended(call, end)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
-        provider=begin.get("provider"),
-        model=_model(begin),
+        provider=request_data.get("provider"),
+        model=_model(request_data),
         source=call,
-        api=begin.get("api"),
-        step_number=begin.get("step_number"),
-        agent=begin.get("agent"),
-        agent_id=begin.get("agent_id"),
-        parent_agent_id=begin.get("parent_agent_id"),
+        api=request_data.get("api"),
+        step_number=request_data.get("step_number"),
+        agent=request_data.get("agent"),
+        agent_id=request_data.get("agent_id"),
+        parent_agent_id=request_data.get("parent_agent_id"),
         response=call.read_response(),
         error=_error(call, end),
         attempts=call.attempts(),
         duration_seconds=_seconds(end.get("duration_seconds")),
         time_to_first_token_seconds=_seconds((end or call.last_part).get("time_to_first_token_seconds")),
-        stream=bool(end.get("stream", asks_for_stream(begin))),
+        stream=bool(end.get("stream", asks_for_stream(request_data))),
         complete=complete,
         ended_by=ended_by,
-        parent_execution_id=begin.get("parent_execution_id"),
+        parent_execution_id=request_data.get("parent_execution_id"),
     )
 
 
-def _how_it_ended(call: Call, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
+def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
     """Whether an answer is whole, and if not, why, where that is known.
 
     An ending that does not say whether its stream's last event came, as older ones do not, is held against the stream.
     """
-    answered = call.by_hand or (call.ending is not None and call.ending.kind == "llm_response")
+    answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
     if complete and end.get("stream") is True and "last_event" not in end and _status(call.ending) < 300:
         data = call.stream_bytes()
-        joined = None if data is None else join_stream(call.begin.get("api"), data)
+        joined = None if data is None else join_stream(call.request_data.get("api"), data)
         if joined is not None and joined.events == end.get("events"):  # else a part of it is damaged
             ended_by = why_incomplete(joined)
     return complete and ended_by is None, ended_by
 
 
-def _model(begin: Mapping[str, Payload]) -> str | None:
+def _model(request_data: Mapping[str, Payload]) -> str | None:
     """The model as it was asked for: in the body, or else in the path."""
-    model = _asked(begin).get("model") or begin.get("model")
+    model = _asked(request_data).get("model") or request_data.get("model")
     return model if isinstance(model, str) else None
 
 
-def asks_for_stream(begin: Mapping[str, Payload]) -> bool:
+def asks_for_stream(request_data: Mapping[str, Payload]) -> bool:
     """Whether a request's data say that a stream was asked for."""
-    return begin.get("stream") is True or _asked(begin).get("stream") is True
+    return request_data.get("stream") is True or _asked(request_data).get("stream") is True
 
 
-def _asked(begin: Mapping[str, Payload]) -> Mapping[str, Payload]:
+def _asked(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
     """The members of a request, but for those that are items."""
-    body = begin["body"] if "body" in begin else read_body(begin)
+    body = request_data["body"] if "body" in request_data else read_body(request_data)
     return body if isinstance(body, dict) else {}
 
 
-def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
-    if call.by_hand:
-        return stated_error(call.begin.get("error"))
+def _error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
+    if call.is_manual:
+        return stated_error(call.request_data.get("error"))
     if (carried := call.stream_error()) is not None:
         kind, message = read_error({"error": carried})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
@@ -331,17 +331,19 @@ def _seconds(value: Payload) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _attempt(begin: Record, heard: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]) -> Attempt:
-    number = begin.data.get("attempt", 0)
-    data = heard.get(number, {})
+def _attempt(
+    request_data: Record, responses: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]
+) -> Attempt:
+    number = request_data.data.get("attempt", 0)
+    data = responses.get(number, {})
     return Attempt(
         number=number,
-        timestamp=begin.time,
+        timestamp=request_data.time,
         status=data.get("status"),
         error=_ending_error(endings.get(number)),
         duration_seconds=_seconds(data.get("duration_seconds")),
         headers=data.get("headers") or {},
-        inferred=begin.data.get("inferred", False),
+        inferred=request_data.data.get("inferred", False),
     )
 
 
@@ -357,10 +359,10 @@ def raw_body(data: Mapping[str, Payload]) -> Payload:
 
 def read_body(data: Mapping[str, Payload]) -> Payload:
     """The body of a record as readers take it: of JSON that is not strict, what can be told strictly."""
-    return _body(data, _told_strictly)
+    return _body(data, _strict_json)
 
 
-def _body(data: Mapping[str, Payload], otherwise: Callable[[str], Payload]) -> Payload:
+def _body(data: Mapping[str, Payload], fallback: Callable[[str], Payload]) -> Payload:
     if "body" in data:
         return data["body"]
     text = data.get("text")
@@ -371,10 +373,10 @@ def _body(data: Mapping[str, Payload], otherwise: Callable[[str], Payload]) -> P
     try:
         return parse(text)
     except NotJsonError:
-        return otherwise(text)
+        return fallback(text)
 
 
-def _told_strictly(text: str) -> Payload:
+def _strict_json(text: str) -> Payload:
     """JSON that strict readers refuse: half of a surrogate pair reads as U+FFFD, any other oddity is described."""
     value = json_value(mended(text))
     return text if value is None else plain(value)

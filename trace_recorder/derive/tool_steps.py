@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable
 
-from trace_recorder.derive.tool_matching import ToolStep, ToolUse, agent_key
+from trace_recorder.derive.tool_matching import ToolExecution, ToolStep, agent_key
 from trace_recorder.storage.journal import Record
 from trace_recorder.values.messages import ToolCall
 
-MOST_TOOLS = 64
+MAX_TOOLS_PER_STEP = 64
 """After so many tools another step begins: no step grows without end where the calls to the model are not seen."""
-TELLING = 256
+MAX_WAITING_CLAIMS = 256
 """So many calls that the agent told of wait for the tools that they name, and so many tools for being told of."""
 
 
@@ -25,90 +25,97 @@ class ToolSteps:
     """The tool steps of a run. It is told of everything in the order of the records.
 
     `steps` are those in which something stands, `changed` those of which there is more than when it was emptied last,
-    `has_begun` whether any tool ran outside every step with a block.
+    `has_started` whether any tool ran outside every step with a block.
     """
 
     def __init__(self) -> None:
         self.steps: dict[ToolStep, None] = {}
         self.changed: dict[ToolStep, None] = {}
-        self.has_begun = False
-        self._joined: dict[Hashable, ToolStep] = {}
-        self._begun: dict[str, ToolStep] = {}
-        self._told: deque[ToolCall] = deque(maxlen=TELLING)
-        self._untold: deque[ToolUse] = deque(maxlen=TELLING)
+        self.has_started = False
+        self._open: dict[Hashable, ToolStep] = {}
+        self._step_of: dict[str, ToolStep] = {}
+        self._claims: deque[ToolCall] = deque(maxlen=MAX_WAITING_CLAIMS)
+        self._unclaimed: deque[ToolExecution] = deque(maxlen=MAX_WAITING_CLAIMS)
 
-    def end(self, agent: Hashable) -> None:
+    def close(self, agent: Hashable) -> None:
         """Hear that a call or a step of an agent begins: what it runs from now on is another step."""
-        step = self._joined.pop(agent, None)
+        step = self._open.pop(agent, None)
         if step is not None:
             step.closed = True
 
-    def begin(self, identity: str, record: Record) -> None:
+    def start(self, identity: str, record: Record) -> None:
         """Hear of a record of a tool that runs outside every step with a block: its first one says where it stands."""
-        if identity in self._begun:
+        if identity in self._step_of:
             return
         agent = agent_key(record.data)
-        step = self._joined.get(agent)
-        if step is not None and step.placed == MOST_TOOLS:
-            self.end(agent)
+        step = self._open.get(agent)
+        if step is not None and step.placed == MAX_TOOLS_PER_STEP:
+            self.close(agent)
             step = None
         if step is None:
-            step = self._joined[agent] = ToolStep(record.seq, record.data)
+            step = self._open[agent] = ToolStep(record.seq, record.data)
         step.placed += 1
-        self.has_begun = True
-        self._begun[identity] = step
+        self.has_started = True
+        self._step_of[identity] = step
 
-    def of(self, identity: str) -> ToolStep | None:
+    def pop_step(self, identity: str) -> ToolStep | None:
         """The step in which a tool stands if it has no other place; None of one that ran in a step with a block."""
-        return self._begun.pop(identity, None)
+        return self._step_of.pop(identity, None)
 
-    def keep(self, use: ToolUse, *, elsewhere: bool) -> None:
+    def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
         """Have a tool stand in the step where it ran, unless it has a place elsewhere, or was told of."""
-        step = use.outside
+        step = execution.tool_step
         if step is None:
             return
-        if not elsewhere and use.identity not in step.uses:
-            elsewhere = self._is_told(use)
+        if not elsewhere and execution.identity not in step.executions:
+            elsewhere = self._is_claimed(execution)
         if not elsewhere:
-            step.uses[use.identity] = use
-            step.since = step.since or use.since
+            step.executions[execution.identity] = execution
+            step.first_seq = step.first_seq or execution.first_seq
             self.steps[step] = self.changed[step] = None
-        elif use.identity in step.uses:
-            del step.uses[use.identity]
+        elif execution.identity in step.executions:
+            del step.executions[execution.identity]
             self.changed[step] = None
-            if not step.uses:
+            if not step.executions:
                 del self.steps[step]
 
-    def shows(self, use: ToolUse) -> bool:
+    def contains(self, execution: ToolExecution) -> bool:
         """Whether a tool stands in a step of these."""
-        return use.outside is not None and use.identity in use.outside.uses
+        return execution.tool_step is not None and execution.identity in execution.tool_step.executions
 
-    def touch(self, uses: Iterable[ToolUse]) -> None:
+    def mark_changed(self, executions: Iterable[ToolExecution]) -> None:
         """Hear that there is more of some tools, wherever they stand."""
-        self.changed |= {use.outside: None for use in uses if use.outside is not None and self.shows(use)}
+        self.changed |= {
+            execution.tool_step: None
+            for execution in executions
+            if execution.tool_step is not None and self.contains(execution)
+        }
 
-    def tell(self, calls: Iterable[ToolCall]) -> None:
+    def claim(self, calls: Iterable[ToolCall]) -> None:
         """Hear of the calls of a step that the agent tells as a whole: the tools that they name stand there."""
         for call in calls:
-            use = next((use for use in self._untold if self.shows(use) and _names(call, use)), None)
-            if use is None:
-                self._told.append(call)
+            execution = next(
+                (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
+                None,
+            )
+            if execution is None:
+                self._claims.append(call)
             else:
-                self._untold.remove(use)
-                self.keep(use, elsewhere=True)
+                self._unclaimed.remove(execution)
+                self.place(execution, elsewhere=True)
 
-    def _is_told(self, use: ToolUse) -> bool:
-        call = next((call for call in self._told if _names(call, use)), None)
+    def _is_claimed(self, execution: ToolExecution) -> bool:
+        call = next((call for call in self._claims if _matches(call, execution)), None)
         if call is None:
-            self._untold.append(use)
+            self._unclaimed.append(execution)
             return False
-        self._told.remove(call)
+        self._claims.remove(call)
         return True
 
 
-def _names(call: ToolCall, use: ToolUse) -> bool:
+def _matches(call: ToolCall, execution: ToolExecution) -> bool:
     """Whether a call that the agent tells of is this tool's: by the id, or where either has none, by what was asked."""
-    ran = use.call()
+    ran = execution.call()
     if call.call_id and not ran.call_id_made_up:
         return call.call_id == ran.call_id
     return (call.name, call.arguments) == (ran.name, ran.arguments)

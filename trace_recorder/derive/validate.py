@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from trace_recorder.derive.document import expanded, from_document
-from trace_recorder.derive.fold import MISSING, Fold
-from trace_recorder.derive.interactions import Call
+from trace_recorder.derive.fold import MISSING_LINES, Fold
+from trace_recorder.derive.interactions import CallRecords
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.journal import Record as RecordShape
-from trace_recorder.derive.schemas.json_schema import breaches
+from trace_recorder.derive.schemas.json_schema import violations
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.storage import journal, paths
 from trace_recorder.storage.items.table import ItemTable
@@ -80,7 +80,7 @@ def validate(path: str | Path) -> Report:
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
-    findings = [*_journal(lines, records, fold), *_beside(paths.document_of(journal_path), fold, records)]
+    findings = [*_journal(lines, records, fold), *_document_beside(paths.document_of(journal_path), fold, records)]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
 
@@ -103,12 +103,12 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
     for line in lines:
         found = [] if isinstance(line, BadLine) else shaped[line.offset]
         yield from found
-        yield from _fold(line, fold, told=bool(found))
+        yield from _fold(line, fold, reported=bool(found))
     yield from _sequence(record for record in records if isinstance(record.seq, int))
     for record in sound:
         yield from _expanded(record, fold.items)
-    yield from _still_held(sound)
-    yield from _requested(fold.calls)
+    yield from _unmasked(sound)
+    yield from _requests(fold.calls)
     yield from _streams(sound, fold.items)
     if fold.end is None:
         yield Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
@@ -117,22 +117,24 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
 def _shape(record: Record) -> Iterator[Finding]:
     envelope = {"seq": record.seq, "time": record.time, "kind": record.kind, "data": {}, "crc": f"{record.crc:08x}"}
     model = DATA.get(record.kind)
-    found = breaches(RecordShape, envelope) + (breaches(model, record.data) if model else [])
+    found = violations(RecordShape, envelope) + (violations(model, record.data) if model else [])
     yield from (Finding("error", _at(record), what) for what in found)
     if model is None:
         yield Finding("note", _at(record), "a record of a kind that is not known here")
 
 
-def _fold(line: Record | BadLine, fold: Fold, *, told: bool) -> Iterator[Finding]:
+def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
     """Have the fold take a line, and hear whether it could."""
     before = len(fold.gaps)
     fold.add(line)
     if isinstance(line, BadLine):
         severity: Literal["error", "note"] = "note" if line.torn else "error"
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
-    elif not told:
+    elif not reported:
         severity = "note" if line.kind == "gap" else "error"
-        found = [gap for gap in fold.gaps[before:] if gap.what != MISSING]  # of what is missing, `_sequence` tells
+        found = [
+            gap for gap in fold.gaps[before:] if gap.what != MISSING_LINES
+        ]  # of what is missing, `_sequence` tells
         yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
 
 
@@ -161,7 +163,7 @@ def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
         yield Finding("error", _at(record), "it leads to other items than its check value was made of")
 
 
-def _still_held(records: Sequence[Record]) -> Iterator[Finding]:
+def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
     """Say which records hold what became known as a secret only later, and is masked in the document."""
     by_seq = {record.seq: record for record in records}
     for record in records:
@@ -170,19 +172,19 @@ def _still_held(records: Sequence[Record]) -> Iterator[Finding]:
             yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
 
 
-def _requested(calls: Mapping[str, Call]) -> Iterator[Finding]:
+def _requests(calls: Mapping[str, CallRecords]) -> Iterator[Finding]:
     for identity, call in calls.items():
-        if not call.begin:
+        if not call.request_data:
             yield Finding("error", _at(call.first), f"the request of {identity} is missing")
 
 
 def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
     """Assemble each stream of each attempt again."""
-    exchanges: dict[tuple[str, int], Call] = {}
+    exchanges: dict[tuple[str, int], CallRecords] = {}
     for record in records:
         if "attempt" in record.data:
             identity = record.data["interaction_id"], record.data["attempt"]
-            exchanges.setdefault(identity, Call(identity[0], items)).add(record)
+            exchanges.setdefault(identity, CallRecords(identity[0], items)).add(record)
     for call in exchanges.values():
         ending = call.ending
         if ending is not None and "assembled" in ending.data:
@@ -191,7 +193,7 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
                 yield Finding("error", _at(ending), what)
 
 
-def _stream(call: Call, ending: Record) -> str | None:
+def _stream(call: CallRecords, ending: Record) -> str | None:
     """Tell what is wrong with the stream of one exchange, or with what was made of it."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
@@ -215,7 +217,7 @@ def _at(record: Record) -> str:
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
+def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
     """Look at the document beside a journal; that of a finished run has to be what the journal folds to."""
     try:
         trajectory = fold.trajectory("unknown")
@@ -244,7 +246,7 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
     if "schema_version" not in document:
         yield Finding("note", "document", "it has no schema_version: it was not written by this package")
         return
-    found = breaches(Document, document)
+    found = violations(Document, document)
     yield from (Finding("error", "document", what) for what in found)
     if trajectory is not None and not found:
         yield from _agreeing(document, trajectory)

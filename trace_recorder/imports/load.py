@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_recorder.derive.document import from_document
-from trace_recorder.derive.fold import MISSING, Fold
+from trace_recorder.derive.fold import MISSING_LINES, Fold
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import attempt
 from trace_recorder.imports.atif.document import from_atif, is_atif
@@ -81,7 +81,7 @@ def _cut_off(path: Path) -> list[Gap]:
         return []
     if status not in {"completed", "failed", "interrupted"}:
         return []
-    return [Gap(None, MISSING, f"its end is missing: the document beside it is of a run that is {status}")]
+    return [Gap(None, MISSING_LINES, f"its end is missing: the document beside it is of a run that is {status}")]
 
 
 def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.load import fold_journal
 from trace_recorder.storage import journal
@@ -72,7 +72,7 @@ def _amended(path: Path) -> Iterator[Journal]:
         )
     with _reopened(journal_path) as (writer, status):
         yield writer
-        snapshot = Snapshot(journal_path, document, _history_of(document), status=status)
+        snapshot = DocumentWriter(journal_path, document, _history_of(document), status=status)
         snapshot.write()
         snapshot.close()
 

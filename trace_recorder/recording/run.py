@@ -29,7 +29,7 @@ from weakref import ref
 from zlib import crc32
 
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import Snapshot, When, Writer
+from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.recording import process
@@ -44,10 +44,10 @@ from trace_recorder.values.run_ending import Ending
 __records__ = True  # `guard.is_recording` looks for this name
 
 SHOWN: Mapping[str, When] = {
-    "llm_request": "soon",
-    "llm_stream": "soon",
-    "llm_response": "in passing",
-    "llm_error": "in passing",
+    "llm_request": "later",
+    "llm_stream": "later",
+    "llm_response": "when cheap",
+    "llm_error": "when cheap",
 }
 """When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
@@ -111,8 +111,8 @@ class Run:
         self._left: dict[int, object] = {}
         self._document = document
         self._closing_thread = 0
-        self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
-        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
+        self._snapshot = partial(DocumentWriter, journal.path, history=history, sync=journal.sync)
+        self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
@@ -178,11 +178,11 @@ class Run:
         self._recorded(kind)
 
     def _recorded(self, kind: str) -> None:
-        when = SHOWN.get(kind, "at once")
+        when = SHOWN.get(kind, "now")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
-                self._use_writer(partial(self._writer.recorded, when, self._journal.end))
-            elif when != "soon":  # no thread can be started any more that would do it
+                self._use_writer(partial(self._writer.record_written, when, self._journal.end))
+            elif when != "later":  # no thread can be started any more that would do it
                 self._use_writer(self._writer.save)
 
     def _use_writer(self, use: Callable[[], None]) -> None:
@@ -356,7 +356,7 @@ class Run:
         self._writer.close()
         with self.guard("close the journal"):
             self._journal.close()  # first: no thread that comes late opens again what is let go of
-        self._writer.let_go()
+        self._writer.release()
         if self.guard.failures:
             attempt(self._tell_late, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
@@ -369,7 +369,7 @@ class Run:
             self._writer.save()
         finally:
             self._journal.close()
-            self._writer.let_go()
+            self._writer.release()
 
     def _write_aside(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.

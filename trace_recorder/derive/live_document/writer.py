@@ -24,7 +24,7 @@ from typing import Literal
 
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
-from trace_recorder.derive.live_document.steps import StaleDraftError, Told
+from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
 from trace_recorder.guard import has_room
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import Descriptor
@@ -32,32 +32,32 @@ from trace_recorder.values.trajectory import History, Status
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-SMALL = 256 * 1024
+SMALL_DOCUMENT_BYTES = 256 * 1024
 """A document of up to this many bytes may be written before a recording call returns; a larger one is not."""
 INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
-PATIENCE = 100
+COST_MULTIPLE = 100
 """What can wait is written when this many times the cost of the last writing has passed."""
-GIFTS = 3
+FREE_WRITES = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
-CLOSE = 8
-"""A recording call writes the document of so many records, and of `SMALL` bytes; where there is more, a thread does."""
-BREATH = 0.0001
+MAX_PENDING_RECORDS = 8
+"""A recording call writes the document of so many records, and of `SMALL_DOCUMENT_BYTES` bytes; where there is more, a thread does."""
+YIELD_SECONDS = 0.0001
 """For how many seconds that thread stands aside: the interpreter runs one thread at a time."""
-AT_A_STRETCH = 0.0005
+WORK_SECONDS = 0.0005
 """For how many seconds it works between two breaths, or a little longer: each costs as much as a tenth of that."""
-TRIES = 100
+MAX_JOIN_WAITS = 100
 """So many tenths of a second the thread is waited for; one that is still writing then is waited for by the writing."""
-ROOM = 500
+MIN_FREE_FRAMES = 500
 """How many frames of the stack are kept free for writing."""
-SOON = 0.05
+SHOW_DELAY_SECONDS = 0.05
 """After how many seconds the document shows what is under way."""
 
 
-When = Literal["at once", "in passing", "soon"]
+When = Literal["now", "when cheap", "later"]
 
 
-class Snapshot:
+class DocumentWriter:
     """Writes the document of one journal. `write` is the whole of it; it may be called from any thread."""
 
     def __init__(
@@ -79,34 +79,34 @@ class Snapshot:
         self._history: History = "delta" if history == "delta" else "inline"
         self._sync = sync
         self._lock = threading.RLock()
-        self._again = False
+        self._requested = False
         self._draft: Draft | None = None
-        self._told = Told()
-        self._last = _Last()
+        self._carry_over = CarryOver()
+        self._last_file = _LastFile()
 
-    def write(self, breathe: Callable[[], None] = lambda: None) -> None:
+    def write(self, yield_to_others: Callable[[], None] = lambda: None) -> None:
         """Bring the document up to date with the journal. Raises OSError where it cannot be written.
 
-        `breathe` is called again and again: a thread that nobody waits for lets the others work meanwhile.
+        `yield_to_others` is called again and again: a thread that nobody waits for lets the others work meanwhile.
         """
-        self._again = True
+        self._requested = True
         if self._lock._is_owned():  # type: ignore[attr-defined]  # the garbage collector ended a stream in the middle
             return  # of this; a flag of our own could be left set by Ctrl-C
         with self._lock:
-            while self._again:
-                self._again = False
-                self._write(breathe)
+            while self._requested:
+                self._requested = False
+                self._write(yield_to_others)
 
-    def _write(self, breathe: Callable[[], None]) -> None:
+    def _write(self, yield_to_others: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
-        draft, layout = self._up_to_date(breathe)
+        draft, layout = self._up_to_date(yield_to_others)
         try:
             fd = replace_file(self.path, layout, sync=self._sync)
         except OSError:
             self._draft = draft  # its pieces are where they were
             raise
-        self._last.take(fd)
+        self._last_file.take(fd)
         layout.written(fd)
         self.size = layout.size
         draft.written()
@@ -116,19 +116,19 @@ class Snapshot:
         """Let go of the files, and of what is known of the journal; a later writing reads it anew."""
         with self._lock:
             self._draft = None
-            self._last.close()
+            self._last_file.close()
 
     def _new_draft(self) -> Draft:
         limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
-        return Draft(self._journal_path, self._history, self._told, limit, self._status)
+        return Draft(self._journal_path, self._history, self._carry_over, limit, self._status)
 
-    def _up_to_date(self, breathe: Callable[[], None]) -> tuple[Draft, Layout]:
+    def _up_to_date(self, yield_to_others: Callable[[], None]) -> tuple[Draft, Layout]:
         draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
-        if draft is None or self._last.changed() or not draft.is_in_place():
+        if draft is None or self._last_file.changed() or not draft.is_in_place():
             draft = self._new_draft()
         while True:
             try:
-                draft.read_on(breathe)
+                draft.read_new_records(yield_to_others)
                 layout = draft.layout()
                 self._history = draft.history
                 return draft, layout
@@ -137,7 +137,7 @@ class Snapshot:
             draft = self._new_draft()
 
 
-class _Last:
+class _LastFile:
     """The file that was written last, open to be copied from: it may have been given another name, or none."""
 
     def __init__(self) -> None:
@@ -169,11 +169,11 @@ def _state(file: Descriptor) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-class Writer:
+class WriteScheduler:
     """Decides when the snapshot is written: before a recording call returns, or by a thread that takes its time."""
 
-    def __init__(self, snapshot: Snapshot, guarded: Callable[[Callable[[], None]], None]) -> None:
-        self._snapshot = snapshot
+    def __init__(self, document_writer: DocumentWriter, guarded: Callable[[Callable[[], None]], None]) -> None:
+        self._document_writer = document_writer
         self._guarded = guarded
         self._wake = threading.Condition()
         self._thread_id = 0
@@ -181,19 +181,21 @@ class Writer:
         self._closed = False
         self._due = False
         self._idle = True
-        self._gifts = GIFTS
-        self._may = 0.0
-        self._hurry = False
-        self._at_work = False
-        self._behind = 0
-        self._end = self._shown = 0
-        self._breath = 0.0
+        self._free_writes = FREE_WRITES
+        self._affordable_at = 0.0
+        self._urgent = False
+        self._thread_is_writing = False
+        self._pending_records = 0
+        self._journal_end = self._written_end = 0
+        self._next_yield = 0.0
 
-    def recorded(self, when: When, end: int) -> None:
+    def record_written(self, when: When, end: int) -> None:
         """Hear that a record was written, to where in the journal, and when the document is to show it."""
-        self._behind += 1
-        self._end = end
-        if self._snapshot.size <= SMALL and (when == "at once" or (when == "in passing" and self._is_affordable())):
+        self._pending_records += 1
+        self._journal_end = end
+        if self._document_writer.size <= SMALL_DOCUMENT_BYTES and (
+            when == "now" or (when == "when cheap" and self._is_affordable())
+        ):
             self._due = False
             self.save()
             return
@@ -203,12 +205,16 @@ class Writer:
 
     def _is_affordable(self) -> bool:
         """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
-        if self._behind > CLOSE or self._end - self._shown > SMALL or self._at_work:
+        if (
+            self._pending_records > MAX_PENDING_RECORDS
+            or self._journal_end - self._written_end > SMALL_DOCUMENT_BYTES
+            or self._thread_is_writing
+        ):
             return False
-        if time.perf_counter() >= self._may:
+        if time.perf_counter() >= self._affordable_at:
             return True
-        self._gifts -= 1
-        return self._gifts >= 0
+        self._free_writes -= 1
+        return self._free_writes >= 0
 
     def _wake_up(self) -> None:
         with self._wake:
@@ -221,29 +227,31 @@ class Writer:
 
     def save(self) -> None:
         """Write the document now."""
-        self._hurry = True  # whoever is writing now is waited for
-        if has_room(ROOM):
+        self._urgent = True  # whoever is writing now is waited for
+        if has_room(MIN_FREE_FRAMES):
             self._write(lambda: None)
         else:  # an agent deep in a recursion has no stack left for it
             thread = threading.Thread(target=self._write, args=(lambda: None,))
             thread.start()
             thread.join()
 
-    def _write(self, breathe: Callable[[], None]) -> None:
+    def _write(self, yield_to_others: Callable[[], None]) -> None:
         began = time.thread_time()
-        self._behind, self._shown = 0, self._end
-        self._guarded(partial(self._snapshot.write, breathe))
-        self._may = time.perf_counter() + PATIENCE * (time.thread_time() - began)
+        self._pending_records, self._written_end = 0, self._journal_end
+        self._guarded(partial(self._document_writer.write, yield_to_others))
+        self._affordable_at = time.perf_counter() + COST_MULTIPLE * (time.thread_time() - began)
 
-    def _breathe(self) -> None:
-        if not self._hurry and time.perf_counter() >= self._breath:
-            time.sleep(BREATH)
-            self._breath = time.perf_counter() + AT_A_STRETCH
+    def _yield_to_others(self) -> None:
+        if not self._urgent and time.perf_counter() >= self._next_yield:
+            time.sleep(YIELD_SECONDS)
+            self._next_yield = time.perf_counter() + WORK_SECONDS
 
     def close(self) -> None:
         """Write the last snapshot, and end the thread."""
-        self._closed = self._hurry = True
-        for _ in range(TRIES):  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
+        self._closed = self._urgent = True
+        for _ in range(
+            MAX_JOIN_WAITS
+        ):  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
             if self._ended is None or self._thread_id == threading.get_ident() or self._ended.is_set():
                 break
             with self._wake:
@@ -251,9 +259,9 @@ class Writer:
             self._ended.wait(0.1)
         self.save()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Keep nothing that was needed for the next snapshot; where there is one all the same, it takes longer."""
-        self._guarded(self._snapshot.close)
+        self._guarded(self._document_writer.close)
 
     def _run(self, ended: threading.Event) -> None:
         """Work until the end. Nobody else holds the thread, so that it goes in itself: where a thread object goes,
@@ -266,7 +274,7 @@ class Writer:
             ended.set()
 
     def _work(self) -> None:
-        pause = SOON
+        pause = SHOW_DELAY_SECONDS
         while True:
             with self._wake:
                 self._idle = True
@@ -274,12 +282,12 @@ class Writer:
                 self._idle = False  # while this is so, what is recorded need not wake anybody
                 if self._wake.wait_for(lambda: self._closed, timeout=pause):
                     return
-            pause = SOON
+            pause = SHOW_DELAY_SECONDS
             if self._due:  # it may have been written meanwhile
-                self._due = self._hurry = False
-                self._at_work = True
+                self._due = self._urgent = False
+                self._thread_is_writing = True
                 try:
-                    self._write(self._breathe)
+                    self._write(self._yield_to_others)
                 finally:
-                    self._at_work = False
-                pause = max(SOON, self._may - time.perf_counter())
+                    self._thread_is_writing = False
+                pause = max(SHOW_DELAY_SECONDS, self._affordable_at - time.perf_counter())

@@ -23,7 +23,7 @@ from trace_recorder.values.messages import Payload
 DIRECTORY = Path(__file__).parent
 
 
-def breaches(model: type[Shape], value: Payload) -> list[str]:
+def violations(model: type[Shape], value: Payload) -> list[str]:
     """Say where a value is not as its model has it: "llm_interactions[3].response.content: …"."""
     try:
         model.model_validate(value)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.derive.requests import result_of
-from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.tool_steps import is_of_tools
 from trace_recorder.values.messages import (
@@ -89,7 +89,7 @@ class Reading:
 
     def read(self) -> Iterator[LLMInteraction]:
         """Give the calls that its steps tell of."""
-        tools = [by_hand.read_tool(tool) for tool in _tools(self.document["agent"])]
+        tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
         for step, follows in _followed([step for step in self.document["steps"] if not is_of_tools(step)]):
             if called and step.get("is_copied_context"):  # the history was rewritten, and is told anew from here
@@ -259,7 +259,7 @@ def _response(
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
-    calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
+    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
     return Choice(**{**document, "tool_calls": calls})
 
 
