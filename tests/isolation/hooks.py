@@ -17,7 +17,7 @@ from tests.isolation.outcomes import KINDS
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.capture import exchange, headers, transport
 from trace_recorder.capture import stream_flusher as pulse
-from trace_recorder.derive import interactions as interaction
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
@@ -158,5 +158,5 @@ HOOKS: dict[str, Hook] = {
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
     "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
-    "read for the document": Hook(failing(interaction.CallRecords, "read_response"), raises=False),
+    "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
 }

@@ -288,7 +288,7 @@ class ToolStep:
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
         """The step, in which something stands; it is an error where the last of its tools failed."""
-        executions = sorted(self.executions.values(), key=attrgetter("since"))
+        executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
         calls, results = tool_calls_and_results((), answers, executions)
         failed = results[-1].error if executions[-1].failed else None
         about: Payload = {name: self.agent_data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.document import expanded, from_document
-from trace_recorder.derive.fold import MISSING_LINES, Fold
-from trace_recorder.derive.interactions import CallRecords
+from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.journal import Record as RecordShape
@@ -110,7 +111,7 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
     yield from _unmasked(sound)
     yield from _requests(fold.calls)
     yield from _streams(sound, fold.items)
-    if fold.end is None:
+    if fold.run.end is None:
         yield Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
 
 
@@ -125,7 +126,7 @@ def _shape(record: Record) -> Iterator[Finding]:
 
 def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
     """Have the fold take a line, and hear whether it could."""
-    before = len(fold.gaps)
+    before = len(fold.run.gaps)
     fold.add(line)
     if isinstance(line, BadLine):
         severity: Literal["error", "note"] = "note" if line.torn else "error"
@@ -133,7 +134,7 @@ def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Fin
     elif not reported:
         severity = "note" if line.kind == "gap" else "error"
         found = [
-            gap for gap in fold.gaps[before:] if gap.what != MISSING_LINES
+            gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES
         ]  # of what is missing, `_sequence` tells
         yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
 
@@ -225,7 +226,7 @@ def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Itera
         yield Finding("error", "journal", f"it cannot be read as a trajectory: {type(error).__name__}: {error}")
         return
     if path.is_file():
-        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.end else None)
+        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.run.end else None)
     else:
         yield Finding("note", "document", f"there is no {path.name} beside the journal")
 

@@ -11,28 +11,22 @@ cumulative, so that the last ones stand.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_deltas import GrowingText, append_text, finish_texts
+from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_chunks
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
-    as_int,
-    as_list,
     as_text,
     is_nonempty,
-    json_value,
     role_of,
     text_part,
 )
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
-from trace_recorder.dialects.sse import events
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
     Choice,
@@ -46,14 +40,6 @@ from trace_recorder.values.messages import (
     Usage,
 )
 
-_TAKEN = (
-    *("systemInstruction", "functionDeclarations", "parametersJsonSchema", "functionCall", "functionResponse"),
-    *("partialArgs", "jsonPath", "stringValue", "numberValue", "boolValue", "finishReason", "modelVersion"),
-    *("responseId", "usageMetadata", "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount"),
-    "cachedContentTokenCount",
-)
-_CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name): name for name in _TAKEN}
-
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
 """The words of the numbers that come where a client asked for `enum-encoding=int`; later ones differ by server."""
 
@@ -61,9 +47,6 @@ _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
 _PLAIN_RESULTS = ("result", "output", "content")
 """A tool's response that is one text comes under one of these names, depending on the client."""
-
-_STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
-_LONGEST_PATH = 32
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -112,7 +95,7 @@ MERGE_RULE = MergeRule(continues, merge)
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which stands in `extra`."""
-    left = _members(_joined(body).body if isinstance(body, list) else body)
+    left = _members(join_chunks(body).body if isinstance(body, list) else body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, candidate in enumerate(left.array("candidates")):
@@ -137,15 +120,11 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Put the chunks of a stream together into the answer that it is without streaming."""
-    return _joined(_chunks(text))
-
-
-def _camel(value: Payload) -> dict[str, Payload]:
-    return {_CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
+    return join_chunks(read_chunks(text))
 
 
 def _members(value: Payload) -> Members:
-    return Members(_camel(value))
+    return Members(camel(value))
 
 
 def _several(value: Payload) -> list[Payload]:
@@ -162,7 +141,7 @@ def _parts_of(content: Payload) -> list[Payload]:
 def _kind(part: Payload) -> str:
     members = as_dict(part)
     for name, value in members.items():
-        kind = _CAMEL_OF_SNAKE.get(name, name)
+        kind = CAMEL_OF_SNAKE.get(name, name)
         if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and is_nonempty(value):
             return kind
     if as_text(members.get("text")) is None or not (members["text"] or _is_text(members)):
@@ -233,14 +212,14 @@ def _tool_call(part: Payload) -> ToolCall:
     left = _members(part)
     call = _members(left.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
-    arguments = arguments_of(call.take("args")) or _streamed_arguments(call.array("partialArgs"))
+    arguments = arguments_of(call.take("args")) or join_arguments(call.array("partialArgs"))
     beside = {name: value for name, value in left.rest().items() if is_nonempty(value)}
     return ToolCall(call_id, name, arguments, extra={**beside, **call.rest()})
 
 
 def _tool_message(part: Payload) -> Message:
     """Read a tool's response: its text, where it is one, else its JSON; as it came, it is in the message's extra."""
-    response = as_dict(_camel(part)["functionResponse"])
+    response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
     return Message("tool", _result_text(response.get("response")), call_id=call_id or None, name=name, extra=part)
 
@@ -261,7 +240,7 @@ def _tools(element: Payload) -> list[Tool]:
 
 
 def _tool(declaration: Payload) -> Tool:
-    members = _camel(declaration)
+    members = camel(declaration)
     parameters = members.get("parameters") or members.get("parametersJsonSchema")
     return Tool(as_text(members.get("name")) or "", as_text(members.get("description")), parameters, declaration)
 
@@ -298,119 +277,3 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=left.integer("thoughtsTokenCount"),
         extra=left.rest(),
     )
-
-
-def _chunks(text: str) -> Iterator[Payload]:
-    """Give the JSON of each event, then of what stands in no event: an array, or an error that ends a stream."""
-    for _, data in events(text):
-        yield json_value(data)
-    position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
-    decoder = json.JSONDecoder()
-    while position >= 0 and (begin := text.find("{", position)) >= 0:
-        try:
-            value, position = decoder.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            return
-        yield value
-
-
-def _joined(chunks: Iterable[Payload]) -> JoinedStream:
-    """Join chunks: candidates by index, and of every other member the last one stands."""
-    number = 0
-    body: dict[str, Payload] = {}
-    candidates: dict[int, _Candidate] = {}
-    for number, chunk in enumerate(map(as_dict, chunks), start=1):  # noqa: B007 read after the loop
-        for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
-            index = as_int(candidate.get("index"))
-            candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
-        body.update({name: value for name, value in chunk.items() if value is not None})
-    whole = [candidate.assembled() for _, candidate in sorted(candidates.items())]
-    blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
-    return JoinedStream({**body, "candidates": whole} if whole else body, ended, number, body.get("error"))
-
-
-class _Candidate:
-    """One candidate as its chunks come: texts of one kind that follow each other are joined."""
-
-    def __init__(self) -> None:
-        self._members: dict[str, Payload] = {}
-        self._content: dict[str, Payload] = {}
-        self._parts: list[tuple[Payload, list[str]]] = []
-
-    def add(self, candidate: dict[str, Payload]) -> None:
-        """Add a chunk of the candidate; of its log-probabilities each chunk has those of its own tokens."""
-        for name, value in candidate.items():
-            if name == "content":
-                for part in as_list(as_dict(value).get("parts")):
-                    self._add_part(part)
-                self._content.update(as_dict(value))
-            elif name == "logprobsResult":
-                seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
-                for key, more in seen.items():
-                    more.extend(as_list(as_dict(value).get(key)))  # in place: there may be very many
-                self._members[name] = as_dict(value) | seen
-            elif value is not None:
-                self._members[name] = value
-
-    def _add_part(self, part: Payload) -> None:
-        """Add a part: to the text or the call before it where it goes on, else as one of its own."""
-        text = as_text(as_dict(part).get("text"))
-        kind = {name: value for name, value in as_dict(part).items() if name != "text"}
-        before, pieces = self._parts[-1] if self._parts else (None, [])
-        if text is None:
-            call = _continued(before, part)
-            self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
-        elif pieces and kind in ({}, {"thought": True}) and before == kind:
-            pieces.append(text)
-        else:
-            self._parts.append((kind, [text]))
-
-    def assembled(self) -> dict[str, Payload]:
-        """Give the candidate as it is without streaming."""
-        parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
-        content = {**self._content, "parts": parts} if parts else self._content
-        return {"content": content, **self._members} if content else self._members
-
-
-def _continued(before: Payload, part: Payload) -> dict[str, Payload] | None:
-    """Give the call that a part goes on with, where arguments are streamed; None where it is another part."""
-    call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
-    if call.get("willContinue") is not True or not isinstance(more, dict):
-        return None
-    if more.get("name") and more["name"] != call.get("name"):
-        return None
-    partial = as_list(call.get("partialArgs"))
-    partial += as_list(more.get("partialArgs"))  # in place: there may be very many
-    return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
-
-
-def _streamed_arguments(pieces: list[Payload]) -> Payload:
-    """Put arguments together of values that each come with their path, such as `$.places[0].name`."""
-    arguments: dict[Payload, Payload] = {}
-    for piece in map(_camel, pieces):
-        path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_LONGEST_PATH]
-        steps = [int(at) if at else name or quoted for name, quoted, at in path] or [""]
-        inner = arguments
-        for step in steps[:-1]:
-            nested = as_dict(inner.get(step))
-            inner[step] = nested
-            inner = nested
-        seen, value = inner.get(steps[-1]), _streamed_value(piece)
-        grows = isinstance(seen, str | GrowingText) and isinstance(value, str)
-        inner[steps[-1]] = append_text(seen, value) if grows else value
-    return _with_lists(finish_texts(arguments))
-
-
-def _streamed_value(piece: dict[str, Payload]) -> Payload:
-    values = (piece.get(name) for name in ("stringValue", "numberValue", "boolValue"))
-    return next((value for value in values if isinstance(value, str | int | float)), None)
-
-
-def _with_lists(value: Payload) -> Payload:
-    """Turn what is numbered throughout into lists."""
-    if not isinstance(value, dict):
-        return value
-    if value and all(isinstance(key, int) for key in value):
-        return [_with_lists(value[place]) for place in sorted(value)]
-    return {str(key): _with_lists(inner) for key, inner in value.items()}

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_recorder.derive.document import from_document
-from trace_recorder.derive.fold import MISSING_LINES, Fold
+from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import attempt
 from trace_recorder.imports.atif.document import from_atif, is_atif
@@ -60,11 +61,11 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     for record in journal.read(data):
         fold.add(record)
     _refuse_others(fold, data, path)
-    host = fold.start.data.get("host") if fold.start else None
+    host = fold.run.start.data.get("host") if fold.run.start else None
     alive = journal.writer_is_alive(path, host)
     status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.end is None and not fold.ends_in_damage and not journal.writer_holds(path):
-        fold.gaps += _cut_off(path)
+    if fold.run.end is None and not fold.run.ends_in_damage and not journal.writer_holds(path):
+        fold.run.gaps += _cut_off(path)
 
     def refuse(error: Exception) -> Trajectory:
         raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
@@ -85,14 +86,14 @@ def _cut_off(path: Path) -> list[Gap]:
 
 
 def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
-    if fold.start is None:
-        if not (fold.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
+    if fold.run.start is None:
+        if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
             raise TrajectoryFormatError(
                 f"{path} is no journal: its first line is not a record of this package. "
                 "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
             )
         return
-    version = fold.start.data.get("version")
+    version = fold.run.start.data.get("version")
     if isinstance(version, int) and version > journal.VERSION:
         raise TrajectoryFormatError(
             f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal.VERSION}. "

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TypeVar
 
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, keep_newest, unreadable_gaps
-from trace_recorder.derive.interactions import CallRecords
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts, Layout
 from trace_recorder.derive.live_document.renderer import RenderedText, Renderer
@@ -361,12 +361,12 @@ class Draft:
     def layout(self) -> Layout:
         """What the document's file is to hold."""
         gaps = (
-            *self._fold.all_gaps(),
+            *self._fold.run.all_gaps(),
             *self._gaps,
             *(gap for shown in self._open_interactions.values() for gap in shown.gaps),
         )
-        metrics = self._call_figures.metrics(self._steps.figures, self._fold.redactions)
-        outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
+        metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
+        outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
         layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
         self._interactions.lay_out(layout)
