@@ -4,8 +4,8 @@ Every prefix of a journal folds. A record that cannot be read costs only the int
 so. Records of one interaction are joined by `interaction_id`; interactions are in the order in which they began. What
 went over the wire is interpreted by the readers in `dialects/`, so a corrected reader also improves old runs.
 
-`add` only files a record; `read_pending` reads what was added since, in the order of the records. The result is the same
-whether records are read one by one or all at once.
+`add` only files a record; `read_pending` reads what was added since, in the order of the records. It makes no
+difference whether records are read one by one or all at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pieces: the texts of a document's array, of which only those that may still change are kept in memory.
+"""The buffer of one array of the document: of its elements' texts, only those that may still change are in memory.
 
-A piece that has been written stands in the file that was written last, and is copied from there into the next one.
-Pieces that are settled and stand next to each other become one: what is kept does not grow with the array, but for
-some 180 bytes a cut in one that may still be made shorter.
+A text that was written stands in the file that was written last, and is copied from there into the next file. Settled
+elements that stand side by side are merged into one, so what is kept does not grow with the array, except for about
+180 bytes for each edit of a text that may still be shortened.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from trace_recorder.storage.atomic_write import Span, write_all
 _SEPARATOR = b",\n"
 
 Edit = tuple[int, int, bytes]
-"""How a text is made shorter: from where to where, and what is put there."""
+"""A replacement that shortens a text: its start, its end, and the new bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class ElementText:
-    """The text of one element, or of several settled ones: in memory, in parts, or where it stands in the last file.
+    """The text of one element, or of several settled ones: in memory, in parts, or as a span of the last file.
 
-    Other pieces may have the same parts, as interactions that begin alike do: `own_bytes` is how many bytes it adds to
-    those in memory. `delta_edits`, in order, are what makes it shorter. `first_seq` says where it stands among the others.
+    Elements may share parts, as interactions with the same beginning do: `own_bytes` is how many bytes this one adds to
+    memory. `delta_edits`, in order, shorten the text to a delta. `first_seq` is its place among the other elements.
     """
 
     parts: Sequence[bytes | Span] = ()
@@ -36,17 +36,17 @@ class ElementText:
     _size: int = 0
 
     def set(self, parts: Sequence[bytes], own_bytes: int | None = None, delta_edits: Sequence[Edit] = ()) -> None:
-        """Give it another text."""
+        """Set another text."""
         self._size = sum(map(len, parts))
         self.parts, self.own_bytes, self.span = parts, self._size if own_bytes is None else own_bytes, None
         self.delta_edits = [*delta_edits]
 
     def written_at(self, span: Span) -> None:
-        """Hear where the text stands in a file."""
+        """Replace the text in memory by its place in a file."""
         self.parts, self.own_bytes, self.span, self._size = (), 0, span, span.length
 
     def shorten(self) -> None:
-        """Make the cuts; what they leave of a text in a file stays there."""
+        """Apply the edits. What they keep of a text in a file stays in that file."""
         delta_edits, self.delta_edits, span = self.delta_edits, [], self.span
         if not delta_edits:
             return
@@ -65,7 +65,7 @@ class ElementText:
 
 
 class Layout:
-    """What a file is to hold: texts, and ranges of the last file, those that stand side by side there as one."""
+    """The content of a file to be written: texts, and ranges of the last file. Adjacent ranges are merged."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -73,12 +73,12 @@ class Layout:
         self._placed: list[tuple[ElementText, int]] = []
 
     def put(self, text: bytes) -> None:
-        """Put a text behind what is there."""
+        """Append a text."""
         self._parts.append(text)
         self.size += len(text)
 
     def place(self, element: ElementText) -> None:
-        """Put a piece behind what is there."""
+        """Append an element."""
         self._placed.append((element, self.size))
         self.size += len(element)
         span = element.span
@@ -93,11 +93,11 @@ class Layout:
             self._parts[-2:] = [joined]
 
     def __iter__(self) -> Iterator[bytes | Span]:
-        """The parts, in order."""
+        """Iterate over the parts in order."""
         return iter(self._parts)
 
     def written(self, fd: int) -> None:
-        """Say to each piece where it stands in the file."""
+        """Tell each element its place in the file that was written."""
         for element, offset in self._placed:
             element.written_at(Span(fd, offset, len(element)))
 
@@ -109,13 +109,13 @@ class ElementTexts:
     elements: list[ElementText] = field(default_factory=list)
 
     def add(self) -> ElementText:
-        """Begin another element."""
+        """Append an element."""
         element = ElementText()
         self.elements.append(element)
         return element
 
     def insert(self, first_seq: int) -> ElementText:
-        """Begin another element, before those that began after it."""
+        """Insert an element before those that began after it."""
         element = ElementText(first_seq=first_seq)
         at = len(self.elements)
         while at and self.elements[at - 1].first_seq > first_seq:
@@ -124,21 +124,21 @@ class ElementTexts:
         return element
 
     def __len__(self) -> int:
-        """About how many bytes the array has, as it is written."""
+        """Return about how many bytes the array takes in the file."""
         return sum(map(len, self.elements))
 
     def lay_out(self, layout: Layout) -> None:
-        """Write the elements."""
+        """Append the elements to a layout."""
         for number, element in enumerate(self.elements):
             layout.put(_SEPARATOR if number else b"\n")
             layout.place(element)
 
     def unwritten_bytes(self) -> int:
-        """The bytes in memory of settled texts that are not in a file yet."""
+        """Return how many bytes of settled texts are in memory because they are in no file yet."""
         return sum(element.own_bytes for element in self.elements if element.settled)
 
     def spill(self, file: int) -> None:
-        """Write the settled texts to a file, to be copied from there."""
+        """Write the settled texts to a file, from where they are copied later."""
         settled = [element for element in self.elements if element.settled and element.span is None]
         offset = os.lseek(file, 0, os.SEEK_END)
         write_all(file, (part for element in settled for part in (*element.parts, _SEPARATOR)))
@@ -148,7 +148,7 @@ class ElementTexts:
         self.merge()
 
     def merge(self) -> None:
-        """Make one of settled pieces that stand next to each other in the last file."""
+        """Merge settled elements that stand side by side in the last file."""
         merged: list[ElementText] = []
         for element in self.elements:
             joined = (
@@ -164,7 +164,7 @@ class ElementTexts:
         self.elements = merged
 
     def shorten(self) -> None:
-        """Give every settled piece its shorter text."""
+        """Shorten every settled element to its delta."""
         for element in self.elements:
             if element.settled:
                 element.shorten()
@@ -175,7 +175,7 @@ def _parts_in_memory(parts: Sequence[bytes | Span]) -> list[bytes]:
 
 
 def _joined(one: Span | None, other: Span | None) -> Span | None:
-    """The range of two pieces that stand side by side in one file; None where they do not."""
+    """Return the range of two elements that stand side by side in one file, else None."""
     if one is None or other is None or one.fd != other.fd:
         return None
     if one.offset + one.length + len(_SEPARATOR) != other.offset:

@@ -1,8 +1,8 @@
-"""The steps of a draft: their texts in the order in which they began, the numbers of those that are derived.
+"""The steps of a draft: their texts in the order in which they began, and the numbers of derived steps.
 
-Whoever knows what a step is says so with `show`, and with `settle` that nothing more comes of it. A derived step may
-begin, or turn out to be none, before others that are there already: these are numbered anew, as long as they are not
-settled. Where one is, `StaleDraftError` is raised.
+A step begins with `begin`, gets its value with `show`, and is final after `settle`. A derived step may begin, or be
+dropped, before others that exist already: those are renumbered, unless one of them is settled. Then StaleDraftError
+is raised.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from trace_recorder.values.trajectory import AgentStep
 
 @dataclass(slots=True)
 class CarryOver:
-    """What earlier drafts of the same journal found: who is not to be settled, and who is not to be shown.
+    """What earlier drafts of the same journal found out, for the next draft.
 
-    `has_recorded_steps` is whether the agent records steps itself, so that none are derived from the beginning on; `first_moved` is where
-    a step began, or turned out to be none, when others behind it had been settled.
+    - `unsettled`: interactions and steps that must not be settled
+    - `hidden`: interactions that are left out
+    - `has_recorded_steps`: whether the agent records steps itself, so that none are derived from the beginning on
+    - `first_moved`: the first record of the first step that moved steps that were settled
+    - `draft_count`: how many drafts of this journal were begun
     """
 
     unsettled: set[str] = field(default_factory=set)
@@ -34,19 +37,22 @@ class CarryOver:
     draft_count: int = 0
 
     def reopen(self, what: str) -> None:
-        """Start over for something that was settled; a second time it is known to begin in its middle."""
+        """Keep a part open, and start over with a new draft: raise StaleDraftError.
+
+        If the part is kept open already, its first record is missing from the journal; then nothing is raised.
+        """
         if what not in self.unsettled:
             self.unsettled.add(what)
             raise StaleDraftError(what)
 
 
 class StaleDraftError(Exception):
-    """Something that was settled has changed. What it is has been told."""
+    """A settled part has changed. `CarryOver` says which; a new draft is needed."""
 
 
 @dataclass(slots=True, eq=False)
 class StepText:
-    """A step that is not settled: its text, and what it adds. `number` is 0 for one that the agent numbered itself."""
+    """The text of a step that is not settled, and the figures it adds. `number` is 0 if the agent numbered it."""
 
     first_seq: int
     element: ElementText
@@ -57,12 +63,12 @@ class StepText:
 
     @property
     def name(self) -> str:
-        """By what summaries know it."""
+        """The name under which summaries refer to it."""
         return step_name(self.step.step_number if self.step is not None and not self.number else self.number)
 
 
 class StepTexts:
-    """The texts of all steps. `summarised` adds to a step the summary that was told of it."""
+    """The texts of all steps. `with_summary` adds to a step the summary that was recorded for its number."""
 
     def __init__(self, carry_over: CarryOver, with_summary: Callable[[AgentStep], AgentStep]) -> None:
         self.elements = ElementTexts()
@@ -74,7 +80,7 @@ class StepTexts:
         self._derived = self._newest = self._settled = 0
 
     def begin(self, first_seq: int, *, derived: bool) -> StepText:
-        """Begin a step with the record of this number."""
+        """Begin a step at the place of the record `first_seq`."""
         later = self._later_derived_steps(first_seq)
         one = StepText(first_seq, self.elements.insert(first_seq))
         if derived:
@@ -86,12 +92,12 @@ class StepTexts:
         return one
 
     def show(self, one: StepText, step: AgentStep, response: bytes | None = None) -> None:
-        """Say what a step is; `response` is the text of its response, where it is known."""
+        """Set the value of a step and render it. `response` is the text of its response, if it was rendered already."""
         one.step, one.response = step, response
         self._render(one)
 
     def drop(self, one: StepText) -> None:
-        """Hear that a derived step is none."""
+        """Remove a derived step."""
         later = self._later_derived_steps(one.first_seq)
         del self._open[one]
         self.elements.elements.remove(one.element)
@@ -100,7 +106,7 @@ class StepTexts:
         self._renumber(later, -1)
 
     def settle(self, one: StepText) -> None:
-        """Hear that nothing more comes of a step."""
+        """Mark a step as final."""
         one.element.settled = True
         del self._open[one]
         self._settled = max(self._settled, one.first_seq)
@@ -108,7 +114,7 @@ class StepTexts:
             self._settled_names.add(one.name)
 
     def summarise(self, number: Payload) -> None:
-        """Show the summary that was told of the steps of a number."""
+        """Render the steps of a number again, with their summary. Raises StaleDraftError if one is settled."""
         name = step_name(number)
         for one in self._open:
             if one.name == name:
@@ -117,17 +123,17 @@ class StepTexts:
             self._carry_over.reopen(name)
 
     def must_stay_open(self, one: StepText) -> bool:
-        """Whether a step is known not to be settled, by its number."""
+        """Whether an earlier draft settled the steps of this number too early."""
         return bool(self._carry_over.unsettled) and one.name in self._carry_over.unsettled
 
     def _has_settled(self, number: Payload) -> bool:
-        """Whether a derived step of this number was settled."""
+        """Whether a derived step of this number is settled."""
         if self._carry_over.has_recorded_steps or not isinstance(number, int):
             return False
         return 0 < number <= self._derived and number not in {one.number for one in self._open}
 
     def _later_derived_steps(self, first_seq: int) -> list[StepText]:
-        """The derived steps that began behind a place, which are not settled."""
+        """Return the open derived steps that began after a record. Raises StaleDraftError if a settled one did."""
         if first_seq > self._newest:
             return []
         if first_seq < self._settled:
@@ -150,5 +156,5 @@ class StepTexts:
 
 
 def step_name(number: Payload) -> str:
-    """By what summaries know the steps of a number."""
+    """Return the name under which summaries refer to the steps of a number."""
     return f"step {to_json(number)}"
