@@ -100,4 +100,4 @@ def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
 @cache
 def merge_rule_of(api: str | None) -> MergeRule | None:
     """What puts neighbours together in a dialect; None where each element is a message of its own."""
-    return getattr(reader_of(api), "JOINER", None)
+    return getattr(reader_of(api), "MERGE_RULE", None)

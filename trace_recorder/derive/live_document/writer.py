@@ -284,7 +284,7 @@ class WriteScheduler:
     def _run(self, ended: threading.Event) -> None:
         """The body of the background thread.
 
-        Nobody else keeps the thread object, so that it is freed in this thread: freeing it runs a destructor of Python's, and
+        Nobody else keeps the thread object, so it is freed in this thread. Freeing it runs a destructor of Python, and
         Ctrl-C is lost in there if that is the main thread.
         """
         self._thread_id = threading.get_ident()
