@@ -26,7 +26,7 @@ from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMRespons
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 MAX_EXPANSION = 64
-"""A stream may unpack to so many bytes, or so many times what it takes on file, whichever is more."""
+"""A stream may unpack to `MAX_STREAM_BYTES`, or to this many times its size on file, whichever is more."""
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
@@ -34,11 +34,11 @@ class CallRecords:
     """The records of one interaction, and what can be expanded from them."""
 
     first_seq: int
-    """The number of the record with which it began to be known."""
+    """The number of its first record."""
     incremental: IncrementalReading | None
-    """What is known of the newest attempt's request where it was read with those before it."""
+    """The newest attempt's request, if it was read together with earlier requests."""
     request_data: Mapping[str, Payload]
-    """The data of the newest attempt's request; empty where it is damaged."""
+    """The data of the newest attempt's request; empty if that is missing."""
     is_damaged: bool
     """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
@@ -59,7 +59,7 @@ class CallRecords:
         self.ending = None
 
     def add(self, record: Record) -> None:
-        """Take one more record of this interaction."""
+        """Add one more record."""
         self.__dict__.pop("joined", None)
         self._whole = None
         self._records.append(record)
@@ -73,7 +73,7 @@ class CallRecords:
         self.ending = self.endings.get(self.request_data.get("attempt", max(self.endings, default=0)))
 
     def as_of(self, record: Record) -> CallRecords:
-        """The interaction as it was when one of its records came: what is read at once is read as if one by one."""
+        """Return the interaction as it was when one of its records was added."""
         if record is self._records[-1]:
             return self
         earlier = CallRecords(self.interaction_id, self._items, self.first_seq)
@@ -83,21 +83,21 @@ class CallRecords:
 
     @property
     def first(self) -> Record:
-        """The record with which it begins, or what there is of it where that one is damaged."""
+        """The record that begins it, or the first one that is there if that is missing."""
         return (self.requests or list(self.endings.values()) or self.streams)[0]
 
     @property
     def is_manual(self) -> bool:
-        """Whether it was recorded by the agent itself, and not captured."""
+        """Whether the agent recorded it by hand, so that it was not captured."""
         return self.first.kind == "llm_interaction"
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
-        """The data of the newest part of a stream; empty where none has come."""
+        """The data of the newest part of a stream; empty if there is none."""
         return self.streams[-1].data if self.streams else {}
 
     def is_whole(self) -> bool:
-        """Whether the request can be put together, and leads to the records that its writer meant."""
+        """Whether the request can be put together, and its items are those that its writer meant."""
         if self.incremental is not None:
             return True
         if self._whole is None:
@@ -105,7 +105,7 @@ class CallRecords:
         return self._whole
 
     def raw_request(self) -> Payload:
-        """The JSON that was sent, or its text where that was no JSON; None where a record that it needs is missing."""
+        """The JSON that was sent, or the text if it was no JSON; None if a record that it needs is missing."""
         if "items" not in self.request_data:
             return raw_body(self.request_data)
         try:
@@ -114,18 +114,18 @@ class CallRecords:
             return None
 
     def request(self) -> RequestReading:
-        """The request as its dialect's reader understands it."""
+        """The request as its dialect's reader reads it."""
         body = self.raw_request() if "items" in self.request_data else read_body(self.request_data)
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
     def offer(self) -> RequestReading:
-        """The request without its messages, where that is known without reading all of them."""
+        """The request, without its messages if they need not be read for it."""
         return self.request() if self.incremental is None else self.incremental.offer
 
     @property
     def new_results(self) -> list[ToolResult]:
-        """What the request brings back from tools since the model last spoke."""
+        """The tool results in the request since the model last spoke."""
         return self._read_results() if self.incremental is None else list(self.incremental.results)
 
     def _read_results(self) -> list[ToolResult]:
@@ -138,24 +138,24 @@ class CallRecords:
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """The text of the stream that came to the newest attempt."""
+        """The text of the newest attempt's stream."""
         raw = self.stream_bytes()
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
-        """The decoded bytes of the stream that came to the newest attempt."""
+        """The decoded bytes of the newest attempt's stream."""
         parts = self._stream_parts()
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[Piece, ...] | None:
-        """The chunks of that stream, and when each came, in seconds since the request; None where nothing says so."""
+        """The chunks of that stream, each with its time in seconds since the request; None if that is not known."""
         try:
             return chunks(parts) if (parts := self._stream_parts()) is not None else None
         except (ValueError, TypeError, KeyError):
             return None
 
     def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """The parts of the stream that came to the newest attempt, each as its text and its record's data."""
+        """The parts of the newest attempt's stream, each as its bytes and its record's data."""
         attempt = self.request_data.get("attempt", 0)
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
         try:
@@ -167,18 +167,18 @@ class CallRecords:
 
     @cached_property
     def joined(self) -> JoinedStream | None:
-        """The stream put together by its dialect's reader; None where there is none."""
+        """The stream as its dialect's reader joins it; None if there is none."""
         data = self.stream_bytes()
         joined = None if data is None else join_stream(self.request_data.get("api"), data)
         return joined and replace(joined, body=plain(joined.body), error=plain(joined.error))
 
     def stream_error(self) -> Payload:
-        """The provider's error that the stream carried; one in whose text there is no such word is not put together."""
+        """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
         data = self.stream_bytes()
         return self.joined.error if data is not None and b"error" in data and self.joined is not None else None
 
     def raw_response(self) -> Payload:
-        """The JSON that came, or its text; of a stream, as it was assembled then, or else is now."""
+        """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""
         if self.is_manual:
             return self.request_data.get("response")
         data = self.ending.data if self.ending else {}
@@ -196,7 +196,7 @@ class CallRecords:
         return manual if self.is_manual else reader_of(self.request_data.get("api"))
 
     def read_response(self) -> LLMResponse:
-        """The response as its dialect's reader understands it; NO_RESPONSE for an error, and while there is none."""
+        """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
         body, reader = self._readable_response(), self._reader()
         if body is None or reader is None or http_status(self.ending) >= 400:
             return NO_RESPONSE
@@ -207,7 +207,7 @@ class CallRecords:
 
 
 def _inflated(parts: list[bytes]) -> list[bytes]:
-    """The parts of a stream, unpacked. Raises ValueError where they would grow beyond what streams do."""
+    """Unpack the parts of a stream. Raises ValueError if they grow beyond the limits."""
     left = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
     inflated = []
     for part in parts:
@@ -220,5 +220,6 @@ def _inflated(parts: list[bytes]) -> list[bytes]:
 
 
 def http_status(ending: Record | None) -> int:
+    """Return the HTTP status of an ending; 0 if there is none."""
     status = ending.data.get("status", 0) if ending else 0
     return status if isinstance(status, int) else 0

@@ -1,13 +1,13 @@
-"""The document: a trajectory as one JSON object, in the keys and the order of the format that it follows.
+"""The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
 
-`Trajectory.to_document` renders it, `from_document` reads back what a document alone can tell. Of a captured
-interaction, `input_messages` is the complete list of what the model saw, or it is absent and this stands in its place:
+`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. A captured interaction has
+either `input_messages`, the complete list of what the model saw, or in its place
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
-the first 12 messages of `llm_3`'s complete list (of none, where `since` is null), then these; where a history slides,
-`kept` is a list of ranges of positions in it, [[0, 0], [3, 41]]. Never is a part of
-the list under the other name. `history` at the root says which form was chosen.
+which means: the first 12 messages of `llm_3`'s complete list, then these. If `since` is null, no message is kept. If
+the history slides, `kept` is a list of inclusive ranges of positions, [[0, 0], [3, 41]]. `input_messages` never holds
+only a part of the list. `history` at the root says which form was chosen.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Element = TypeVar("Element")
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
-    """Make a trajectory of a document alone; `name` is for messages. Raises TrajectoryFormatError where it is none."""
+    """Read a document. `name` is used in messages. Raises TrajectoryFormatError if it is not a trajectory."""
     if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
         raise TrajectoryFormatError(
             f"{name} is no trajectory: a JSON object with a list `llm_interactions` is expected. "
@@ -94,7 +94,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
-    """A document in which every interaction has its complete list of messages. Raises KeyError where it is damaged."""
+    """Return a document in which every interaction has its complete messages. Raises KeyError if it is damaged."""
     lists: dict[str, list[Payload]] = {}
     interactions = [_expanded(one, lists) for one in document["llm_interactions"]]
     return {**document, "llm_interactions": interactions}
@@ -112,7 +112,7 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
 
 @dataclass(frozen=True, slots=True)
 class _DocumentSource(NothingRaw):
-    """What a document tells of an interaction: nothing raw."""
+    """The source of an interaction that was read from a document: it has nothing raw."""
 
     reading: RequestReading
     new_results: list[ToolResult] = field(default_factory=list)
@@ -143,7 +143,7 @@ def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]
 
 
 def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> list[Element]:
-    """The first so many elements of an earlier list, or those at ranges of positions."""
+    """Return the first elements of an earlier list, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

@@ -18,7 +18,7 @@ from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 
 def interaction_of(call: CallRecords) -> LLMInteraction:
-    """Make the value of an interaction from what there is of it."""
+    """Make the value of an interaction from the records that are there."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = ending.data if ending else {}
     complete, ended_by = _how_it_ended(call, end)
@@ -46,33 +46,33 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
 
 
 def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
-    """Whether an answer is whole, and if not, why, where that is known.
+    """Whether an answer is complete, and if not, why, if that is known.
 
-    An ending that does not say whether its stream's last event came, as older ones do not, is held against the stream.
+    Older journals do not say whether the last event of a stream came. Then the stream itself is examined.
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
     if complete and end.get("stream") is True and "last_event" not in end and http_status(call.ending) < 300:
         data = call.stream_bytes()
         joined = None if data is None else join_stream(call.request_data.get("api"), data)
-        if joined is not None and joined.events == end.get("events"):  # else a part of it is damaged
+        if joined is not None and joined.events == end.get("events"):  # otherwise a part of it is damaged
             ended_by = why_incomplete(joined)
     return complete and ended_by is None, ended_by
 
 
 def _model(request_data: Mapping[str, Payload]) -> str | None:
-    """The model as it was asked for: in the body, or else in the path."""
+    """The model that was asked for: in the body, or else in the path."""
     model = _asked(request_data).get("model") or request_data.get("model")
     return model if isinstance(model, str) else None
 
 
 def asks_for_stream(request_data: Mapping[str, Payload]) -> bool:
-    """Whether a request's data say that a stream was asked for."""
+    """Whether a request's data ask for a stream."""
     return request_data.get("stream") is True or _asked(request_data).get("stream") is True
 
 
 def _asked(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    """The members of a request, but for those that are items."""
+    """The members of a request's body, without those that are items."""
     body = request_data["body"] if "body" in request_data else read_body(request_data)
     return body if isinstance(body, dict) else {}
 
@@ -99,7 +99,7 @@ def _ending_error(ending: Record | None) -> ErrorInfo | None:
 
 
 def stated_error(error: Payload) -> ErrorInfo | None:
-    """An error as a record states it; None for none."""
+    """Return an error as a record states it; None if there is none."""
     if not isinstance(error, dict):
         return None
     return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""))
@@ -118,17 +118,15 @@ def _attempts(call: CallRecords) -> tuple[Attempt, ...]:
     return tuple(_attempt(request, responses, call.endings) for request in call.requests)
 
 
-def _attempt(
-    request_data: Record, responses: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]
-) -> Attempt:
-    number = request_data.data.get("attempt", 0)
+def _attempt(request: Record, responses: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]) -> Attempt:
+    number = request.data.get("attempt", 0)
     data = responses.get(number, {})
     return Attempt(
         number=number,
-        timestamp=request_data.time,
+        timestamp=request.time,
         status=data.get("status"),
         error=_ending_error(endings.get(number)),
         duration_seconds=_seconds(data.get("duration_seconds")),
         headers=data.get("headers") or {},
-        inferred=request_data.data.get("inferred", False),
+        inferred=request.data.get("inferred", False),
     )

@@ -16,12 +16,12 @@ from trace_recorder.values.messages import Payload
 
 
 def raw_body(data: Mapping[str, Payload]) -> Payload:
-    """The body of a record that was not taken apart: its JSON; else its text, or what bytes it had."""
+    """Return a body that was not taken apart: its JSON, or else its text."""
     return _body(data, lambda text: text)
 
 
 def read_body(data: Mapping[str, Payload]) -> Payload:
-    """The body of a record as readers take it: of JSON that is not strict, what can be told strictly."""
+    """Return a body for a dialect's reader. JSON that is not strict is repaired as far as possible."""
     return _body(data, _strict_json)
 
 
@@ -40,6 +40,6 @@ def _body(data: Mapping[str, Payload], fallback: Callable[[str], Payload]) -> Pa
 
 
 def _strict_json(text: str) -> Payload:
-    """JSON that strict readers refuse: half of a surrogate pair reads as U+FFFD, any other oddity is described."""
+    """JSON that strict parsers refuse: a lone surrogate becomes U+FFFD, other oddities are described."""
     value = json_value(mended(text))
     return text if value is None else plain(value)

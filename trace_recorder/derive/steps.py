@@ -1,9 +1,9 @@
-"""Derived steps: where a loop marks none, each LLM call is a step.
+"""Derived steps: if the agent records no steps, each LLM call is a step.
 
-The tool results are found in the requests that follow, by call id; ids that were made up because the provider gives
-none count within one conversation, so the newest open call of that id, of the same agent where possible, is the one
-that was answered. An agent may give such a call an id of its own: a result of an id that nobody knows is that of the
-first open call of its name in the newest response whose ids were made up. Steps are numbered from 1.
+Tool results are found in later requests by call id. Ids that were made up, because the provider gives none, count
+within one conversation; so a result belongs to the newest open call of its id, of the same agent where possible. An
+agent may give such a call an id of its own: a result with an unknown id belongs to the first open call of its name in
+the newest response whose ids were made up. Derived steps are numbered from 1.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 
 MAX_FORGOTTEN_CALLS = 4096
-"""Of so many calls that were forgotten it is known that they were made."""
+"""The ids of this many forgotten calls are remembered."""
 
 
 class OpenCalls:
-    """The tool calls of a run that may still be answered. It is told of requests and responses in their order."""
+    """The tool calls of a run that may still be answered. Methods are called in the order of requests and responses."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[Hashable, str], tuple[Hashable, str, ToolCall]] = {}
@@ -29,9 +29,9 @@ class OpenCalls:
         self._forgotten: dict[tuple[Hashable, str], None] = {}
 
     def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
-        """Of results that an agent's request brings back: the interactions that asked for them; None where none has.
+        """Yield each result that an agent's request carries, with the id of the interaction that asked for it.
 
-        What answers a call that was forgotten is passed over.
+        The id is None if no known call matches. Results for forgotten calls are skipped.
         """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
@@ -47,7 +47,7 @@ class OpenCalls:
             yield identity, replace(result, call_id=call.call_id, name=call.name)
 
     def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[Hashable, str, ToolCall] | None:
-        """The call without an id of its provider's that an agent has given one: it has that from now on."""
+        """Find the call without an id of the provider to which the agent gave this id. The call keeps that id."""
         same = [key for key, call in self._without_id.items() if key[0] == agent and result.name in {None, call.name}]
         if not same or not result.call_id:
             return None
@@ -61,7 +61,7 @@ class OpenCalls:
         return found
 
     def add(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
-        """Take the calls of an interaction's response."""
+        """Add the calls of an interaction's response."""
         for call in calls:
             for of_agent in (agent, None):
                 self._calls[of_agent, call.call_id] = agent, interaction_id, call
@@ -70,7 +70,7 @@ class OpenCalls:
                 self._without_id[agent, interaction_id, call.call_id] = call
 
     def forget(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
-        """Take an interaction's calls for answered; a result that comes again is no other call's."""
+        """Treat an interaction's calls as answered. A result that is sent again is not matched with another call."""
         keys = [(agent, interaction_id, call.call_id) for call in calls]
         names = [self._agent_ids.pop(key) for key in keys if key in self._agent_ids]
         for _, _, call_id in keys:
@@ -84,7 +84,7 @@ class OpenCalls:
 
 
 def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
-    """Make the steps of interactions of which each had ended before the next began."""
+    """Derive the steps of interactions that did not overlap."""
     open_calls = OpenCalls()
     answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
     for one in interactions:
@@ -97,12 +97,12 @@ def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
 
 
 def is_step(one: LLMInteraction) -> bool:
-    """Whether a call is a decision of an agent."""
+    """Whether an interaction is a decision of an agent."""
     return one.api != "embeddings"
 
 
 def step_of(number: int, one: LLMInteraction, answers: Answers, executions: Iterable[ToolExecution] = ()) -> AgentStep:
-    """Make the step of one interaction; `executions` are the executions of tools after it."""
+    """Make the step of one interaction. `executions` are the executions of tools that are attached to it."""
     calls, results = tool_calls_and_results([one], {one.interaction_id: answers}, executions)
     return AgentStep(
         step_number=number,

@@ -1,8 +1,8 @@
-"""The executions of tools, as they are read: for which call each ran, what the model was told of it, where it stands.
+"""The executions of tools: for which call each ran, what the model was told, and with what it is shown.
 
-A tool stands with the interaction that asked for it, or else with its agent's last one before it; where neither is
-shown by a step, it stands in a step of its own (`tool_steps.py`). While a stream is open nobody knows for what it asks:
-what ran, and what was brought back meanwhile, is looked at again at its end.
+A tool is shown with the interaction that asked for it, or else with its agent's last one before it. If no step shows
+that interaction, the tool has a step of its own (`tool_steps.py`). While a stream is open, its calls are unknown: what
+ran, and which results came back meanwhile, is matched again at its end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trace_recorder.values.trajectory import LLMInteraction
 
 @dataclass(slots=True)
 class DuringStream:
-    """What came while a stream was open, for calls that nobody knows yet: a caller may go on before it has its end."""
+    """What came while a stream was open and matched no known call. A caller may act on a stream before its end."""
 
     executions: dict[str, ToolExecution] = field(default_factory=dict)
     results: list[tuple[Hashable, ToolResult]] = field(default_factory=list)
@@ -28,12 +28,14 @@ class DuringStream:
 
 @dataclass(slots=True)
 class ToolExecutions:
-    """Is told of requests, responses and tools in the order of their records.
+    """Takes requests, responses and tools in the order of their records.
 
-    `executions` are the executions that stand with each interaction, `answers` what the model was told of its calls, `steps`
-    those that stand with none. `step_of_interaction` is the step with a block of an interaction, `has_recorded_steps` whether the agent
-    recorded any step itself. `changed` are the interactions of which there is more than when it was emptied last,
-    `changed_steps` the steps with a block.
+    - `step_of_interaction`: the `step_id` of the block that an interaction belongs to
+    - `has_recorded_steps`: whether the agent recorded any step itself
+    - `executions`: the executions that are attached to each interaction
+    - `answers`: what the model was told of each interaction's calls
+    - `steps`: the executions that no other step shows
+    - `changed`, `changed_steps`: the interactions and recorded steps that changed since these were last cleared
     """
 
     step_of_interaction: dict[str, str] = field(default_factory=dict)
@@ -49,19 +51,19 @@ class ToolExecutions:
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
     def start(self, record: Record, step: RecordedStep | None) -> None:
-        """Hear of a record of a tool, before it is read; `step` is the step with a block that it names."""
+        """Note that a tool begins, before its record is read. `step` is the step with a block that it runs in."""
         identity = record.data["execution_id"]
         if step is None and identity not in self._running:
             self.steps.start(identity, record)
 
     def add_sub_agent(self, execution_id: str | None) -> None:
-        """Take it that an agent was started in a tool that still runs."""
+        """Note that an agent was started in a tool that still runs."""
         execution = self._running.get(execution_id or "")
         if execution is not None:
             execution.has_sub_agent = True
 
     def read_request(self, identity: str, agent: Hashable, results: Iterable[ToolResult], *, streams: bool) -> None:
-        """Take what a request brings back from tools; `streams` is whether its answer is awaited piece by piece."""
+        """Read the tool results that a request carries. `streams` says whether its answer is a stream."""
         unclaimed = self._assign_results(agent, results)
         for during in self._open_streams.values():
             during.results += ((agent, result) for result in unclaimed)
@@ -69,21 +71,21 @@ class ToolExecutions:
             self._open_streams[identity] = DuringStream()
 
     def end_stream(self, identity: str) -> DuringStream:
-        """Hear that a response has ended; give what came while it was open."""
+        """Note that a response has ended; return what came while it was open."""
         return self._open_streams.pop(identity, DuringStream())
 
     def read_response(self, one: LLMInteraction, first_seq: int, late: DuringStream) -> None:
-        """Take the calls of a response; what is `late` may have been asked for by it."""
+        """Read the calls of a response. It may have asked for what is in `late`."""
         self._open_calls.add(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
         if is_step(one):
             self._pending_calls.add(one, first_seq, self.step_of_interaction.get(one.interaction_id))
             for execution in late.executions.values():
                 self._find_late(execution, one.interaction_id)
             for agent, result in late.results:
-                self._assign_results(agent, [result])  # what nobody asked for waits with the other streams already
+                self._assign_results(agent, [result])  # unclaimed results wait with the other open streams already
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:
-        """Read one record of a tool's execution, and find out for which call it was run."""
+        """Read one record of an execution, and find the call that it runs for."""
         identity = record.data["execution_id"]
         execution = self._running.get(identity)
         if execution is None:
@@ -106,11 +108,14 @@ class ToolExecutions:
         self._mark_changed(execution)
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the calls of a step that the agent tells as a whole."""
+        """Take the calls that a recorded step without a block names."""
         self.steps.claim(calls)
 
     def detach(self, identity: str, agent: Hashable = None) -> DuringStream:
-        """Take from an interaction that is not shown what stands with it; give it, for another that may have asked."""
+        """Remove what is attached to an interaction that is not shown.
+
+        Return it, for another interaction that may have asked for it.
+        """
         self._pending_calls.close(identity)
         executions = {execution.identity: execution for execution in self.executions.pop(identity, ())}
         for execution in executions.values():
@@ -120,7 +125,7 @@ class ToolExecutions:
         return DuringStream(executions, [(agent, result) for result in self.answers.pop(identity, {}).values()])
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
-        """Let go of an interaction: nothing more is to come of it."""
+        """Drop an interaction that is complete. `one` is its value, if it was read."""
         for held in (self.answers, self.executions, self.step_of_interaction, self._open_streams):
             held.pop(identity, None)
         self._pending_calls.close(identity)
@@ -128,16 +133,16 @@ class ToolExecutions:
             self._open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls)
 
     def other_steps_showing(self, identity: str) -> Mapping[object, None]:
-        """The steps, other than its own, that show something of an interaction: those in which its tools ran."""
+        """Return the steps other than its own that show a part of an interaction: those in which its tools ran."""
         asked = [execution for execution in self.executions.get(identity, ()) if execution.requested_by]
         return {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
 
     def may_be_reassigned(self, execution: ToolExecution) -> bool:
-        """Whether a stream is open that may turn out to have asked for a tool."""
+        """Whether an open stream may turn out to have asked for a tool."""
         return any(execution.identity in during.executions for during in self._open_streams.values())
 
     def _assign_results(self, agent: Hashable, results: Iterable[ToolResult]) -> list[ToolResult]:
-        """Give what a request brings back from tools to those who asked; return what nobody has asked for yet."""
+        """Assign tool results to the interactions that asked for them; return those that match no known call."""
         unclaimed = []
         for requested_by, result in self._open_calls.match_results(agent, results):
             if requested_by is None:
@@ -152,14 +157,14 @@ class ToolExecutions:
         return unclaimed
 
     def _find_late(self, execution: ToolExecution, identity: str) -> None:
-        """Find the call for which a tool ran before the end of the stream that may have asked for it."""
+        """Find the call of a tool that ran before the end of the stream that may have asked for it."""
         if execution.requested_by is None:
             self._pending_calls.match(execution)
             self._attach(execution, identity if self._latest_before(execution) == identity else execution.attached_to)
             self._mark_changed(execution)
 
     def _mark_changed(self, execution: ToolExecution) -> None:
-        """Hear that there is more of a tool: what shows it has changed."""
+        """Mark everything that shows a tool as changed."""
         self.steps.mark_changed([execution])
         for shown in filter(None, (execution.requested_by, execution.attached_to)):
             self.changed[shown] = None
@@ -167,10 +172,10 @@ class ToolExecutions:
             self.changed_steps[execution.call_data["step_id"]] = None
 
     def _attach(self, execution: ToolExecution, last: str | None) -> None:
-        """Have it stand with the interaction that asked, or else with the last one of its agent."""
+        """Attach a tool to the interaction that asked for it, or else to the last one of its agent."""
         before, execution.attached_to = execution.attached_to, execution.requested_by or last
         if before is not None and before != execution.attached_to:
-            self.changed[before] = None  # also where it was forgotten: there it is shown with the tool
+            self.changed[before] = None  # even a forgotten one: it is shown with the tool
             if before in self.executions:
                 self.executions[before].remove(execution)
         if before != execution.attached_to and execution.attached_to is not None:
@@ -178,7 +183,7 @@ class ToolExecutions:
         self._place_in_tool_step(execution)
 
     def _place_in_tool_step(self, execution: ToolExecution) -> None:
-        """Have a tool stand in a step of its own kind where no other step shows it."""
+        """Show a tool in a tool step if no other step shows it."""
         elsewhere = (
             execution.requested_by in self.step_of_interaction
             if self.has_recorded_steps

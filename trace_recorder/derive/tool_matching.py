@@ -1,11 +1,11 @@
-"""What an agent's loop marks itself, put together from its records: the tools that it ran, and its steps.
+"""Which tool ran for which call, and the steps that the agent recorded.
 
-A tool that ran outside every other step stands in a `ToolStep`; which one that is, `tool_steps.py` says.
+The agent may name the call that a tool runs for. Otherwise the call is found among the unanswered calls of the same
+agent, those of the same step first and those of the newest response first: the one with the same name and arguments,
+else the only one with the same name. A call whose tool failed may be retried. A tool that matches no call was asked
+for by no model; its call id is made up.
 
-Which call of which response a tool was run for is told by the agent, or found: among the calls of the same agent that
-nothing has answered yet, those of the same step first and the newest response first, the one with the same name and
-arguments; else the only one of that name. A call whose tool failed may be tried again. What is found nowhere is of no
-model: its call id is made up.
+Where tools that ran outside of every other step are shown is decided in `tool_steps.py`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ Answers = Mapping[str, ToolResult]
 
 
 def agent_key(data: Mapping[str, Payload]) -> Hashable:
-    """By what the records of one agent are known: its id, or where a run has only names, its name."""
+    """Return the key of the agent that a record belongs to: the agent's id, or its name if it has no id."""
     named = data.get("agent_id", data.get("agent"))
     return named if isinstance(named, str) else None
 
 
 @dataclass(slots=True, eq=False)
 class ToolExecution:
-    """One execution of a tool; `first_seq` is the number of its first record, `time` when that was written.
+    """One execution of a tool.
 
-    `requested_by` is the interaction whose response asked for it by `requested_call`, where one did; `attached_to` the interaction with
-    which it stands: the one that asked, or else the agent's last one before it. `tool_step` is the step in which it
-    stands where it has no other place; None of one that ran in a step with a block. `has_sub_agent` is whether an agent was
-    started in it.
+    - `identity`: the execution id
+    - `first_seq`, `time`: the number and the time of its first record
+    - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
+    - `requested_by`: the interaction whose response asked for it, by the call `requested_call`; None if none did
+    - `attached_to`: the interaction it is shown with: `requested_by`, or else the last one of its agent before it
+    - `tool_step`: the step it is shown in if it has no other place; None if it ran in a step with a block
+    - `has_sub_agent`: whether an agent was started in it
     """
 
     identity: str
@@ -61,14 +64,14 @@ class ToolExecution:
         return self.result_data is not None and self.result_data.get("success") is False
 
     def call(self) -> ToolCall:
-        """The call, as the model made it, or else as the tool got it."""
+        """Return the call as the model made it, or else as the tool got it."""
         if self.requested_call is not None:
             return self.requested_call
         stated = as_text(self.call_data.get("call_id"))
         return ToolCall(stated or self.identity, self.name, self.call_data.get("arguments", {}), stated is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
-        """What it gave; `answer` is what the model was told. While it runs, that is all there is."""
+        """Return the result. `answer` is what the model was told; while the tool runs, it is all there is."""
         if self.result_data is None:
             return answer
         error, gave = self.result_data.get("error"), self.result_data.get("result")
@@ -96,14 +99,14 @@ class _PendingResponse:
 
 
 class PendingCalls:
-    """The tool calls for which a tool may still be run. It is told of everything in the order of the records."""
+    """The tool calls for which a tool may still run. Methods are called in the order of the records."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, dict[str, _PendingResponse]] = {}
         self._latest: dict[Hashable, str] = {}
 
     def add(self, one: LLMInteraction, first_seq: int, step: str | None) -> None:
-        """Take the calls of an interaction's response; `first_seq` is the number of the interaction's first record."""
+        """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
         calls = one.response.tool_calls
         by_id = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
         key = one.agent_id or one.agent
@@ -114,7 +117,7 @@ class PendingCalls:
             )
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Hear that the model was told of a call's result; or of all results, where no call is named."""
+        """Close a call, or all calls of an interaction: the model was told their results."""
         for agent, asked in list(self._open.items()):
             if interaction_id in asked:
                 if call_id is not None:
@@ -125,20 +128,20 @@ class PendingCalls:
                     del self._open[agent]
 
     def match(self, execution: ToolExecution) -> None:
-        """Find the call for which a tool is run: it is taken then."""
+        """Find the call that a tool runs for. No other tool can run for it then."""
         found = self._stated(execution) if "call_id" in execution.call_data else self._same(execution)
         if found is not None:
             asked, key = found
             execution.requested_by, execution.requested_call = asked.interaction_id, asked.calls.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
-        """Hear that it failed: the same call may be tried again, until it is answered."""
+        """Make the call of a failed tool available again, until it is answered."""
         asked = self._open.get(agent_key(execution.call_data), {}).get(execution.requested_by or "")
         if asked is not None and execution.requested_call is not None:
             asked.calls[execution.requested_call.call_id] = execution.requested_call
 
     def latest(self, execution: ToolExecution) -> str | None:
-        """The last interaction of the agent that runs a tool."""
+        """Return the last interaction of the agent that runs a tool."""
         return self._latest.get(agent_key(execution.call_data))
 
     def _stated(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
@@ -161,6 +164,7 @@ class PendingCalls:
         return named[0] if len(named) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> Iterator[_PendingResponse]:
+        """The pending responses of a tool's agent: those of its step first, and the newest first."""
         of_agent = reversed(self._open.get(agent_key(execution.call_data), {}).values())
         newest_first = [asked for asked in of_agent if asked.first_seq < execution.first_seq]
         step = execution.call_data.get("step_id")
@@ -170,7 +174,7 @@ class PendingCalls:
 def tool_calls_and_results(
     interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-    """The tool calls of some interactions and executions, each once, and the results that are known of them."""
+    """Return the tool calls of some interactions and executions, each once, and their known results."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for one in interactions:
         for number, call in enumerate(one.response.tool_calls):
@@ -186,9 +190,10 @@ def tool_calls_and_results(
 
 @dataclass(slots=True, eq=False)
 class RecordedStep:
-    """A step that the agent recorded: what was told of it, and, of one with a block, what was inside.
+    """A step that the agent recorded: what it stated, and, for a step with a block, what ran inside.
 
-    `identity` is None of a step that was told as a whole, without a block. `first_seq` is the number of its first record.
+    `identity` is the `step_id`, or None for a step that was recorded as a whole, without a block. `first_seq` is the
+    number of the step's first record.
     """
 
     stated: AgentStep
@@ -200,14 +205,14 @@ class RecordedStep:
 
     @classmethod
     def begin(cls, record: Record) -> RecordedStep:
-        """A step with a block, by the first record that names it."""
+        """Make a step with a block from the first record that names it."""
         data = record.data
         of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
         stated = AgentStep(data["step_number"], record.time, "", **of_agent)
         return cls(stated, record.seq, data["step_id"], closed=False)
 
     def update(self, given: AgentStep) -> None:
-        """Take what is told of it: what is given stands in the place of what was told, or gathered, before."""
+        """Add what the agent stated at the end of the block. It replaces what was stated or gathered before."""
         said = ("state", "messages", "llm_response", "tool_calls", "tool_results", "reflection", "error")
         members = {name: getattr(given, name) for name in (*said, "duration_seconds")}
         self.stated = replace(
@@ -216,11 +221,11 @@ class RecordedStep:
         self.closed = self.closed or given.duration_seconds is not None
 
     def is_pending(self) -> bool:
-        """Whether its block is open, or a tool runs that was called in it."""
+        """Whether its block is open, or a tool of it still runs."""
         return not self.closed or any(execution.result_data is None for execution in self.executions)
 
     def interaction_ids(self) -> set[str]:
-        """The ids of the interactions of which it shows something."""
+        """Return the ids of the interactions of which it shows something."""
         return {
             *self.interactions,
             *(execution.requested_by for execution in self.executions if execution.requested_by),
@@ -229,7 +234,7 @@ class RecordedStep:
     def step(
         self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
     ) -> AgentStep:
-        """The step; `inside` are its interactions, `executions` the executions of tools for which these asked."""
+        """Make the step. `inside` are its interactions, `executions` the executions of tools that these asked for."""
         if self.identity is None:
             return self.stated
         stated = self.stated
@@ -258,11 +263,14 @@ class RecordedStep:
 
 @dataclass(slots=True, eq=False)
 class ToolStep:
-    """What one agent ran outside every other step; `opening_seq` is the number of the first record of such a tool.
+    """What one agent ran outside of every other step, from one of its calls or steps to the next.
 
-    Where it stands among the other steps `first_seq` says, the number of the first record of what had no other place when
-    it ran. `closed` is whether nothing more joins it, `placed` how many ran there, wherever they stand now, `settled`
-    whether it has been let go of.
+    - `opening_seq`: the number of the first record of such a tool, which identifies the step
+    - `agent_data`: the data of that record, for the agent's name and ids
+    - `first_seq`: its place among the steps: the first record of a tool that had no other place when it ran
+    - `placed`: how many tools ran there, wherever they are shown now
+    - `closed`: whether no other tool can join it
+    - `settled`: whether the live document has settled it
     """
 
     opening_seq: int
@@ -275,19 +283,19 @@ class ToolStep:
 
     @property
     def identity(self) -> str:
-        """By what it is known in its run."""
+        """Its name within the run."""
         return f"tools {self.opening_seq}"
 
     def is_pending(self) -> bool:
-        """Whether more may come of it."""
+        """Whether more may be added to it."""
         return not self.closed or any(execution.result_data is None for execution in self.executions.values())
 
     def interaction_ids(self) -> set[str]:
-        """The ids of the interactions of which it shows something."""
+        """Return the ids of the interactions of which it shows something."""
         return {execution.requested_by for execution in self.executions.values() if execution.requested_by}
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
-        """The step, in which something stands; it is an error where the last of its tools failed."""
+        """Make the step; it holds at least one tool. Its state is "error" if the last tool failed."""
         executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
         calls, results = tool_calls_and_results((), answers, executions)
         failed = results[-1].error if executions[-1].failed else None

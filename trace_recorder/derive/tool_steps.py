@@ -1,9 +1,9 @@
-"""Tool steps: tools that ran outside every other step, as steps of their own.
+"""Tool steps: tools that ran outside of every other step, shown as steps of their own.
 
-A retriever runs before the first call to a model, or a loop that marks its steps runs a tool between two of them. What
-one agent runs so, from one of its calls or steps to the next, is one step. Where it stands depends on the records
-alone, and not on which of these tools turn out to belong elsewhere: to a call for which a stream asked that was open
-when they ran, or to a step that the agent tells of afterwards, naming the same calls.
+Examples are a retriever before the first call to a model, and a tool between two steps of a loop that records its
+steps. What one agent runs in this way from one of its calls or steps to the next is one step. Its place depends only
+on the records, not on which of these tools turn out to belong elsewhere: to a call of a stream that was open when they
+ran, or to a step that the agent records afterwards and that names the same calls.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from trace_recorder.storage.journal import Record
 from trace_recorder.values.messages import ToolCall
 
 MAX_TOOLS_PER_STEP = 64
-"""After so many tools another step begins: no step grows without end where the calls to the model are not seen."""
+"""A new step begins after this many tools, so that no step grows without end where the model's calls are not seen."""
 MAX_WAITING_CLAIMS = 256
-"""So many calls that the agent told of wait for the tools that they name, and so many tools for being told of."""
+"""This many calls of recorded steps wait for the tools that they name, and this many tools wait for such a step."""
 
 
 class ToolSteps:
-    """The tool steps of a run. It is told of everything in the order of the records.
+    """The tool steps of a run. Methods are called in the order of the records.
 
-    `steps` are those in which something stands, `changed` those of which there is more than when it was emptied last,
-    `has_started` whether any tool ran outside every step with a block.
+    `steps` are those that hold at least one tool, `changed` those that changed since it was last cleared. `has_started`
+    says whether any tool ran outside of every step with a block.
     """
 
     def __init__(self) -> None:
@@ -38,13 +38,13 @@ class ToolSteps:
         self._unclaimed: deque[ToolExecution] = deque(maxlen=MAX_WAITING_CLAIMS)
 
     def close(self, agent: Hashable) -> None:
-        """Hear that a call or a step of an agent begins: what it runs from now on is another step."""
+        """Close the current tool step of an agent: a call or a step of it begins."""
         step = self._open.pop(agent, None)
         if step is not None:
             step.closed = True
 
     def start(self, identity: str, record: Record) -> None:
-        """Hear of a record of a tool that runs outside every step with a block: its first one says where it stands."""
+        """Reserve a place for a tool that runs outside of every step with a block, at its first record."""
         if identity in self._step_of:
             return
         agent = agent_key(record.data)
@@ -59,11 +59,11 @@ class ToolSteps:
         self._step_of[identity] = step
 
     def pop_step(self, identity: str) -> ToolStep | None:
-        """The step in which a tool stands if it has no other place; None of one that ran in a step with a block."""
+        """Return the step that was reserved for a tool; None for one that ran in a step with a block."""
         return self._step_of.pop(identity, None)
 
     def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
-        """Have a tool stand in the step where it ran, unless it has a place elsewhere, or was told of."""
+        """Show a tool in its tool step, or remove it there if it is shown elsewhere or a recorded step names it."""
         step = execution.tool_step
         if step is None:
             return
@@ -80,11 +80,11 @@ class ToolSteps:
                 del self.steps[step]
 
     def contains(self, execution: ToolExecution) -> bool:
-        """Whether a tool stands in a step of these."""
+        """Whether a tool is shown in a tool step."""
         return execution.tool_step is not None and execution.identity in execution.tool_step.executions
 
     def mark_changed(self, executions: Iterable[ToolExecution]) -> None:
-        """Hear that there is more of some tools, wherever they stand."""
+        """Mark the tool steps that show some executions as changed."""
         self.changed |= {
             execution.tool_step: None
             for execution in executions
@@ -92,7 +92,7 @@ class ToolSteps:
         }
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Hear of the calls of a step that the agent tells as a whole: the tools that they name stand there."""
+        """Take the calls that a recorded step without a block names; the tools that ran for them are shown there."""
         for call in calls:
             execution = next(
                 (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
@@ -114,7 +114,7 @@ class ToolSteps:
 
 
 def _matches(call: ToolCall, execution: ToolExecution) -> bool:
-    """Whether a call that the agent tells of is this tool's: by the id, or where either has none, by what was asked."""
+    """Whether a call that a recorded step names is this tool's: by id, or, if one has no id, by name and arguments."""
     ran = execution.call()
     if call.call_id and not ran.call_id_made_up:
         return call.call_id == ran.call_id

@@ -1,8 +1,8 @@
-"""Validation: whether the files of a run are whole, of the right shape, and agree with themselves and each other.
+"""Validation: whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
-`validate(path)` only reads. What it finds are values: an error is something lost, changed or contradictory; a note is
-something that a reader should know, such as the torn last line of a process that was killed. What a file should look
-like is known to `json_schema.py`; what it means, to the fold.
+`validate(path)` only reads. Its findings are values: an error means that something was lost, changed or contradicts
+itself; a note is something that a reader should know, such as the torn last line of a process that was killed. The
+shape of a file is checked by `json_schema.py`, its meaning by the fold.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MASK = re.compile(r"\[REDACTED:[a-z-]+\]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was found: an error or a note; where, "journal, record 17 (llm_request)"; and what."""
+    """An error or a note: where it is, such as "journal, record 17 (llm_request)", and what it is."""
 
     severity: Literal["error", "note"]
     where: str
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in the files of one run, and how much there was to look at."""
+    """The findings for the files of one run, and how much was examined."""
 
     path: Path
     findings: tuple[Finding, ...]
@@ -57,14 +57,14 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """Whether no finding is an error."""
         return all(finding.severity != "error" for finding in self.findings)
 
 
 def validate(path: str | Path) -> Report:
-    """Look at the journal and the document of a run, or at the one that there is; `path` is of either.
+    """Validate the journal and the document of a run, or the one of them that exists. `path` is the path of either.
 
-    Raises OSError where the file cannot be read; whatever it contains is told in the report.
+    Raises OSError if the file cannot be read. Whatever it contains is described in the report.
     """
     path = Path(path)
     if path.is_dir():
@@ -89,7 +89,7 @@ def validate(path: str | Path) -> Report:
 
 
 def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
-    """What makes it pointless to look closer."""
+    """Return why it makes no sense to look closer, if so."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line of it is a record of this package")
     version = records[0].data.get("version") if records else None
@@ -125,7 +125,7 @@ def _shape(record: Record) -> Iterator[Finding]:
 
 
 def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
-    """Have the fold take a line, and hear whether it could."""
+    """Add a line to the fold, and yield a finding if it could not be used."""
     before = len(fold.run.gaps)
     fold.add(line)
     if isinstance(line, BadLine):
@@ -133,9 +133,8 @@ def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Fin
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
     elif not reported:
         severity = "note" if line.kind == "gap" else "error"
-        found = [
-            gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES
-        ]  # of what is missing, `_sequence` tells
+        # Missing records are reported by `_sequence`.
+        found = [gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES]
         yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
 
 
@@ -151,7 +150,7 @@ def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
 
 
 def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
-    """Put together what was taken apart."""
+    """Put together a request that was taken apart, and yield what is wrong with it."""
     if "items" not in record.data:
         return
     try:
@@ -165,7 +164,7 @@ def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
 
 
 def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
-    """Say which records hold what became known as a secret only later, and is masked in the document."""
+    """Yield the records that hold a value that became known as a secret only later and is masked in the document."""
     by_seq = {record.seq: record for record in records}
     for record in records:
         if record.kind == "redaction" and record.data["of"] in by_seq:
@@ -195,7 +194,7 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
 
 
 def _stream(call: CallRecords, ending: Record) -> str | None:
-    """Tell what is wrong with the stream of one exchange, or with what was made of it."""
+    """Return what is wrong with the stream of one exchange, or with its assembled response."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if "chunk_ends" in call.last_part and call.raw_chunks() is None:
@@ -206,7 +205,7 @@ def _stream(call: CallRecords, ending: Record) -> str | None:
 
 
 def _same(written: Payload, again: Payload) -> bool:
-    """Whether two values are the same, but for what was masked in the first: a secret may span several events."""
+    """Whether two values are equal, except for what was masked in the first. A secret may span several events."""
     first, second = json.dumps(written, sort_keys=True), json.dumps(plain(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
@@ -219,7 +218,7 @@ def _at(record: Record) -> str:
 
 
 def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
-    """Look at the document beside a journal; that of a finished run has to be what the journal folds to."""
+    """Validate the document beside a journal. That of a finished run must be what the journal folds to."""
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
@@ -261,7 +260,7 @@ def _agreeing(document: Payload, trajectory: Trajectory) -> Iterator[Finding]:
 
 
 def _difference(found: Payload, expected: Payload, place: str = "it") -> str:
-    """Say where two values differ first."""
+    """Return the place of the first difference between two values."""
     if isinstance(found, dict) and isinstance(expected, dict) and list(found) == list(expected):
         pairs = [(f"{place}.{name}", found[name], expected[name]) for name in found]
     elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):

@@ -32,6 +32,7 @@ _MAX_PATH_STEPS = 32
 
 
 def camel(value: Payload) -> dict[str, Payload]:
+    """Return an object with those member names in camelCase that the reader knows in snake_case."""
     return {CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
 
 
