@@ -177,7 +177,7 @@ class Interaction(Shape):
 
 
 class CapturedInteraction(Interaction):
-    """An interaction that was captured. `api` is its wire dialect. It has all messages that the model saw, or a delta."""
+    """A captured interaction. `api` is its wire dialect. It has all messages that the model saw, or a delta."""
 
     exactly_one_of = ("input_messages", "input_messages_delta")
     api: str

@@ -191,7 +191,7 @@ class StepStart(StepContext):
 
 
 class AgentStep(Itemized, StepContext):
-    """One step of the agent. `body` has its `llm_messages`. For a step with a block it is written at the end of the block."""
+    """One step of the agent. `body` has its `llm_messages`. A step with a block is written when the block ends."""
 
     step_number: Integer
     state: Text | None
@@ -237,8 +237,9 @@ class Annotation(Data):
 
 
 class Redaction(Data):
-    """The data of the record `of` without a value that became known as a secret later: the task and metadata of the start,
-    or the value of an annotation.
+    """The data of the record `of`, without a value that became known as a secret later.
+
+    For the start it is the task and the metadata, for an annotation its value.
     """
 
     exactly_one_of = ("task", "value")

@@ -1,8 +1,8 @@
 """The parts of both models: the shape of an object, and recurring types.
 
 An object may always have members beyond those of its model: a provider, a caller or a later version may add some.
-What the caller of the recorder gave has the type that was asked for, or is a `Unrepresentable`. A member whose default is
-`ABSENT` may be missing; it may be null only if its type says so.
+What the caller of the recorder gave has the type that was asked for, or is an `Unrepresentable`. A member whose
+default is `ABSENT` may be missing; it may be null only if its type says so.
 """
 
 from __future__ import annotations
