@@ -1,8 +1,8 @@
 """The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), as at Vertex and Bedrock too.
 
-A message is a list of blocks. Text stays content, `tool_use` becomes tool calls, `thinking` becomes reasoning, and
-`tool_result` a tool message of its own. Blocks that these values cannot hold whole (signed thinking, cited text,
-what tools on the server did) stand in `extra["content"]` as they came. `input_tokens` leaves the cached ones out.
+A message is a list of blocks. Text becomes content, `tool_use` tool calls, `thinking` reasoning, and `tool_result` a
+tool message of its own. Blocks that the values cannot hold without loss (signed thinking, cited text, what tools on
+the server did) are kept in `extra["content"]` as they came. `input_tokens` does not include cached tokens.
 
 In a stream `message_start` gives the frame, blocks grow by deltas, and `message_delta` ends it with the usage.
 """
@@ -38,7 +38,7 @@ from trace_recorder.values.messages import (
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""The members of a delta whose strings are joined."""
+"""The members of a delta whose strings are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -49,7 +49,7 @@ _BLOCK_OF_DELTA = {
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent; `system` is the first message."""
+    """Read the JSON that was sent. `system` becomes the first message."""
     left = Members(body)
     system = content_of(left.take("system"))
     messages = [] if system is None else [Message("system", system)]
@@ -60,7 +60,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`: its tool results, each a tool message, then a message of the rest."""
+    """Read one element of `messages`: a tool message for each tool result, then a message of the rest."""
     if element is None:
         return []
     left = Members(element if isinstance(element, dict) else {"content": element})
@@ -80,7 +80,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: a message, or an error, which stands in `extra`."""
+    """Read the JSON that came: a message, or an error, which is kept in `extra`."""
     left = Members(body)
     text, blocks = left.text("content"), left.array("content")
     gathered, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_ids)
@@ -110,7 +110,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the events of a stream together into the message that the same answer is without streaming."""
+    """Join the events of a stream to the body of the same answer without streaming."""
     joined = _Joined()
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
@@ -123,7 +123,7 @@ def _kind(block: Payload) -> str | None:
 
 
 def _is_lossless(block: Payload) -> bool:
-    """Whether the values hold a block of an answer whole: plain text and tool calls."""
+    """Whether the values hold a block of an answer without loss: plain text and tool calls."""
     return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
 
@@ -132,7 +132,7 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
-    """Gather blocks; others than text, thinking and calls are numbered as `extra` keeps them."""
+    """Collect blocks. Those other than text, thinking and calls are numbered by their place in `extra`."""
     gathered, kept = Blocks(), 0
     gathered.add_text(text)
     for block in blocks:
@@ -168,7 +168,7 @@ def _tool_message(block: Payload) -> Message:
 
 
 def _tool(declaration: Payload) -> Tool:
-    """Read one offered tool; a built-in one (web_search, bash …) has its name beside its type."""
+    """Read one offered tool. A built-in tool (web_search, bash …) has its name beside its type."""
     members = as_dict(declaration)
     name = as_text(members.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)
@@ -188,14 +188,14 @@ def _usage(usage: dict[str, Payload]) -> Usage:
 
 
 class _Block:
-    """One content block as it grows."""
+    """One content block as its deltas come."""
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: text is joined, citations gather, of anything else the last stands."""
+        """Add a delta: texts are concatenated, citations collected, and of anything else the last value is kept."""
         for name, value in delta.items():
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
@@ -206,7 +206,7 @@ class _Block:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Give the block as it is without streaming; arguments that were cut off stay text."""
+        """Return the block as it is without streaming. Arguments that were cut off stay text."""
         for name, pieces in self._pieces.items():
             joined = "".join(pieces)
             if name != "partial_json":
@@ -217,7 +217,7 @@ class _Block:
 
 
 class _Joined:
-    """The message as the events build it."""
+    """The message as its events come."""
 
     def __init__(self) -> None:
         self._message: dict[str, Payload] = {}
@@ -228,7 +228,7 @@ class _Joined:
         self._error: Payload = None
 
     def add(self, name: str | None, data: str) -> None:
-        """Add one event; one that is no JSON object, or that nobody has heard of, changes nothing."""
+        """Add one event. An event that is no JSON object, or of an unknown type, changes nothing."""
         event = Members(json_value(data))
         kind = event.text("type") or name
         if kind == "content_block_delta":
@@ -242,7 +242,7 @@ class _Joined:
             self._frame({**event.object("message"), **event.object("delta"), **event.rest()})
 
     def _frame(self, members: dict[str, Payload]) -> None:
-        """Take members of the message; counts are cumulative, and a null never undoes what was said."""
+        """Set members of the message. Counts are cumulative, and a null never replaces a value."""
         for position, block in enumerate(as_list(members.get("content"))):
             self._start(position, block)
         self._usage.update({name: n for name, n in as_dict(members.get("usage")).items() if n is not None})
@@ -262,7 +262,7 @@ class _Joined:
             self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
-        """Give what `number` events came to; a body without `content` where no message had begun."""
+        """Return the result of `number` events. The body has no `content` if no message had begun."""
         if self._blocks or self._message.keys() - {"error"}:
             self._message["content"] = [block.assembled() for block in self._blocks]
         if self._usage:

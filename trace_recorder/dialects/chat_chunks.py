@@ -1,10 +1,10 @@
 """Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
 
-A chunk's own members stand beside its choices, of which each grows by deltas. Servers disagree on what names a tool
-call there, its index, its id or neither; `_Calls` holds the one rule that tells calls apart. The chunks come fresh
-from the parser and are taken apart in place.
+A chunk has members of its own and choices, each of which grows by deltas. Servers disagree on what identifies a tool
+call in a delta: its index, its id, or neither. `_Calls` holds the one rule for this. Chunks are fresh from the parser
+and are modified in place.
 
-How two values are merged is for `chat_deltas.py`, the framing of events for `sse.py`; what the body means is for
+How two values are merged is defined in `chat_deltas.py`, the framing of events in `sse.py`, and what the body means in
 `openai_chat.py` and `openai_completions.py`.
 """
 
@@ -23,9 +23,9 @@ _PADDING = ("obfuscation", "p")
 
 
 def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_dict) -> JoinedStream:
-    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk, where it has another.
+    """Join the chunks of a stream. `adapt` converts an event's JSON to the form of a chunk, if it has another form.
 
-    A stream of which every event has another form has no last event.
+    If every event was converted, it is unknown whether the stream is complete.
     """
     joined = _Joined()
     for name, data in events(text):
@@ -41,14 +41,14 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_d
 
 
 def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
-    """What an event says went wrong, None if it says nothing of the kind."""
+    """Return the error that an event carries; None if it carries none."""
     if name == "error" or chunk.get("object") == "error":
         return chunk.get("error") or chunk or data
     return chunk.get("error")
 
 
 class _Joined:
-    """A body as far as its chunks have come."""
+    """A body, as far as its chunks have come."""
 
     __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
 
@@ -69,7 +69,7 @@ class _Joined:
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)
-        if chunk.items() <= self._members.items():  # most repeat what they all say
+        if chunk.items() <= self._members.items():  # most chunks only repeat these
             return
         for key, value in chunk.items():
             seen = self._members.get(key)
@@ -89,7 +89,7 @@ class _Joined:
 
 
 class _Choice:
-    """One answer as far as its deltas have come."""
+    """One answer, as far as its deltas have come."""
 
     __slots__ = ("_calls", "_members", "_message")
 
@@ -115,11 +115,11 @@ class _Choice:
 
 
 class _Calls:
-    """Tool calls as far as their deltas have come.
+    """Tool calls, as far as their deltas have come.
 
-    A delta belongs to the call whose id it carries, else to the latest call of its index, else, where it has no
-    index or nothing but arguments, to the latest call of all. It begins a new one where there is none, and where it
-    names a function although that call cannot be meant any more: it has another id, or its arguments are complete.
+    A delta belongs to the call with its id, else to the latest call with its index, else, if it has no index or only
+    arguments, to the latest call of all. It begins a new call if there is none, and if it names a function although
+    that call cannot be meant: it has another id, or its arguments are complete.
     """
 
     __slots__ = ("_by_id", "_by_index", "calls")
@@ -158,7 +158,7 @@ class _Calls:
 
 
 def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
-    """Whether a delta that would go to this call begins another."""
+    """Whether a delta that was matched with this call begins another one."""
     called = _function_in(delta)
     if not called.get("name"):
         return False
@@ -175,9 +175,9 @@ def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload
 
 
 def function_key(call: dict[str, Payload]) -> str:
-    """Where a call, or a tool that is offered, has what it calls: a function, or a custom tool.
+    """Return the member of a call or a declared tool that holds its function: "function" or "custom".
 
-    Its type says so; where it has none, the member that says anything is meant.
+    The type decides; if there is none, the member that is not empty.
     """
     there = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
     if call.get("type") in there:

@@ -1,6 +1,6 @@
 """Embeddings, of OpenAI's dialect (/embeddings) and of Ollama's (/api/embed, /api/embeddings).
 
-There is no conversation: what was to be embedded is a parameter, and the vectors stay in the raw answer.
+There is no conversation: the input is a parameter, and the vectors are only in the raw answer.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Read what came: embeddings are not streamed."""
+    """Read the answer: embeddings are not streamed."""
     return unstreamed(text)

@@ -1,7 +1,7 @@
-"""What a provider's error body says: one reader for all dialects, which differ little in this. The forms:
+"""The error that a provider's body states: one reader for all dialects, which differ little here. The forms:
 
 - {"error": {"type" | "code" | "status": …, "message": …}}    OpenAI, Anthropic, Google, OpenRouter
-- [{"error": …}]                                              Google, asked for a stream
+- [{"error": …}]                                              Google, if a stream was requested
 - {"error": "…"} | {"message": …} | {"detail": …}             Ollama and many servers
 """
 
@@ -11,7 +11,7 @@ from trace_recorder.values.messages import Payload
 
 
 def read_error(body: Payload) -> tuple[str | None, str | None]:
-    """Return the provider's name for the error and its message; None for what it does not say."""
+    """Return the provider's name for the error and its message; None for what is not stated."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):

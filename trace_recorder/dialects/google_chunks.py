@@ -37,7 +37,7 @@ def camel(value: Payload) -> dict[str, Payload]:
 
 
 def read_chunks(text: str) -> Iterator[Payload]:
-    """Give the JSON of each event, then of what stands in no event: an array, or an error that ends a stream."""
+    """Yield the JSON of each event, then what is outside of events: an array, or an error that ends the stream."""
     for _, data in events(text):
         yield json_value(data)
     position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
@@ -51,7 +51,7 @@ def read_chunks(text: str) -> Iterator[Payload]:
 
 
 def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
-    """Join chunks: candidates by index, and of every other member the last one stands."""
+    """Join chunks: candidates by index; of every other member the last value is kept."""
     number = 0
     body: dict[str, Payload] = {}
     candidates: dict[int, _Candidate] = {}
@@ -67,7 +67,7 @@ def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
 
 
 class _Candidate:
-    """One candidate as its chunks come: texts of one kind that follow each other are joined."""
+    """One candidate as its chunks come. Adjacent texts of one kind are joined."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
@@ -75,7 +75,7 @@ class _Candidate:
         self._parts: list[tuple[Payload, list[str]]] = []
 
     def add(self, candidate: dict[str, Payload]) -> None:
-        """Add a chunk of the candidate; of its log-probabilities each chunk has those of its own tokens."""
+        """Add a chunk of the candidate. Each chunk has the log-probabilities of its own tokens."""
         for name, value in candidate.items():
             if name == "content":
                 for part in as_list(as_dict(value).get("parts")):
@@ -90,7 +90,7 @@ class _Candidate:
                 self._members[name] = value
 
     def _add_part(self, part: Payload) -> None:
-        """Add a part: to the text or the call before it where it goes on, else as one of its own."""
+        """Add a part: to the text or the call before it if it continues that, else as a new one."""
         text = as_text(as_dict(part).get("text"))
         kind = {name: value for name, value in as_dict(part).items() if name != "text"}
         before, pieces = self._parts[-1] if self._parts else (None, [])
@@ -103,14 +103,14 @@ class _Candidate:
             self._parts.append((kind, [text]))
 
     def assembled(self) -> dict[str, Payload]:
-        """Give the candidate as it is without streaming."""
+        """Return the candidate as it is without streaming."""
         parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
         content = {**self._content, "parts": parts} if parts else self._content
         return {"content": content, **self._members} if content else self._members
 
 
 def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
-    """Give the call that a part goes on with, where arguments are streamed; None where it is another part."""
+    """Return the call that a part continues, if its arguments are streamed; None if it is another part."""
     call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
     if call.get("willContinue") is not True or not isinstance(more, dict):
         return None
@@ -122,7 +122,7 @@ def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
 
 
 def join_arguments(pieces: list[Payload]) -> Payload:
-    """Put arguments together of values that each come with their path, such as `$.places[0].name`."""
+    """Build arguments from values that each come with their path, such as `$.places[0].name`."""
     arguments: dict[Payload, Payload] = {}
     for piece in map(camel, pieces):
         path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_MAX_PATH_STEPS]
@@ -144,7 +144,7 @@ def _value_of(piece: dict[str, Payload]) -> Payload:
 
 
 def _with_lists(value: Payload) -> Payload:
-    """Turn what is numbered throughout into lists."""
+    """Convert objects whose keys are all numbers to lists."""
     if not isinstance(value, dict):
         return value
     if value and all(isinstance(key, int) for key in value):

@@ -1,12 +1,11 @@
 """Google's generateContent dialect (https://ai.google.dev/api/generate-content), the same at Vertex AI.
 
-A content is a list of parts. Text stays content, thoughts become reasoning, `functionCall` a tool call and
+A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
 `functionResponse` a tool message of its own; every other part is kept as it is. Parts of an answer that the values
-cannot hold whole (a signature beside a text, executed code, media) stand in `extra["parts"]`. Both spellings are
-read, camelCase and snake_case, since clients send both.
+cannot hold without loss (a signature beside a text, executed code, media) are kept in `extra["parts"]`. Clients send
+camelCase and snake_case; both are read.
 
-A stream is a series of such answers, as events or as one JSON array: parts follow each other, counts are
-cumulative, so that the last ones stand.
+How the chunks of a stream are joined is defined in `google_chunks.py`.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ from trace_recorder.values.messages import (
 )
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
-"""The words of the numbers that come where a client asked for `enum-encoding=int`; later ones differ by server."""
+"""The names of the numbers that a client gets with `enum-encoding=int`. Later numbers differ between servers."""
 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
 _PLAIN_RESULTS = ("result", "output", "content")
-"""A tool's response that is one text comes under one of these names, depending on the client."""
+"""The names under which clients send a tool's response that is a single text."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent; the model is in the URL as a rule, and None here."""
+    """Read the JSON that was sent. The model is usually in the URL, and then None here."""
     left = _members(body)
     system = left.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
@@ -61,7 +60,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `contents`: its function responses, each a tool message, then a message of the rest."""
+    """Read one element of `contents`: a tool message for each function response, then a message of the rest."""
     if element is None:
         return []
     left = Members(element)
@@ -94,7 +93,7 @@ MERGE_RULE = MergeRule(continues, merge)
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which stands in `extra`."""
+    """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which is kept in `extra`."""
     left = _members(join_chunks(body).body if isinstance(body, list) else body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
@@ -119,7 +118,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the chunks of a stream together into the answer that it is without streaming."""
+    """Join the chunks of a stream to the body of the same answer without streaming."""
     return join_chunks(read_chunks(text))
 
 
@@ -128,12 +127,12 @@ def _members(value: Payload) -> Members:
 
 
 def _several(value: Payload) -> list[Payload]:
-    """A list as it is; where clients may leave it out around one element, that element."""
+    """Return a list as it is, or an element that a client sent without a list around it."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _parts_of(content: Payload) -> list[Payload]:
-    """Give the parts of a content; a text that stands in place of a content or a part is one."""
+    """Return the parts of a content. A text in place of a content or a part is a text part."""
     parts = _several(content.get("parts") if isinstance(content, dict) else content)
     return [{"text": part} if isinstance(part, str) else part for part in parts]
 
@@ -150,18 +149,18 @@ def _kind(part: Payload) -> str:
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
-    """Whether an empty text is meant: a signature may come with one, an image that has one is an image."""
+    """Whether an empty text counts as a text: one with a signature does, one beside an image does not."""
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
 
 def _is_lossless(part: Payload) -> bool:
-    """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
+    """Whether the values hold a part of an answer without loss: plain text, unsigned thoughts, and tool calls."""
     kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
     return kind == "functionCall" or (kind != "other" and not any(map(is_nonempty, beside)))
 
 
 def _blocks(parts: list[Payload]) -> Blocks:
-    """Gather parts; others than text, thoughts and calls are numbered as `extra` keeps them."""
+    """Collect parts. Those other than text, thoughts and calls are numbered by their place in `extra`."""
     gathered, kept = Blocks(), 0
     for part in parts:
         kind = _kind(part)
@@ -178,7 +177,7 @@ def _blocks(parts: list[Payload]) -> Blocks:
 
 
 def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
-    """Make a message of parts; thoughts that carry more than their text are kept beside it."""
+    """Make a message of parts. Thoughts with more than text, such as a signature, are also kept in `extra`."""
     signed = [part for part in parts if _kind(part) == "thought" and not _is_lossless(part)]
     gathered = _blocks(parts)
     content = gathered.content(_content_parts(parts))
@@ -187,7 +186,7 @@ def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Mess
 
 
 def _content_parts(parts: list[Payload]) -> list[Payload]:
-    """The parts that are content; plain texts that follow each other are one."""
+    """Return the parts that are content. Adjacent plain texts are joined."""
     content: list[Payload] = []
     for kind, neighbours in groupby(parts, lambda part: "plain" if _is_plain(part) else _kind(part)):
         if kind == "plain":
@@ -208,7 +207,7 @@ def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(part: Payload) -> ToolCall:
-    """Read a call; what the part says besides it, such as its `thoughtSignature`, is its extra."""
+    """Read a call. Other members of the part, such as `thoughtSignature`, go to its `extra`."""
     left = _members(part)
     call = _members(left.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
@@ -218,7 +217,7 @@ def _tool_call(part: Payload) -> ToolCall:
 
 
 def _tool_message(part: Payload) -> Message:
-    """Read a tool's response: its text, where it is one, else its JSON; as it came, it is in the message's extra."""
+    """Read a tool's response: its text, or else its JSON. The part itself is the message's `extra`."""
     response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
     return Message("tool", _result_text(response.get("response")), call_id=call_id or None, name=name, extra=part)
@@ -246,7 +245,7 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a candidate, and apart from it what its content says that the values cannot hold."""
+    """Read a candidate; also return what its content has that the values cannot hold."""
     left = _members(candidate)
     index, number = left.integer("index"), left.integer("finishReason")
     content = left.nested("content")

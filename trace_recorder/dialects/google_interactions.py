@@ -1,12 +1,12 @@
 """Google's Interactions dialect (https://ai.google.dev/api/interactions-api): steps in, steps out.
 
-A turn is spread over steps there: thoughts, outputs, function calls, what the server's own tools did. Neighbours of
-one side become one message; a function's result is a tool message. The API's first form is read too: turns with a
-role, and `outputs`, a flat list of contents, in the place of `steps`. Steps that the values cannot hold whole
-(signed thoughts, media, cited text, server tools) stand in `extra` under the list's own name. `finish_reason` is the
+A turn consists of several steps: thoughts, outputs, function calls, and what the server's own tools did. Adjacent
+steps of one side become one message; a function's result is a tool message. The API's first form is read too: turns
+with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold without loss
+(signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name. `finish_reason` is the
 interaction's status, once that is final.
 
-In a stream each step is started, grows by deltas and is stopped, and the counts come with any event.
+In a stream each step is started, grows by deltas and is stopped; any event may carry the token counts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NOT_FINAL = ("in_progress", "queued")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent; `system_instruction` is the first message."""
+    """Read the JSON that was sent. `system_instruction` becomes the first message."""
     left = Members(body)
     system = content_of(left.take("system_instruction"))
     instructions = [] if system is None else [Message("system", system)]
@@ -61,12 +61,12 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `input`: a step, a content, or a turn; ids that are missing stay empty."""
+    """Read one element of `input`: a step, a content, or a turn. Missing ids stay empty."""
     return [] if element is None else _messages(_role(element), [element])
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an interaction, or an error, which stands in `extra`."""
+    """Read the JSON that came: an interaction, or an error, which is kept in `extra`."""
     left = Members(body)
     name = "steps" if "steps" in as_dict(body) else "outputs"
     steps = left.array(name)
@@ -97,7 +97,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the events of a stream together into the interaction that it is without streaming."""
+    """Join the events of a stream to the interaction that it is without streaming."""
     joined = _Joined()
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
@@ -106,7 +106,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _several(value: Payload) -> list[Payload]:
-    """A list as it is; a text or an object that stands alone, as a list of one."""
+    """Return a list as it is, or a single text or object as a list of one."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -115,13 +115,13 @@ def _kind(element: Payload) -> str:
 
 
 def _answering(steps: list[Payload]) -> list[Payload]:
-    """The steps after the last input, where an interaction is given with its inputs."""
+    """Return the steps after the last input, if an interaction is given with its inputs."""
     asked = [place for place, step in enumerate(steps) if _kind(step) == "user_input"]
     return steps[asked[-1] + 1 :] if asked else steps
 
 
 def _role(element: Payload) -> str:
-    """Whose an element of the input is; what a server's tool did is the model's."""
+    """Return the role of an element of the input. What a server's tool did belongs to the model."""
     members, kind = as_dict(element), _kind(element)
     if kind == "function_result":
         return "tool"
@@ -131,7 +131,7 @@ def _role(element: Payload) -> str:
 
 
 def _blocks(element: Payload) -> list[Payload]:
-    """Take an element apart: an output, an input or a turn into its contents, anything else is one block."""
+    """Split an output, an input or a turn into its contents. Anything else is one block."""
     blocks = _several(as_dict(element).get("content")) if _is_frame(element) else [element]
     return [text_part(block) if isinstance(block, str) else block for block in blocks]
 
@@ -142,7 +142,7 @@ def _is_frame(element: Payload) -> bool:
 
 
 def _beside(element: Payload) -> dict[str, Payload]:
-    """What an output, an input or a turn says besides its contents, such as the error that ended it."""
+    """Return the members of an output, an input or a turn other than its contents, such as the error that ended it."""
     left = Members(element if _is_frame(element) else {})
     for name in ("type", "role", "content"):
         left.take(name)
@@ -150,7 +150,7 @@ def _beside(element: Payload) -> dict[str, Payload]:
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
-    """Read neighbours of one side: the results of functions, each a tool message, then a message of the rest."""
+    """Read neighbours of one side: a tool message for each function result, then a message of the rest."""
     blocks = [block for element in elements for block in _blocks(element)]
     results = [_tool_message(block) for block in blocks if _kind(block) == "function_result"]
     rest = [block for block in blocks if _kind(block) != "function_result"]
@@ -170,7 +170,7 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
 
 
 def _is_lossless(step: Payload) -> bool:
-    """Whether the values hold a step whole: calls, plain text, and thoughts that are nothing but text."""
+    """Whether the values hold a step without loss: calls, plain text, and thoughts that are only text."""
     left = Members(step)
     kind = left.text("type")
     if kind == "function_call":
@@ -186,9 +186,9 @@ def _is_plain(content: Payload) -> bool:
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
-    """Gather the blocks of steps; others than text, thoughts and calls are numbered as `extra` keeps their steps.
+    """Collect the blocks of steps. Blocks that `extra` keeps are numbered by the place of their step there.
 
-    So many are kept of the steps before these.
+    `kept` is how many of the earlier steps are kept there.
     """
     gathered = Blocks()
     for step in steps:
@@ -219,7 +219,7 @@ def _tool_call(block: Payload) -> ToolCall:
 
 
 def _tool_message(block: Payload) -> Message:
-    """Read a function's result: a text, a list of contents, or any other JSON, which is given as its text."""
+    """Read a function's result: a text, a list of contents, or any other JSON as text."""
     left = Members(block)
     left.take("type")
     result = left.take("result")
@@ -239,7 +239,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
 
 
 class _Block:
-    """A step, or a content inside one, as its deltas come."""
+    """A step, or a content of a step, as its deltas come."""
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
@@ -247,7 +247,7 @@ class _Block:
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: contents become parts, or the last one's text, summaries and annotations gather."""
+        """Add a delta: contents become parts or extend the last one, summaries and annotations are collected."""
         kind = _kind(delta)
         if kind in _CONTENTS and kind != _kind(self._members):
             if kind != "text" or not self._parts or _kind(self._parts[-1]._members) != kind:
@@ -262,7 +262,7 @@ class _Block:
             self._merge(delta)
 
     def _merge(self, delta: dict[str, Payload]) -> None:
-        """Texts and arguments are joined, annotations gather; of anything else the last that is not empty stands."""
+        """Concatenate texts and arguments, collect annotations; otherwise keep the last value that is not empty."""
         for name, value in delta.items():
             if name in ("text", "arguments") and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
@@ -273,7 +273,7 @@ class _Block:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Give the block as it is without streaming; arguments that were cut off stay text."""
+        """Return the block as it is without streaming. Arguments that were cut off stay text."""
         if self._parts:
             self._members["content"] = as_list(self._members.get("content")) + [
                 part.assembled() for part in self._parts
@@ -285,7 +285,7 @@ class _Block:
 
 
 class _Joined:
-    """The interaction as the events build it."""
+    """The interaction as its events come."""
 
     def __init__(self) -> None:
         self._body: dict[str, Payload] = {}
@@ -295,7 +295,7 @@ class _Joined:
         self._ended = False
 
     def add(self, name: str | None, data: str) -> None:
-        """Add one event; one that is no JSON object, or that nobody has heard of, changes nothing."""
+        """Add one event. An event that is no JSON object, or of an unknown type, changes nothing."""
         event = Members(json_value(data))
         kind = event.text("event_type") or name or ""
         metadata = event.object("metadata")
@@ -321,7 +321,7 @@ class _Joined:
             self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
-        """Give what `number` events came to; the steps that the provider itself sums up stand as it does."""
+        """Return the result of `number` events. If the provider sends all steps at the end, those are used."""
         if self._blocks and not self._body.get(self._list):
             self._body[self._list] = [block.assembled() for block in self._blocks]
         return JoinedStream(self._body, self._ended, number, self._body.get("error"))

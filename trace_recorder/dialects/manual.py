@@ -1,8 +1,8 @@
-"""The reader of what an agent hands over itself, by `record_llm_interaction` and `record_agent_step`.
+"""The reader of what an agent records by hand, with `record_llm_interaction` and `record_agent_step`.
 
-Callers have many forms: the one of the document, the one of any SDK's own request and response objects, that of
-Trae Agent (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed
-stays as it is in `given`, which is what the document shows; the reading beside it is in the common form.
+Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent
+(a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed is kept in
+`given`, which the document shows; the reading beside it is in the common form.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...]
     ("done", ollama_chat.read_response),
     ("stop_reason", anthropic_messages.read_response),
 )
+"""The readers of SDK responses, each with a member that only that dialect's response has."""
 
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
-"""Under which names the providers have the schema of a tool's arguments."""
+"""The names under which providers have the schema of a tool's arguments."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the messages and tools that were handed over."""
+    """Read messages and tools as the agent passed them."""
     members = as_dict(body)
     return RequestReading(
         [read_message(message) for message in as_list(members.get("messages"))],
@@ -59,7 +60,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(given: Payload) -> Message:
-    """Read one message as it was handed over."""
+    """Read one message as the agent passed it."""
     if not isinstance(given, dict):
         return Message("user", content_of(given), given={"role": "user", "content": given})
     calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if is_nonempty(call)]
@@ -78,7 +79,7 @@ def read_message(given: Payload) -> Message:
 
 
 def read_tool(given: Payload) -> Tool:
-    """Read one tool as it was handed over: an OpenAI or Anthropic schema, an object with a name, or the name."""
+    """Read one tool: an OpenAI or Anthropic schema, an object with a name, or only the name."""
     if isinstance(given, str):
         return Tool(given, raw=given)
     members = as_dict(given)
@@ -89,7 +90,7 @@ def read_tool(given: Payload) -> Tool:
 
 
 def read_tool_call(given: Payload) -> ToolCall:
-    """Read one tool call as it was handed over, flat or with the `function` of OpenAI."""
+    """Read one tool call, flat or with OpenAI's `function`."""
     members = as_dict(given)
     inner = as_dict(members.get(function_key(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
@@ -101,7 +102,7 @@ def read_tool_call(given: Payload) -> ToolCall:
 
 
 def read_tool_result(given: Payload) -> ToolResult:
-    """Read one tool result as it was handed over; anything but an object is the result itself."""
+    """Read one tool result. Anything but an object is the result itself."""
     if not isinstance(given, dict):
         given = {"call_id": "", "result": given}
     members = Members(given)
@@ -124,7 +125,7 @@ def read_tool_result(given: Payload) -> ToolResult:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read a response as it was handed over: an SDK's own, or a flat one with content, tool_calls and usage."""
+    """Read a response: an SDK's own, or a flat one with content, tool_calls and usage."""
     if not isinstance(body, dict):
         return LLMResponse(as_text(body), given={"content": body})
     for sign, read in _RESPONSE_READERS:
@@ -176,7 +177,7 @@ def read_usage(given: Mapping[str, Payload]) -> Usage:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Give nothing: what is handed over by hand is no stream."""
+    """Do nothing: what is recorded by hand is no stream."""
     return JoinedStream(text, ended=True, events=0)
 
 
@@ -201,7 +202,7 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
 
 
 def _as_text(given: Payload) -> str | None:
-    """A text, or of anything else that was given in its place, what is known of it."""
+    """Return a text, or a description of anything else that was passed in its place."""
     if given is None or isinstance(given, str):
         return given
     return as_text(as_dict(given).get("repr")) or json.dumps(given, ensure_ascii=False)

@@ -1,11 +1,11 @@
-"""The OpenAI chat dialect (/chat/completions): requests, responses and streams, as OpenAI and its many likes speak it.
+"""The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
 
-Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and the rest differ from OpenAI in members that they add;
-what has no place in the values is kept under its own name in `extra`. Of the first choice, what its message says
-besides is in the response's `extra`, and what the choice says besides (log-probabilities, token ids) in the choice's;
-every further choice keeps both to itself. Thinking never gets into the content.
+Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add. What
+the values have no place for is kept under its own name in `extra`: members of the first choice's message in the
+response's `extra`, members of a choice (log-probabilities, token ids) in the choice's, and of every further choice
+both in the choice's. Reasoning is never part of the content.
 
-How chunks are joined is for `chat_chunks.py`.
+How chunks are joined is defined in `chat_chunks.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`; ids that are missing stay empty."""
+    """Read one element of `messages`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
     members = Members(element)
@@ -75,13 +75,13 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_bare(element: Payload) -> list[Message]:
-    """Read an element that is no object: a text is the user's, anything else is a part, null is nothing."""
+    """Read an element that is no object: a text is the user's, null has no message, anything else is a part."""
     content = content_of(element)
     return [] if content is None else [Message("user", content)]
 
 
 def read_tool(declared: Payload) -> Tool:
-    """Read a tool that was offered; one that is built in has its type as its name."""
+    """Read an offered tool. The name of a built-in tool is its type."""
     members = as_dict(declared)
     function = as_dict(members.get(function_key(members))) or members
     name = as_text(function.get("name")) or as_text(members.get("type")) or ""
@@ -89,7 +89,7 @@ def read_tool(declared: Payload) -> Tool:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came; `made_up_ids` is how many tool calls of the request have made-up ids."""
+    """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
@@ -114,12 +114,12 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the text of a stream together, wherever it was cut off."""
+    """Join the text of a stream, wherever it was cut off."""
     return join_chunks(text)
 
 
 def read_usage(usage: Payload) -> Usage:
-    """Read a usage object in the words of any of OpenAI's dialects."""
+    """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
     of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
@@ -134,12 +134,12 @@ def read_usage(usage: Payload) -> Usage:
 
 
 def _details(members: Members, *kinds: str) -> list[Members]:
-    """Open what there is of details on the tokens of these kinds."""
+    """Open the details on tokens of these kinds that are there."""
     return [members.nested(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
-    """The cached part of the input: in the details, or beside them as some of OpenAI's likes have it."""
+    """Return the cached part of the input: from the details, or from beside them, as some servers have it."""
     for opened in details:
         if (cached := opened.integer("cached_tokens")) is not None:
             return cached
@@ -155,7 +155,7 @@ def _first(members: Members, *names: str) -> int | None:
 
 
 def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a choice, and apart from it what its message says besides."""
+    """Read a choice; also return the members of its message that the values have no place for."""
     members = Members(element)
     index = members.integer("index")
     raw = members.object("message")
@@ -178,7 +178,7 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
-    """Take the tool calls of a message, and the one function call of the time before there were tools."""
+    """Take the tool calls of a message, and the single function call of the API before tools."""
     calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
     members.drop_empty("function_call")
     if function := members.object("function_call"):
@@ -207,10 +207,10 @@ def _read_call(element: Payload) -> ToolCall:
 
 
 def _blocks(members: Members, content: Payload) -> Blocks:
-    """Gather what a message says, but for its calls; its thinking is taken, under any of its names.
+    """Collect the blocks of a message except its calls, and take its reasoning, under any of its names.
 
-    Thinking beside the content comes before it. Others than text and thinking are numbered as a list without thinking
-    has them; what a text refers to, as Mistral cites it, parts none.
+    Reasoning beside the content comes before it. Blocks other than text and reasoning are numbered by their place in
+    the content without reasoning. A reference inside a text, as Mistral cites, does not separate texts.
     """
     gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]

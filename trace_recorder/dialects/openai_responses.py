@@ -1,12 +1,12 @@
 """The OpenAI Responses dialect (/responses): items in, items out, and a stream of events that build them.
 
-An assistant's turn is spread over items there, its thinking, its text and its calls; read_request puts neighbours
-together to one message as long as that keeps their order. An item that a server's own tool left behind stands as a
-part of the assistant's content. A response's items other than the calls, which are read whole, stay beside the
-reading in `extra["output"]`: they hold the annotations, the encrypted thinking, and what a server's own tools did.
+An assistant's turn consists of several items: reasoning, text and calls. `read_request` merges adjacent items to one
+message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content. A
+response's items other than calls, which are read without loss, are kept in `extra["output"]`: they hold annotations,
+encrypted reasoning, and what a server's own tools did.
 
 `finish_reason` is why a response is incomplete, else its status once that is final. How the events of a stream are
-joined is for `response_events.py`.
+joined is defined in `response_events.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one item of `input`, or of a response's `output`; ids that are missing stay empty."""
+    """Read one item of `input`, or of a response's `output`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
     members = Members(element)
@@ -72,7 +72,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came; `made_up_ids` is how many tool calls of the request have made-up ids."""
+    """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     finish_reason = members.nested("incomplete_details").nonempty_text("reason")
     if finish_reason is None and as_dict(body).get("status") not in _NOT_FINAL:
@@ -96,18 +96,18 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the text of a stream together, wherever it was cut off."""
+    """Join the text of a stream, wherever it was cut off."""
     return join_events(text)
 
 
 def _read_items(items: Payload) -> list[Message]:
-    """Read a list of items, with the neighbours of one turn put together; a text alone is the user's."""
+    """Read a list of items and merge the items of one turn. A single text is the user's."""
     listed = items if isinstance(items, list) else [items]
     return [message for group in read_groups(listed, read_message, MERGE_RULE) for message in group.messages]
 
 
 def continues(before: Message, message: Message) -> bool:
-    """Whether an item can join the one before it in the order thinking, content, calls."""
+    """Whether an item can be merged with the one before it, in the order reasoning, content, calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
@@ -150,7 +150,7 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
 
 
 def _blocks(output: list[Payload]) -> Blocks:
-    """Gather the blocks of items; others than text, thinking and calls are numbered as `extra` keeps their items."""
+    """Collect the blocks of items. Blocks that `extra` keeps are numbered by the place of their item there."""
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):
@@ -170,7 +170,7 @@ def _parts(content: str | list[Payload] | None) -> list[Payload]:
 
 
 def _content(parts: Payload) -> str | list[Payload] | None:
-    """Read an item's content; what a text part has empty, as `annotations` mostly is, is left out."""
+    """Read an item's content. Empty members of a text part, as `annotations` mostly is, are left out."""
     return content_of([_part(part) for part in parts] if isinstance(parts, list) else parts)
 
 
@@ -185,19 +185,19 @@ def _part(part: Payload) -> Payload:
 
 
 def _thought(item: dict[str, Payload]) -> str | None:
-    """The texts of a reasoning item: the summary's, else the full ones that open models give."""
+    """Return the texts of a reasoning item: its summary, or the full texts that open models give."""
     parts = as_list(item.get("summary")) or as_list(item.get("content"))
     return join_texts(as_text(as_dict(part).get("text")) for part in parts)
 
 
 def _is_call(item: Payload) -> bool:
-    """Whether an item asks the caller for a tool; what a server ran itself has no call id."""
+    """Whether an item asks the caller for a tool. What a server ran itself has no call id."""
     kind = as_text(as_dict(item).get("type")) or ""
     return kind in {"function_call", "custom_tool_call"} or (kind.endswith("_call") and bool(item.get("call_id")))
 
 
 def _read_call(kind: str, members: Members) -> ToolCall:
-    """Read a call: of a function, with free text, or of a built-in tool, whose arguments are its own members."""
+    """Read a call of a function, with free text, or of a built-in tool, whose arguments are its own members."""
     call_id, name = members.text("call_id") or "", members.text("name") or ""
     if kind == "function_call":
         return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())

@@ -1,10 +1,10 @@
 """Streams of the OpenAI Responses dialect: their events, joined to the body of the unstreamed answer.
 
-The last event carries the whole response, and then that is the body. Until it comes, items are built from what the
-events bring: by the members that they have, and by their names' last word (`…function_call_arguments.delta` adds to
-`arguments`), so that an event unheard of finds its place too. Which event came when stays in the stream's raw text.
+The last event carries the whole response, which then is the body. Until it comes, items are built from the events: by
+their members, and by the last word of their names (`…function_call_arguments.delta` adds to `arguments`), so that
+unknown events are handled too. Which event came when is only in the raw stream.
 
-What the body means is for `openai_responses.py`; the framing of events is for `sse.py`.
+What the body means is defined in `openai_responses.py`, the framing of events in `sse.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def join_events(text: str) -> JoinedStream:
 
 
 class _Joined:
-    """A response as far as its events have come."""
+    """A response, as far as its events have come."""
 
     __slots__ = ("_items", "_response", "ended", "error", "events")
 
@@ -64,7 +64,7 @@ class _Joined:
 
 
 def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
-    """What an event is about: a part of the item, or the item itself. A part that is not there yet is begun."""
+    """Return what an event is about: a part of the item, which is created if needed, or the item itself."""
     for key, index in (("content", "content_index"), ("summary", "summary_index")):
         if (position := as_int(event.get(index))) is None:
             continue
@@ -77,7 +77,7 @@ def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> di
 
 
 def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
-    """Put what an event brings in its place: a whole part, a piece of a text, or the whole text at its end."""
+    """Add what an event carries: a whole part, a piece of a text, or the complete text at its end."""
     place.update(as_dict(event.get("part")))
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")

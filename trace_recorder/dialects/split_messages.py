@@ -1,6 +1,7 @@
-"""Elements of a request that are one message with their neighbours, in the dialects that spread a message over several.
+"""Messages that a dialect splits over several elements of a request.
 
-Whether two are one is for the dialect to say, and what they are together. An element that says nothing parts none.
+Whether neighbours are one message, and how they are merged, is up to the dialect. Elements without a message, such as
+null, do not separate their neighbours.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from trace_recorder.values.messages import Message, Payload
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """What such a dialect says of neighbours.
+    """How a dialect merges neighbours.
 
-    `continues` is whether an element is one message with the one before it, each read by itself; `merge` makes one
-    message of elements that are, given with what each of them says by itself.
+    `continues` says whether an element, read by itself, is one message with the one before it. `merge` makes one
+    message of several elements, given with what each of them reads as by itself.
     """
 
     continues: Callable[[Message, Message], bool]
@@ -25,9 +26,9 @@ class MergeRule:
 
 @dataclass(slots=True)
 class MessageGroup:
-    """Elements that were read together: how many they are, and their messages.
+    """Elements that were read together: how many there are, and their messages.
 
-    `first` and `last` are what the first and the last of them say by themselves; None where they say nothing.
+    `first` and `last` are what the first and the last of them read as by themselves; None if they have no message.
     """
 
     size: int = 0
@@ -39,7 +40,7 @@ class MessageGroup:
 def read_groups(
     elements: Iterable[Payload], read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None
 ) -> Iterator[MessageGroup]:
-    """Read elements in order, those that are one message together; without a joiner, each by itself."""
+    """Read elements in order; those that are one message together. Without a rule, each element is read by itself."""
     if merge_rule is None:
         yield from (MessageGroup(1, read(element)) for element in elements)
         return
@@ -54,7 +55,7 @@ def read_groups(
 
 
 class _OpenGroup:
-    """Elements as long as they are one message, and behind them what says nothing."""
+    """Elements that are one message so far, and the elements without a message that follow them."""
 
     def __init__(self, merge_rule: MergeRule) -> None:
         self._merge_rule = merge_rule
@@ -64,7 +65,7 @@ class _OpenGroup:
         self._behind = 0
 
     def take(self, element: Payload, said: list[Message]) -> bool:
-        """Take one more element; False where it is no part of these."""
+        """Add an element; return False if it does not belong to this group."""
         if not said:
             self._behind += 1
             return True
@@ -80,7 +81,7 @@ class _OpenGroup:
         return alone and self._merge_rule.continues(self._is_lossless[-1], said[0])
 
     def groups(self) -> Iterator[MessageGroup]:
-        """Give the group, and one of what says nothing behind it."""
+        """Yield the group, and then one of the elements without a message that follow it."""
         if self._size:
             several = len(self._elements) > 1
             messages = [self._merge_rule.merge(self._elements, self._is_lossless)] if several else self._is_lossless
