@@ -29,7 +29,7 @@ from trace_recorder.errors import (
     TrajectoryPathError,
     UnsupportedClientError,
 )
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.storage.redaction.redactor import default_redactor
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
 

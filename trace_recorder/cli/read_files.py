@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import attempt
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.storage.paths import journal_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.imports.load import fold_journal
+from trace_recorder.imports.loader import fold_journal
 from trace_recorder.storage import journal
 from trace_recorder.storage.journal import BINARY, Journal, Record
 from trace_recorder.storage.paths import document_of, journal_of

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from trace_recorder.imports.atif.extra_members import DIALECT, KEPT, effort_of, kept_in
-from trace_recorder.imports.atif.tool_steps import MARK
+from trace_recorder.imports.atif.extra_members import DIALECT, EXTRA_KEY, effort_of, kept_in
+from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
 from trace_recorder.values.messages import Choice, Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
@@ -145,7 +145,7 @@ class Steps:
                 self.steps.append(_of_tools(tools, step.get("timestamp"), len(self.steps) + 1))
         else:
             step = self._step(said, "agent", members)
-            if KEPT not in message.extra:
+            if EXTRA_KEY not in message.extra:
                 step["is_copied_context"] = True
         self._open.update((call.call_id, step) for call in message.tool_calls)
 
@@ -253,7 +253,7 @@ def _of_tools(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payl
         "tool_calls": [_call(call) for call in one.tool_calls],
         **known(observation={"results": results} if results else None),
         "llm_call_count": 0,
-        "extra": {MARK: True} | known(error=one.error),
+        "extra": {TOOL_STEP_FLAG: True} | known(error=one.error),
     }
 
 
@@ -337,7 +337,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
 
 
 def _unkept(extra: Mapping[str, Payload]) -> dict[str, Payload] | None:
-    return {name: value for name, value in extra.items() if name != KEPT} or None
+    return {name: value for name, value in extra.items() if name != EXTRA_KEY} or None
 
 
 def _unsampled(choice: Choice) -> dict[str, Payload] | None:

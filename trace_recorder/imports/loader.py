@@ -1,7 +1,9 @@
-"""Reading a trajectory back: `load(path)` gives it from the journal, or from the document where there is no other.
+"""Loading a trajectory: from its journal, or from its document if there is no journal.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from that. Both may be of a run that still
-goes on, or that was broken off at any byte. Documents of others are read too: Trae Agent's own, and ATIF.
+The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
+on, or may have been broken off at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+
+The module is not named `load`, so that no import can mistake it for the function.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
-"""How every journal begins, be it cut off after any of these bytes."""
+"""The first bytes of every journal. A journal may be cut off after any of them."""
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read the trajectory of a `.json` or a `.jsonl`, finished or not; also of Trae Agent's documents, and of ATIF's.
+    """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
 
-    Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
+    Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
     """
     path = Path(path)
     if path.is_dir():
@@ -55,7 +57,7 @@ def load(path: str | Path) -> Trajectory:
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
-    """Read a journal; also give its fold, for those who look closer than a trajectory does."""
+    """Read a journal; also return its fold, for callers that need more than the trajectory."""
     fold = Fold()
     data = path.read_bytes()
     for record in journal.read(data):
@@ -74,7 +76,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
 
 
 def _cut_off(path: Path) -> list[Gap]:
-    """What the document beside a journal without an end says of one."""
+    """Return a gap if the document beside a journal without an end says that the run has ended."""
     try:
         document: Payload = json.loads(document_of(path).read_bytes())
         status = document.get("status")
@@ -102,5 +104,5 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """A document alone cannot tell whether its run still goes on."""
+    """Replace the status "running": a document alone cannot tell whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory
