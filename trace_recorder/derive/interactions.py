@@ -13,7 +13,7 @@ from trace_recorder.derive.record_bodies import read_body
 from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.storage.journal import Record
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import JoinedStream, Payload
 from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 
@@ -52,12 +52,17 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
-    if complete and end.get("stream") is True and "last_event" not in end and http_status(call.ending) < 300:
-        data = call.stream_bytes()
-        joined = None if data is None else join_stream(call.request_data.get("api"), data)
-        if joined is not None and joined.events == end.get("events"):  # otherwise a part of it is damaged
-            ended_by = why_incomplete(joined)
+    is_unstated = end.get("stream") is True and "last_event" not in end and http_status(call.ending) < 300
+    if complete and is_unstated and (joined := _undamaged_stream(call, end)) is not None:
+        ended_by = why_incomplete(joined)
     return complete and ended_by is None, ended_by
+
+
+def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedStream | None:
+    """Join the stream of a call; None if a part of it is missing or damaged."""
+    data = call.stream_bytes()
+    joined = None if data is None else join_stream(call.request_data.get("api"), data)
+    return joined if joined is not None and joined.events == end.get("events") else None
 
 
 def _model(request_data: Mapping[str, Payload]) -> str | None:

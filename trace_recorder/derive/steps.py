@@ -75,12 +75,16 @@ class OpenCalls:
         names = [self._agent_ids.pop(key) for key in keys if key in self._agent_ids]
         for _, _, call_id in keys:
             self._without_id.pop((agent, interaction_id, call_id), None)
-        for key in [(of_agent, name) for name in (*names, *(key[2] for key in keys)) for of_agent in (agent, None)]:
-            if key in self._calls and self._calls[key][1] == interaction_id:
-                del self._calls[key]
-                self._forgotten[key] = None
+        for call_id in (*names, *(key[2] for key in keys)):
+            self._forget_id((agent, call_id), interaction_id)
+            self._forget_id((None, call_id), interaction_id)
         while len(self._forgotten) > MAX_FORGOTTEN_CALLS:
             del self._forgotten[next(iter(self._forgotten))]
+
+    def _forget_id(self, key: tuple[Hashable, str], interaction_id: str) -> None:
+        if key in self._calls and self._calls[key][1] == interaction_id:
+            del self._calls[key]
+            self._forgotten[key] = None
 
 
 def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:

@@ -237,9 +237,7 @@ class RecordedStep:
         """Make the step. `inside` are its interactions, `executions` the executions of tools that these asked for."""
         if self.identity is None:
             return self.stated
-        stated = self.stated
-        own = [one for one in inside if one.agent_id == stated.agent_id] or inside
-        last = own[-1] if own else None
+        stated, last = self.stated, self._last_of_agent(inside)
         calls, results = tool_calls_and_results(
             inside, answers, {execution.identity: execution for execution in (*executions, *self.executions)}.values()
         )
@@ -252,6 +250,11 @@ class RecordedStep:
             interaction_ids=tuple(one.interaction_id for one in inside),
         )
         return replace(step, state=step.state or self._state(step))
+
+    def _last_of_agent(self, inside: Sequence[LLMInteraction]) -> LLMInteraction | None:
+        """The last interaction of the step's own agent, or else the last one of any agent."""
+        own = [one for one in inside if one.agent_id == self.stated.agent_id] or inside
+        return own[-1] if own else None
 
     def _state(self, step: AgentStep) -> str:
         if step.error is not None:

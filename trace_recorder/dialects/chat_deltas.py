@@ -109,8 +109,12 @@ def _is_fragment(part: Payload, before: Payload) -> bool:
         return False
     if not part.get("type") or part["type"] != before.get("type"):
         return False
-    told = ((part.get(name), before.get(name)) for name in ("id", "index"))
-    if any(mine != theirs and None not in (mine, theirs) for mine, theirs in told):
+    if _differ(part, before, "id") or _differ(part, before, "index"):
         return False
     texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
     return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))
+
+
+def _differ(one: dict[str, Payload], other: dict[str, Payload], name: str) -> bool:
+    """Whether both parts have this member, with different values."""
+    return None not in (one.get(name), other.get(name)) and one.get(name) != other.get(name)

@@ -16,12 +16,14 @@ def read_error(body: Payload) -> tuple[str | None, str | None]:
         body = body[0]
     if isinstance(body, str):
         return None, body or None
-    if not isinstance(body, dict):
-        return None, None
-    error = body.get("error")
+    error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, str):
         return None, error
-    said = error if isinstance(error, dict) else body
+    stated = error if isinstance(error, dict) else body
+    return _kind_and_message(stated) if isinstance(stated, dict) else (None, None)
+
+
+def _kind_and_message(said: dict[str, Payload]) -> tuple[str | None, str | None]:
     kind = next((said[name] for name in ("type", "status", "code") if isinstance(said.get(name), str)), None)
     message = next((said[name] for name in ("message", "detail") if said.get(name) is not None), None)
     return kind, message if isinstance(message, str | None) else str(message)

@@ -123,8 +123,8 @@ def read_usage(usage: Payload) -> Usage:
     members = Members(usage)
     of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
-        input_tokens=_first(members, "prompt_tokens", "input_tokens"),
-        output_tokens=_first(members, "completion_tokens", "output_tokens"),
+        input_tokens=members.first_integer("prompt_tokens", "input_tokens"),
+        output_tokens=members.first_integer("completion_tokens", "output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=_cached(members, of_input),
         reasoning_tokens=next((n for d in of_output if (n := d.integer("reasoning_tokens")) is not None), None),
@@ -143,15 +143,7 @@ def _cached(members: Members, details: list[Members]) -> int | None:
     for opened in details:
         if (cached := opened.integer("cached_tokens")) is not None:
             return cached
-    return _first(members, "cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
-
-
-def _first(members: Members, *names: str) -> int | None:
-    """Take the first of these numbers that is there."""
-    for name in names:
-        if (number := members.integer(name)) is not None:
-            return number
-    return None
+    return members.first_integer("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
 
 
 def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
@@ -214,14 +206,8 @@ def _blocks(members: Members, content: Payload) -> Blocks:
     """
     gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]
-    if any(map(members.__contains__, _THINKING)):
-        inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
-        named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
-        beside = "".join(text for text in named if text and text != inside) or (
-            None if inside else _joined_texts(members.rest().get("reasoning_details"))
-        )
-        if beside:
-            gathered.add_reasoning(beside)
+    if any(map(members.__contains__, _THINKING)) and (beside := _reasoning_beside(members, parts)):
+        gathered.add_reasoning(beside)
     for part in parts:
         if _is_thinking(part):
             gathered.add_reasoning(_thought(part))
@@ -233,6 +219,14 @@ def _blocks(members: Members, content: Payload) -> Blocks:
             gathered.add_other(place)
         place += 1
     return gathered
+
+
+def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
+    """Take the reasoning beside the content, unless it only repeats what is inside it."""
+    inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
+    named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
+    beside = "".join(text for text in named if text and text != inside)
+    return beside or (None if inside else _joined_texts(members.rest().get("reasoning_details")))
 
 
 def _thought(part: Payload) -> str | None:

@@ -50,7 +50,7 @@ def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
-    """Return the extra members of a step that is no call. `follows` is the time of the next request, usually its own."""
+    """Return the extra members of a step that is no call. `follows` is when the next request was sent."""
     left = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
     if left.get("timestamp") == follows:
         left.pop("timestamp", None)
