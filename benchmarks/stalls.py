@@ -67,7 +67,11 @@ def _stream(size: int) -> bytes:
         events.append(b"data: %s\n\n" % json.dumps(event).encode())
         done += len(events[-1])
         at += 1
-    last = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    last = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+    }
     return b"".join([*events, b"data: %s\n\ndata: [DONE]\n\n" % json.dumps(last).encode()])
 
 
@@ -187,7 +191,9 @@ async def _measure(case: Case, base: str, *, recorded: bool) -> dict[str, float]
                 recorder.start()
                 recorder.wrap(client)
             await client.post(f"{base}/prose/100/v1/chat/completions", content=_body(CASES["small"]))
-            found = await _call(client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10)
+            found = await _call(
+                client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10
+            )
         if recorded:
             began = time.perf_counter()
             recorder.finalize(success=True)

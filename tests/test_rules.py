@@ -17,7 +17,7 @@ SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp",
 
 ROOMS = (
     # A room may import those above it, those that share its line, and nothing else of the package.
-    "errors registry process",
+    "errors registry process breathing",
     "conversation descriptor",
     "renaming",
     "json_text journal",

@@ -20,6 +20,7 @@ from itertools import accumulate, chain
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder import secret_encodings, secret_names, secret_shapes
+from trace_recorder.breathing import AT_ONCE, breathe
 from trace_recorder.guard import attempt
 from trace_recorder.json_text import COLON, STRING
 from trace_recorder.secret_endings import unfinished
@@ -57,6 +58,8 @@ _KINDS = frozenset(
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 """Members whose value a provider has signed or encrypted: it comes back as it was, or not at all."""
 _SEAL = 40
+_OVERLAP = 4 * 1024
+"""So much of what was looked through is looked at again with what follows: no secret's sign is longer."""
 
 
 def default_redactor(text: str) -> str:
@@ -86,6 +89,11 @@ class _Seen:
         self.encoded = secret_encodings.signs(look) if kinds & _ENCODED else []
         self.known = known.places(text, look) if known else []
         self.escapes: list[int] = []
+
+    def add(self, other: _Seen, at: int) -> None:
+        """Take what was seen in a part of the text that begins there."""
+        for some, more in zip(self._all(), other._all(), strict=True):
+            some += [at + place for place in more]
 
     def _all(self) -> tuple[list[int], ...]:
         return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
@@ -188,11 +196,23 @@ class Redaction:
         text = self._known.mask(text) if kinds & _KNOWN else text
         for redactor in self._redactors:
             own = redactor is default_redactor
-            masked = mask_text(text, self._known.is_short, kinds) if own else redactor(text)
+            masked = self._mask_own(text, kinds) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
             text = masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
         return text
+
+    def _mask_own(self, text: str, kinds: int) -> str:
+        """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
+        parts: list[str] = []
+        done = 0
+        while len(text) - done > AT_ONCE:
+            breathe()
+            part = text[done : done + AT_ONCE]
+            part = part[: len(part) - unfinished(part)] or part
+            parts.append(mask_text(part, self._known.is_short, kinds))
+            done += len(part)
+        return "".join([*parts, mask_text(text[done:] if done else text, self._known.is_short, kinds)])
 
     def mask_gap(self, text: str) -> str:
         """Mask what is said of a failure; where it is a redactor that fails, with what this package knows itself."""
@@ -258,9 +278,19 @@ class Redaction:
         return self._see(text).is_any()
 
     def _see(self, text: str) -> _Seen:
-        """What may be secret in JSON text, whose letters may be spelled with escapes."""
+        """What may be secret in JSON text, whose letters may be spelled with escapes. A long one is seen bit by bit."""
         if not self._redactors:
             return _Seen("")
+        if len(text) <= AT_ONCE + _OVERLAP:
+            return self._see_at_once(text)
+        seen = _Seen("")
+        for at in range(0, len(text), AT_ONCE):
+            breathe()
+            begin = max(0, at - _OVERLAP)
+            seen.add(self._see_at_once(text[begin : at + AT_ONCE]), begin)
+        return seen
+
+    def _see_at_once(self, text: str) -> _Seen:
         plainer, escapes = _unescaped(text)
         seen = _Seen(plainer, _EVERY if default_redactor in self._redactors else _KNOWN, self._known)
         if escapes and seen.is_any():

@@ -23,6 +23,7 @@ from urllib.parse import urljoin
 from weakref import ref
 
 from trace_recorder import stream_chunks
+from trace_recorder.breathing import work_aside
 from trace_recorder.capture import headers, pulse, usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.conversation import JoinedStream, Payload, known
@@ -31,15 +32,13 @@ from trace_recorder.json_text import NotJsonError, one_line, parse
 from trace_recorder.plain import facts, members, message_of, named_error, to_json
 from trace_recorder.providers import join_stream, why_incomplete
 from trace_recorder.providers.endpoints import Endpoint
-from trace_recorder.providers.sse import breathing
 from trace_recorder.redact import clean_url, url_secrets
 from trace_recorder.run import Run
-from trace_recorder.snapshot import AT_A_STRETCH, BREATH
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
-FLUSH_BYTES = 64 * 1024
+FLUSH_BYTES = 32 * 1024
 FLUSH_SECONDS = 1.0
 PATIENCE = 1.0
 """For how many seconds an ending run waits for a stream that is being recorded at that moment."""
@@ -306,17 +305,8 @@ class Exchange:
             self.ended()
 
     def _end_aside(self, aside: threading.Event) -> None:
-        again = 0.0
-
-        def breathe() -> None:
-            nonlocal again
-            if time.perf_counter() >= again:
-                time.sleep(BREATH)
-                again = time.perf_counter() + AT_A_STRETCH
-
-        breathing.set(breathe)  # this thread's alone
         try:
-            self.ended()
+            work_aside(self.ended)
         finally:
             aside.set()
 
