@@ -26,8 +26,8 @@ ROOMS = (
     "plain json_text stream_chunks trajectory typed paths replacing schemas",
     "arguments endings",
     (
-        "items item_table redact spelled secret_encodings secret_endings secret_names secret_runs secret_shapes"
-        " secret_values"
+        "body_parts items item_table redact spelled secret_encodings secret_endings secret_names secret_runs"
+        " secret_shapes secret_values"
     ),
     "providers",
     "reading marked stepping tool_steps metrics document atif_members atif_reading atif_tools atif schema",

@@ -20,6 +20,7 @@ from itertools import accumulate, chain
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder import secret_encodings, secret_names, secret_shapes
+from trace_recorder.body_parts import BodyPart
 from trace_recorder.breathing import AT_ONCE, breathe
 from trace_recorder.guard import attempt
 from trace_recorder.json_text import COLON, STRING
@@ -305,7 +306,7 @@ class Redaction:
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
-        waiting = 0 if last else part.unfinished(self._unfinished)
+        waiting = 0 if last else part.unfinished(self.unfinished)
         if waiting:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
@@ -317,8 +318,14 @@ class Redaction:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
-        masked = [self._mask_line(line) for line in _LINES.findall(text)]
+        masked = [self.mask_line(line) for line in _LINES.findall(text)]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
+
+    def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
+        """Mask the part of a plain body that follows `before`, as far as it can be told from what has come."""
+        if not self._redactors:
+            return BodyPart(data, 0, len(data))
+        return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask what is known, or has the shape of a secret, in bytes that are no UTF-8, and so will stand in base64."""
@@ -328,7 +335,7 @@ class Redaction:
             return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
         return data
 
-    def _unfinished(self, text: str) -> int:
+    def unfinished(self, text: str) -> int:
         """How many characters at the end of a text may go on as a secret, or may be known as one by what follows."""
         return max(unfinished(text), self._known.begins_at_end(text))
 
@@ -337,7 +344,8 @@ class Redaction:
         text = self._known.mask(text)
         return mask_text(text, self._known.is_short) if default_redactor in self._redactors else text
 
-    def _mask_line(self, line: str) -> tuple[str, int]:
+    def mask_line(self, line: str) -> tuple[str, int]:
+        """Mask a line: the strings of what is JSON in it, or else all of it."""
         if not self.sees(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)

@@ -29,6 +29,7 @@ from weakref import ref
 from zlib import crc32
 
 from trace_recorder import paths, process
+from trace_recorder.body_parts import BodyPart
 from trace_recorder.conversation import Payload, known
 from trace_recorder.endings import Ending
 from trace_recorder.errors import AlreadyFinalizedError
@@ -131,13 +132,20 @@ class Run:
         self._recorded("start")
 
     def append(
-        self, kind: str, about: Mapping[str, object], said: str = "", written: Callable[[], None] | None = None
+        self,
+        kind: str,
+        about: Mapping[str, object],
+        said: str = "",
+        written: Callable[[], None] | None = None,
+        *,
+        when: When | None = None,
     ) -> None:
         """Write one record, then the document.
 
         `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
         masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
         without braces. `written` is called when it is on file, also where Ctrl-C comes with that.
+        `when` is when the document shows it, if not as all records of its kind.
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
@@ -153,7 +161,7 @@ class Run:
                     written()
             self._remember(kind, seq, said)
         self._settle()
-        self._recorded(kind)
+        self._recorded(kind, when)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
@@ -173,8 +181,8 @@ class Run:
         self._settle()
         self._recorded(kind)
 
-    def _recorded(self, kind: str) -> None:
-        when = SHOWN.get(kind, "at once")
+    def _recorded(self, kind: str, when: When | None = None) -> None:
+        when = when or SHOWN.get(kind, "at once")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
                 self._use_writer(partial(self._writer.recorded, when, self._journal.end))
@@ -279,6 +287,10 @@ class Run:
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
         return self._redaction.mask_stream(data, last=last)
+
+    def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
+        """Mask the part of a plain body that follows another."""
+        return self._redaction.mask_part(before, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask what is no text; a text is left as it is, to be masked when it is written."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 from weakref import ref
 
 from trace_recorder.capture.exchange import Exchange, Sent
+from trace_recorder.capture.waiting import step_back
 from trace_recorder.conversation import Payload
 from trace_recorder.guard import Guard
 from trace_recorder.providers.endpoints import Endpoint, endpoint_of
@@ -105,6 +106,7 @@ class SyncChunks:
         try:
             chunk: bytes = next(self._chunks)
             self._exchange.chunk(chunk)
+            self._exchange.catch_up()
         except StopIteration:
             self._exchange.ended()
             raise
@@ -133,6 +135,9 @@ class AsyncChunks:
         try:
             chunk: bytes = await anext(self._chunks)
             self._exchange.chunk(chunk)
+            while self._exchange.is_behind():
+                await step_back()
+                self._exchange.write_on()
         except StopAsyncIteration:
             self._exchange.ended_beside_a_loop()
             raise
