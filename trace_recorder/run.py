@@ -30,11 +30,12 @@ from zlib import crc32
 
 from trace_recorder import paths, process
 from trace_recorder.body_parts import BodyPart
+from trace_recorder.breathing import AT_ONCE
 from trace_recorder.conversation import Payload, known
 from trace_recorder.endings import Ending
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
-from trace_recorder.items import ItemEncoder
+from trace_recorder.items import Encoded, ItemEncoder
 from trace_recorder.journal import SCHEMA, VERSION, Data, Journal, now
 from trace_recorder.plain import facts, members, plain
 from trace_recorder.redact import Redaction, masks_in
@@ -167,19 +168,38 @@ class Run:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
         if self.abandoned:
             return
-        about, redacted = _counted(about)
+        masked: list[tuple[str, int]] | None = None
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
-            said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            *masked, (said, count) = self._redaction.mask_all([*(new.said for new in encoded.new), said])
-            items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, masked, strict=True)]
-            data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
-            records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
-            seq, _ = self._journal.append_all(records, now())
-            encoded.written(seq)
+            texts = [new.said for new in encoded.new]
+            texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
+            if sum(map(len, texts)) <= AT_ONCE:
+                masked = self._redaction.mask_all(texts)
+                self._append_encoded(kind, about, encoded, masked)
+        if masked is None:  # what takes long is done while others record
+            masked = self._redaction.mask_all(texts)
+            with self._lock:
+                self._be_open()
+                self._append_encoded(kind, about, encoded, masked)
         self._settle()
         self._recorded(kind)
+
+    def _append_encoded(
+        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
+    ) -> None:
+        """Write what was taken apart, and masked."""
+        about, redacted = _counted(about)
+        *of_items, (said, count) = masked
+        items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
+        data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+        records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
+        seq, _ = self._journal.append_all(records, now())
+        encoded.written(seq)
+
+    def new_bytes(self, body: bytes) -> int:
+        """How many bytes of a request are likely to be new to this run."""
+        return self._items.new_bytes(body)
 
     def _recorded(self, kind: str, when: When | None = None) -> None:
         when = when or SHOWN.get(kind, "at once")

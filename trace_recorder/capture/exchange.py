@@ -51,7 +51,7 @@ ASIDE_SECONDS = 10.0
 MOST_PARTS = 64
 """Of so many parts is made, at most, what is there at once."""
 LARGE_BODY = 48 * 1024
-"""A plain body of more bytes is written in parts while it comes: masking it at once would hold an event loop."""
+"""A plain body of more bytes is written in parts while it comes, a request aside: it would hold an event loop."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
@@ -109,6 +109,8 @@ class Exchange:
         self._guarded = run.guard("record a part of a response")
         self._hearer: ref[object] | None = None
         self._aside: threading.Event | None = None
+        self._request_aside: threading.Event | None = None
+        self._given_up: BaseException | None = None
         self._ended_at = -1.0
         self._first: float | None = None
         self._last: float | None = None
@@ -143,6 +145,40 @@ class Exchange:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
             self.run.append("llm_request", about, f"{said},{_as_text(self.run.mask_bytes(sent.body))}")
+
+    def is_large(self) -> bool:
+        """Whether writing the request would hold an event loop for long. What is refused loudly is not put off."""
+        body = self._sent.body
+        return len(body) > LARGE_BODY and not self.run.guard.strict and self.run.new_bytes(body) > LARGE_BODY
+
+    def begin_aside(self, context: Mapping[str, Payload]) -> Callable[[], None]:
+        """What writes the request, for another thread: whoever ends the run meanwhile waits for it."""
+        self._request_aside = written = threading.Event()
+        self.run.hold(self)
+
+        def write() -> None:
+            try:
+                with self.run.guard("record a request"):
+                    self.begin(context)
+                    return
+                with self._lock:
+                    self._finish()  # as nothing was written of it, nothing will be
+                self.run.let_go(self)
+            finally:
+                with self._lock:
+                    written.set()
+                if self._given_up is not None:
+                    self.failed(self._given_up)
+
+        return write
+
+    def given_up(self, error: BaseException) -> None:
+        """Hear that the call was cancelled while its request was being written."""
+        with self._lock:
+            self._given_up = error
+            if self._request_aside is None or not self._request_aside.is_set():
+                return
+        self.failed(error)
 
     def _about(self) -> dict[str, Payload]:
         return {"interaction_id": self.interaction_id, "attempt": self._attempt}
@@ -289,9 +325,12 @@ class Exchange:
             if self._done and not last:
                 return False
             self._flushed = time.perf_counter()
-            before = self._buffered
+            before, is_first_try = self._buffered, self._due <= FLUSH_BYTES
             self._due = max(FLUSH_BYTES, 2 * before)  # what cannot be written is not tried with every chunk
-            (self._flush_stream if self._streams else self._flush_body)(last=last)
+            if self._streams:
+                self._flush_stream(max(FLUSH_BYTES, before // MOST_PARTS) if is_first_try else before, last=last)
+            else:
+                self._flush_body(last=last)
             if self._buffered < before:
                 self._due = FLUSH_BYTES
             return self._buffered < before and self._buffered >= (1 if last else FLUSH_BYTES)
@@ -300,6 +339,8 @@ class Exchange:
         """Write a part of a plain body."""
         pieces = _beginning(self._buffer, LARGEST)
         data = _joined(pieces)
+        if not data:
+            return
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
@@ -313,13 +354,13 @@ class Exchange:
 
         self.run.append("llm_stream", about, facts({"headers": self._headers}), taken)
 
-    def _flush_stream(self, *, last: bool) -> None:
+    def _flush_stream(self, size: int, *, last: bool) -> None:
         """Write a part of a stream, up to the end of a line; of a long line, or one that waits, all that can be."""
-        parts = _beginning(self._buffer, max(FLUSH_BYTES, self._buffered // MOST_PARTS))
-        data = _joined(parts)
-        if len(parts) < len(self._buffer) or len(data) > FLUSH_BYTES:
-            before = self._buffered
-            self._write_lines(parts, data[: data.rfind(b"\n", 0, max(FLUSH_BYTES, len(data) // 2)) + 1], last=False)
+        before = self._buffered
+        if before > size:
+            parts = _beginning(self._buffer, size)
+            data = _joined(parts)
+            self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
             if self._buffered < before:
                 return
         parts = self._buffer[:]  # chunks may be added behind these meanwhile
@@ -383,8 +424,9 @@ class Exchange:
 
     def wait(self) -> None:
         """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
-        if self._aside is not None:
-            self._aside.wait(ASIDE_SECONDS)
+        for one in (self._request_aside, self._aside):
+            if one is not None:
+                one.wait(ASIDE_SECONDS)
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
