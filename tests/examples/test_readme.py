@@ -120,7 +120,7 @@ def test_the_readme_does_what_it_says(used: Path) -> None:
 
 
 def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
-    """Every command of docs/commands.md works on runs of every way to record: wrapped, marked, by hand, from outside."""
+    """Every command of docs/commands.md works, on runs that were wrapped, marked, recorded by hand and from outside."""
     place = Path(shutil.copytree(used, tmp_path / "place", ignore=shutil.ignore_patterns("bin")))
     write_scripts(COMMANDS, place)
     (place / "agent.py").write_text(AGENT)
