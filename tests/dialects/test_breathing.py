@@ -8,8 +8,8 @@ from types import FrameType
 
 import pytest
 
+from trace_recorder.background_work import breathing
 from trace_recorder.dialects.readers import join_stream
-from trace_recorder.dialects.sse import yield_hook
 from trace_recorder.values.messages import Payload
 
 
@@ -48,14 +48,14 @@ def longest_between_breaths(api: str, text: str) -> int:
     def yield_to_others() -> None:
         calls.append(0)
 
-    token = yield_hook.set(yield_to_others)
+    token = breathing.set(yield_to_others)
     before = sys.getprofile()
     sys.setprofile(count)
     try:
         join_stream(api, text.encode())
     finally:
         sys.setprofile(before)
-        yield_hook.reset(token)
+        breathing.reset(token)
     assert len(calls) > 1
     return max(calls)
 

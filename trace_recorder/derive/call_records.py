@@ -21,6 +21,7 @@ from trace_recorder.dialects.readers import Reader, join_stream, reader_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Record
 from trace_recorder.storage.stream_chunks import Piece, chunks
+from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.jsonable import plain
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 
@@ -61,6 +62,7 @@ class CallRecords:
     def add(self, record: Record) -> None:
         """Add one more record."""
         self.__dict__.pop("joined", None)
+        self.__dict__.pop("body_in_parts", None)
         self._whole = None
         self._records.append(record)
         if record.kind in ENDINGS:
@@ -138,26 +140,59 @@ class CallRecords:
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """The text of the newest attempt's stream."""
-        raw = self.stream_bytes()
+        """The text of the newest attempt's stream; if a plain body has no end on file, what came of it."""
+        raw = self.stream_bytes() if self.ending else self._joined_bytes(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the newest attempt's stream."""
-        parts = self._stream_parts()
+        return self._joined_bytes(plain=False)
+
+    def _joined_bytes(self, *, plain: bool) -> bytes | None:
+        parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[Piece, ...] | None:
         """The chunks of that stream, each with its time in seconds since the request; None if that is not known."""
         try:
-            return chunks(parts) if (parts := self._stream_parts()) is not None else None
+            parts = self._parts(self.request_data.get("attempt", 0))
+            return None if parts is None else chunks(parts)
         except (ValueError, TypeError, KeyError):
             return None
 
-    def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """The parts of the newest attempt's stream, each as its bytes and its record's data."""
-        attempt = self.request_data.get("attempt", 0)
+    @cached_property
+    def body_in_parts(self) -> Mapping[str, Payload]:
+        """The plain response of the newest attempt, if it was written in parts."""
+        return self.body_of_attempt(self.request_data.get("attempt", 0))
+
+    def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
+        """Return a plain response that was written in parts, as the members that its ending would have otherwise.
+
+        It is empty before the response has ended, and if a part is missing.
+        """
+        ending = self.endings.get(attempt)
+        if ending is None or "parts" not in ending.data:
+            return {}
+        parts = self._parts(attempt, plain=True)
+        if parts is None or ending.data["parts"] != len(parts):
+            return {}
+        data = b"".join(text for text, _ in parts)
+        try:
+            text = data.decode()
+            return {"body": parse(text)}
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(data).decode()}
+        except NotJsonError:
+            return {"text": text}
+
+    def lacks_parts(self) -> bool:
+        """Whether the response was written in parts, and some of them are missing."""
+        return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
+
+    def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """Return the parts of an attempt's stream, or of its plain body: the text and the data of each."""
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
+        parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
             inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
             return list(zip(inflated, parts, strict=True)) or None
@@ -186,10 +221,10 @@ class CallRecords:
             return data["assembled"]
         if self.joined is not None:
             return self.joined.body
-        return raw_body(data)
+        return raw_body({**data, **self.body_in_parts})
 
     def _readable_response(self) -> Payload:
-        raw, data = self.raw_response(), self.ending.data if self.ending else {}
+        raw, data = self.raw_response(), {**(self.ending.data if self.ending else {}), **self.body_in_parts}
         return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
 
     def _reader(self) -> Reader | None:

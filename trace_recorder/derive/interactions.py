@@ -88,15 +88,15 @@ def _error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
     if (carried := call.stream_error()) is not None:
         kind, message = read_error({"error": carried})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
-    return _ending_error(call.ending)
+    return _ending_error(call.ending, call.body_in_parts)
 
 
-def _ending_error(ending: Record | None) -> ErrorInfo | None:
+def _ending_error(ending: Record | None, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
     if ending is None:
         return None
     if ending.kind == "llm_error" or "error" in ending.data:
         return stated_error(ending.data.get("error", ending.data))
-    body = read_body(ending.data)
+    body = read_body({**ending.data, **in_parts})
     if http_status(ending) < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
@@ -120,17 +120,17 @@ def _attempts(call: CallRecords) -> tuple[Attempt, ...]:
         return ()
     responses: dict[int, Mapping[str, Payload]] = {part.data.get("attempt", 0): part.data for part in call.streams}
     responses |= {number: ending.data for number, ending in call.endings.items()}
-    return tuple(_attempt(request, responses, call.endings) for request in call.requests)
+    return tuple(_attempt(call, request, responses) for request in call.requests)
 
 
-def _attempt(request: Record, responses: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]) -> Attempt:
+def _attempt(call: CallRecords, request: Record, responses: Mapping[int, Mapping[str, Payload]]) -> Attempt:
     number = request.data.get("attempt", 0)
     data = responses.get(number, {})
     return Attempt(
         number=number,
         timestamp=request.time,
         status=data.get("status"),
-        error=_ending_error(endings.get(number)),
+        error=_ending_error(call.endings.get(number), call.body_of_attempt(number)),
         duration_seconds=_seconds(data.get("duration_seconds")),
         headers=data.get("headers") or {},
         inferred=request.data.get("inferred", False),

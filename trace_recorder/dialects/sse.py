@@ -11,14 +11,11 @@ What the data of an event means is up to the dialects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Iterator
 
+from trace_recorder.background_work import breathing
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
-
-yield_hook: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
-"""Called between events, if set: a background thread uses it to let other threads run."""
 
 SPLIT_AT_ONCE = 64 * 1024
 """About this many characters are cut into lines at once."""
@@ -28,7 +25,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each event of a stream: its name, None if it has none, and its data."""
     name: str | None = None
     data: list[str] = []
-    yield_to_others = yield_hook.get() or _no_yield
+    yield_to_others = breathing.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
@@ -47,7 +44,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
 
 def json_lines(text: str) -> Iterator[str]:
     """Yield each line of a stream of JSON lines (NDJSON) that is not blank."""
-    yield_to_others = yield_hook.get() or _no_yield
+    yield_to_others = breathing.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.strip():
             yield_to_others()

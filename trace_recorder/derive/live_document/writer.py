@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from trace_recorder.background_work import AT_A_STRETCH, BREATH
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
@@ -50,10 +51,6 @@ FREE_WRITES = 3
 """How many times in a run a small document is written for a captured call although it costs more than that."""
 MAX_PENDING_RECORDS = 8
 """A recording call writes up to this many new records, of up to `SMALL_DOCUMENT_BYTES`; more are left to the thread."""
-YIELD_SECONDS = 0.0001
-"""How long the background thread sleeps to let other threads run: the interpreter runs one at a time."""
-WORK_SECONDS = 0.0005
-"""About how long it works between two such pauses. A pause costs about a tenth of this."""
 MAX_JOIN_WAITS = 100
 """How many times a tenth of a second `close` waits for the thread. If it is still writing, the last write waits."""
 MIN_FREE_FRAMES = 500
@@ -262,8 +259,8 @@ class WriteScheduler:
 
     def _yield_to_others(self) -> None:
         if not self._urgent and time.perf_counter() >= self._next_yield:
-            time.sleep(YIELD_SECONDS)
-            self._next_yield = time.perf_counter() + WORK_SECONDS
+            time.sleep(BREATH)
+            self._next_yield = time.perf_counter() + AT_A_STRETCH
 
     def close(self) -> None:
         """Write the document for the last time, and end the thread."""

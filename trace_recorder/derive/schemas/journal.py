@@ -131,22 +131,26 @@ class LLMRequest(LLMExchange, Itemized, StepContext):
 
 
 class LLMStream(LLMExchange):
-    """The next part of a stream: UTF-8 text, compressed with zlib, in base64; and what was known by then."""
+    """The next part of a stream, or of a large plain body: UTF-8 text, compressed with zlib, in base64."""
 
     status: int
     headers: dict[str, str]
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
+    plain: bool = ABSENT
     chunk_ends: str = ABSENT
     chunk_times: str = ABSENT
     continues: bool = ABSENT
 
 
 class LLMResponse(LLMExchange):
-    """A response that came, in full or in part. A stream is put together in `assembled`."""
+    """A response that came, in full or in part.
 
-    exactly_one_of = ("body", "text", "base64", "assembled")
+    A stream is put together in `assembled`; a large plain body is stored before, in `parts` records.
+    """
+
+    exactly_one_of = ("body", "text", "base64", "assembled", "parts")
     status: int
     headers: dict[str, str]
     duration_seconds: Seconds
@@ -163,6 +167,7 @@ class LLMResponse(LLMExchange):
     text: str = ABSENT
     base64: str = ABSENT
     assembled: Payload = ABSENT
+    parts: Count = ABSENT
 
 
 class LLMError(LLMExchange):
