@@ -118,27 +118,27 @@ class PendingCalls:
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
         """Close a call, or all calls of an interaction: the model was told their results."""
-        for agent, asked in list(self._open.items()):
-            if interaction_id in asked:
+        for agent, pending in list(self._open.items()):
+            if interaction_id in pending:
                 if call_id is not None:
-                    asked[interaction_id].calls.pop(call_id, None)
-                if call_id is None or not asked[interaction_id].calls:
-                    del asked[interaction_id]
-                if not asked:
+                    pending[interaction_id].calls.pop(call_id, None)
+                if call_id is None or not pending[interaction_id].calls:
+                    del pending[interaction_id]
+                if not pending:
                     del self._open[agent]
 
     def match(self, execution: ToolExecution) -> None:
         """Find the call that a tool runs for. No other tool can run for it then."""
         found = self._stated(execution) if "call_id" in execution.call_data else self._same(execution)
         if found is not None:
-            asked, key = found
-            execution.requested_by, execution.requested_call = asked.interaction_id, asked.calls.pop(key)
+            pending, key = found
+            execution.requested_by, execution.requested_call = pending.interaction_id, pending.calls.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
         """Make the call of a failed tool available again, until it is answered."""
-        asked = self._open.get(agent_key(execution.call_data), {}).get(execution.requested_by or "")
-        if asked is not None and execution.requested_call is not None:
-            asked.calls[execution.requested_call.call_id] = execution.requested_call
+        pending = self._open.get(agent_key(execution.call_data), {}).get(execution.requested_by or "")
+        if pending is not None and execution.requested_call is not None:
+            pending.calls[execution.requested_call.call_id] = execution.requested_call
 
     def latest(self, execution: ToolExecution) -> str | None:
         """Return the last interaction of the agent that runs a tool."""
@@ -147,28 +147,28 @@ class PendingCalls:
     def _stated(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
         key = execution.call_data["call_id"]
         own = self._candidates(execution)
-        others = [asked for of_agent in self._open.values() for asked in reversed(of_agent.values())]
-        return next(((asked, key) for asked in (*own, *others) if key in asked.calls), None)
+        others = [pending for of_agent in self._open.values() for pending in reversed(of_agent.values())]
+        return next(((pending, key) for pending in (*own, *others) if key in pending.calls), None)
 
     def _same(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
         arguments = execution.call_data.get("arguments")
         named = [
-            (asked, key)
-            for asked in self._candidates(execution)
-            for key, call in asked.calls.items()
+            (pending, key)
+            for pending in self._candidates(execution)
+            for key, call in pending.calls.items()
             if call.name == execution.name
         ]
-        for asked, key in named:
-            if asked.calls[key].arguments == arguments:
-                return asked, key
+        for pending, key in named:
+            if pending.calls[key].arguments == arguments:
+                return pending, key
         return named[0] if len(named) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> Iterator[_PendingResponse]:
         """The pending responses of a tool's agent: those of its step first, and the newest first."""
         of_agent = reversed(self._open.get(agent_key(execution.call_data), {}).values())
-        newest_first = [asked for asked in of_agent if asked.first_seq < execution.first_seq]
+        newest_first = [pending for pending in of_agent if pending.first_seq < execution.first_seq]
         step = execution.call_data.get("step_id")
-        return iter(sorted(newest_first, key=lambda asked: asked.step != step))
+        return iter(sorted(newest_first, key=lambda pending: pending.step != step))
 
 
 def tool_calls_and_results(

@@ -55,8 +55,8 @@ class CallNumbering:
         self.made_up += count_made_up(calls)
         call_id = message.call_id
         if message.role == "tool":
-            call_id = self._open.answer(message.call_id, message.name)
-        self._open.ask(calls)
+            call_id = self._open.close(message.call_id, message.name)
+        self._open.add(calls)
         same = calls == message.tool_calls and call_id == message.call_id
         return message if same else replace(message, tool_calls=calls, call_id=call_id)
 
@@ -68,7 +68,7 @@ class _OpenCalls:
         self._turns: list[list[ToolCall]] = []
         self._asking = False
 
-    def ask(self, calls: tuple[ToolCall, ...]) -> None:
+    def add(self, calls: tuple[ToolCall, ...]) -> None:
         """Add a message's calls. A message without any ends the turn."""
         if calls and not self._asking:
             self._turns.append([])
@@ -76,7 +76,7 @@ class _OpenCalls:
             self._turns[-1].extend(calls)
         self._asking = bool(calls)
 
-    def answer(self, call_id: str | None, name: str | None) -> str | None:
+    def close(self, call_id: str | None, name: str | None) -> str | None:
         """Close the call that a result answers and return its id; the result's own id if there is no such call."""
         for turn in reversed(self._turns):
             for position, call in enumerate(turn):

@@ -52,7 +52,7 @@ def json_lines(text: str) -> Iterator[str]:
 
 
 def _no_yield() -> None:
-    """Do nothing: somebody waits for the result."""
+    """Do nothing: the caller waits for the result."""
 
 
 def unstreamed(text: str) -> JoinedStream:

@@ -1,8 +1,7 @@
 """The buffer of one array of the document: of its elements' texts, only those that may still change are in memory.
 
-A text that was written stands in the file that was written last, and is copied from there into the next file. Settled
-elements that stand side by side are merged into one, so what is kept does not grow with the array, except for about
-180 bytes for each edit of a text that may still be shortened.
+A text that was written is copied from the last file into the next one. Adjacent settled elements are merged into one,
+so what is kept does not grow with the array, except for about 180 bytes for each edit of a text that may be shortened.
 """
 
 from __future__ import annotations
@@ -148,7 +147,7 @@ class ElementTexts:
         self.merge()
 
     def merge(self) -> None:
-        """Merge settled elements that stand side by side in the last file."""
+        """Merge settled elements that are adjacent in the last file."""
         merged: list[ElementText] = []
         for element in self.elements:
             joined = (
@@ -175,7 +174,7 @@ def _parts_in_memory(parts: Sequence[bytes | Span]) -> list[bytes]:
 
 
 def _joined(one: Span | None, other: Span | None) -> Span | None:
-    """Return the range of two elements that stand side by side in one file, else None."""
+    """Return the range of two elements that are adjacent in one file, else None."""
     if one is None or other is None or one.fd != other.fd:
         return None
     if one.offset + one.length + len(_SEPARATOR) != other.offset:

@@ -164,7 +164,7 @@ class _LastFile:
                 last.close()
 
     def changed(self) -> bool:
-        """Whether somebody else has written to it or closed its descriptor."""
+        """Whether another party has written to it or closed its descriptor."""
         return self._file is not None and (not self._file.is_ours() or _state(self._file) != self._seen)
 
     def close(self) -> None:
