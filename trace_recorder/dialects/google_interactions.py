@@ -6,7 +6,7 @@ with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps 
 (signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name. `finish_reason` is the
 interaction's status, once that is final.
 
-In a stream each step is started, grows by deltas and is stopped; any event may carry the token counts.
+How the events of a stream are joined is defined in `interaction_events.py`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.interaction_events import join_events, kind_of
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
-    as_int,
     as_list,
     as_text,
     content_of,
     join_texts,
-    json_value,
     role_of,
     text_part,
 )
 from trace_recorder.dialects.openai_chat import read_tool
-from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
     Choice,
@@ -43,7 +41,6 @@ from trace_recorder.values.messages import (
 )
 
 _MODEL_STEPS = ("model_output", "thought", "function_call")
-_CONTENTS = ("text", "image", "audio", "video", "document")
 _NOT_FINAL = ("in_progress", "queued")
 
 
@@ -98,11 +95,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream to the interaction that it is without streaming."""
-    joined = _Joined()
-    number = 0
-    for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
-        joined.add(name, data)
-    return joined.stream(number) if number else unstreamed(text)
+    return join_events(text)
 
 
 def _several(value: Payload) -> list[Payload]:
@@ -110,19 +103,15 @@ def _several(value: Payload) -> list[Payload]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _kind(element: Payload) -> str:
-    return as_text(as_dict(element).get("type")) or ""
-
-
 def _answering(steps: list[Payload]) -> list[Payload]:
     """Return the steps after the last input, if an interaction is given with its inputs."""
-    asked = [place for place, step in enumerate(steps) if _kind(step) == "user_input"]
+    asked = [place for place, step in enumerate(steps) if kind_of(step) == "user_input"]
     return steps[asked[-1] + 1 :] if asked else steps
 
 
 def _role(element: Payload) -> str:
     """Return the role of an element of the input. What a server's tool did belongs to the model."""
-    members, kind = as_dict(element), _kind(element)
+    members, kind = as_dict(element), kind_of(element)
     if kind == "function_result":
         return "tool"
     if kind in _MODEL_STEPS or kind.endswith(("_call", "_result")):
@@ -138,7 +127,7 @@ def _blocks(element: Payload) -> list[Payload]:
 
 def _is_frame(element: Payload) -> bool:
     members = as_dict(element)
-    return _kind(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
+    return kind_of(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
 
 
 def _beside(element: Payload) -> dict[str, Payload]:
@@ -152,16 +141,16 @@ def _beside(element: Payload) -> dict[str, Payload]:
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
     """Read neighbours of one side: a tool message for each function result, then a message of the rest."""
     blocks = [block for element in elements for block in _blocks(element)]
-    results = [_tool_message(block) for block in blocks if _kind(block) == "function_result"]
-    rest = [block for block in blocks if _kind(block) != "function_result"]
+    results = [_tool_message(block) for block in blocks if kind_of(block) == "function_result"]
+    rest = [block for block in blocks if kind_of(block) != "function_result"]
     extra = {name: value for element in elements for name, value in _beside(element).items()}
     if results and not rest and not extra:
         return results
-    signed = [block for block in rest if _kind(block) == "thought" and not _is_lossless(block)]
+    signed = [block for block in rest if kind_of(block) == "thought" and not _is_lossless(block)]
     gathered = _gathered(rest)
     message = Message(
         role,
-        gathered.content([block for block in rest if _kind(block) not in ("thought", "function_call")]),
+        gathered.content([block for block in rest if kind_of(block) not in ("thought", "function_call")]),
         _tool_calls(rest),
         reasoning=gathered.all_reasoning(),
         extra={**extra, "steps": signed} if signed else extra,
@@ -182,7 +171,7 @@ def _is_lossless(step: Payload) -> bool:
 
 
 def _is_plain(content: Payload) -> bool:
-    return _kind(content) == "text" and _is_lossless(content)
+    return kind_of(content) == "text" and _is_lossless(content)
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
@@ -193,7 +182,7 @@ def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
     gathered = Blocks()
     for step in steps:
         for block in _blocks(step):
-            kind = _kind(block)
+            kind = kind_of(block)
             if kind == "text":
                 gathered.add_text(as_text(block.get("text")))
             elif kind == "thought":
@@ -208,7 +197,7 @@ def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
-    return tuple(_tool_call(block) for block in blocks if _kind(block) == "function_call")
+    return tuple(_tool_call(block) for block in blocks if kind_of(block) == "function_call")
 
 
 def _tool_call(block: Payload) -> ToolCall:
@@ -236,92 +225,3 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=left.integer("total_thought_tokens"),
         extra=left.rest(),
     )
-
-
-class _Block:
-    """A step, or a content of a step, as its deltas come."""
-
-    def __init__(self, start: Payload) -> None:
-        self._members = dict(as_dict(start))
-        self._parts: list[_Block] = []
-        self._pieces: dict[str, list[str]] = {}
-
-    def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: contents become parts or extend the last one, summaries and annotations are collected."""
-        kind = _kind(delta)
-        if kind in _CONTENTS and kind != _kind(self._members):
-            if kind != "text" or not self._parts or _kind(self._parts[-1]._members) != kind:
-                self._parts.append(_Block({"type": kind}))
-            self._parts[-1].grow(delta)
-        elif kind == "thought_summary":
-            self._members["summary"] = as_list(self._members.get("summary"))
-            self._members["summary"].append(delta.get("content"))
-        elif kind == "text_annotation_delta" and self._parts:
-            self._parts[-1].grow(delta)
-        else:
-            self._merge(delta)
-
-    def _merge(self, delta: dict[str, Payload]) -> None:
-        """Concatenate texts and arguments, collect annotations; otherwise keep the last value that is not empty."""
-        for name, value in delta.items():
-            if name in ("text", "arguments") and isinstance(value, str):
-                self._pieces.setdefault(name, []).append(value)
-            elif name == "annotations" and isinstance(value, list):
-                self._members[name] = as_list(self._members.get(name))
-                self._members[name] += value
-            elif name != "type" and value not in (None, ""):
-                self._members[name] = value
-
-    def assembled(self) -> dict[str, Payload]:
-        """Return the block as it is without streaming. Arguments that were cut off stay text."""
-        if self._parts:
-            self._members["content"] = as_list(self._members.get("content")) + [
-                part.assembled() for part in self._parts
-            ]
-        for name, pieces in self._pieces.items():
-            said = "".join([as_text(self._members.get(name)) or "", *pieces])
-            self._members[name] = arguments_of(said) if name == "arguments" else said
-        return self._members
-
-
-class _Joined:
-    """The interaction as its events come."""
-
-    def __init__(self) -> None:
-        self._body: dict[str, Payload] = {}
-        self._blocks: list[_Block] = []
-        self._growing: dict[int | None, _Block] = {}
-        self._list = "steps"
-        self._ended = False
-
-    def add(self, name: str | None, data: str) -> None:
-        """Add one event. An event that is no JSON object, or of an unknown type, changes nothing."""
-        event = Members(json_value(data))
-        kind = event.text("event_type") or name or ""
-        metadata = event.object("metadata")
-        self._frame({"usage": metadata.get("usage") or metadata.get("total_usage")})
-        if kind.startswith("interaction."):
-            self._frame({"id": event.text("interaction_id"), **event.object("interaction"), **event.rest()})
-        elif kind == "error":
-            self._body["error"] = event.take("error") or event.rest() or data
-        elif kind.startswith(("step.", "content.")):
-            self._list = "steps" if kind.startswith("step.") else "outputs"
-            started = event.object("step") or event.object("content")
-            self._block(as_int(event.take("index")), started, event.object("delta"))
-        self._ended |= kind in ("interaction.completed", "interaction.complete", "done")
-
-    def _frame(self, members: dict[str, Payload]) -> None:
-        self._body.update({name: value for name, value in members.items() if value is not None})
-
-    def _block(self, index: int | None, started: dict[str, Payload], delta: dict[str, Payload]) -> None:
-        if started or (delta and index not in self._growing):
-            self._growing[index] = _Block(started or {"type": "model_output"})
-            self._blocks.append(self._growing[index])
-        if delta:
-            self._growing[index].grow(delta)
-
-    def stream(self, number: int) -> JoinedStream:
-        """Return the result of `number` events. If the provider sends all steps at the end, those are used."""
-        if self._blocks and not self._body.get(self._list):
-            self._body[self._list] = [block.assembled() for block in self._blocks]
-        return JoinedStream(self._body, self._ended, number, self._body.get("error"))
