@@ -5,13 +5,18 @@ Pages in docs/decisions/ may name what has gone; only their links are followed.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
+import httpx
 import pytest
 
 from tests.run_fixtures import ROOT
+from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.formats import FORMATS
 
 ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -100,3 +105,41 @@ def test_every_format_is_on_the_page_of_the_command() -> None:
     [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
 
     assert set(re.split(r", | and ", line)) == set(FORMATS)
+
+
+def way_of_one_request(tmp_path: Path) -> list[str]:
+    """The package's files in the order in which a call enters them, and `os.write`, until the request is sent."""
+    entered: list[str] = []
+    package = f"{ROOT / 'trace_recorder'}{os.sep}"
+
+    def listen(frame: FrameType, event: str, called: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            entered.append(Path(frame.f_code.co_filename).relative_to(package).as_posix())
+        elif event == "c_call" and called is os.write:
+            entered.append("os.write")
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        sys.setprofile(None)
+        return httpx.Response(200, json={})
+
+    transport = httpx.MockTransport(answer)
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder, httpx.Client(transport=transport) as client:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+        before = sys.getprofile()
+        sys.setprofile(listen)
+        try:
+            recorder.wrap(client).post("https://localhost/an/address/of/its/own/chat/completions", json=body)
+        finally:
+            sys.setprofile(before)
+    return entered
+
+
+def test_one_request_goes_the_way_that_the_page_says(tmp_path: Path) -> None:
+    """The files of the numbered list are entered one after the other, and then it is written, and then sent."""
+    section = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("## The way of one request\n")[2]
+    lines = re.findall(r"^\d+\. (.*)", section.partition("\nThen ")[0], re.MULTILINE)
+    said = [file for line in lines for file in re.findall(r"`([\w/]+\.py|os\.write)`", line)]
+    entered = iter(way_of_one_request(tmp_path))
+
+    assert [file for file in said if file not in entered] == []  # each is looked for behind the one before it
+    assert (len(lines), said[-1]) == (10, "os.write")
