@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, current, running
 from trace_recorder.capture import sdk_clients as clients
@@ -19,6 +19,10 @@ from trace_recorder.recording import context as steps
 from trace_recorder.recording import tools
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload
+
+if TYPE_CHECKING:  # neither library is imported before it is needed
+    import httpx
+    import httpx2
 
 Client = TypeVar("Client")
 Library = Literal["httpx", "httpx2"]
@@ -154,13 +158,29 @@ def unwrap(client: Client) -> Client:
     return clients.unwrap(client)
 
 
+@overload
+def http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx2"] | None = ...,
+    **arguments: Any,
+) -> httpx2.Client: ...
+@overload
+def http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx"],
+    **arguments: Any,
+) -> httpx.Client: ...
 def http_client(
     *,
     recorder: TrajectoryRecorder | None = None,
     provider: str | None = None,
     library: Library | None = None,
     **arguments: Any,
-) -> Any:
+) -> object:
     """Make an HTTP client that records, for an SDK or a framework that takes one: `OpenAI(http_client=…)`.
 
     Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
@@ -170,13 +190,29 @@ def http_client(
     return clients.wrap(made, _target(recorder), provider)
 
 
+@overload
+def async_http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx2"] | None = ...,
+    **arguments: Any,
+) -> httpx2.AsyncClient: ...
+@overload
+def async_http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx"],
+    **arguments: Any,
+) -> httpx.AsyncClient: ...
 def async_http_client(
     *,
     recorder: TrajectoryRecorder | None = None,
     provider: str | None = None,
     library: Library | None = None,
     **arguments: Any,
-) -> Any:
+) -> object:
     """Make an async HTTP client that records; see `http_client`."""
     made = import_module(library or _library()).AsyncClient(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, _target(recorder), provider)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.openai import counted
@@ -11,8 +11,11 @@ from trace_recorder.clients.wire_formats import anthropic_messages
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 from trace_recorder.errors import MissingKeyError
 
+if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+    from anthropic import Anthropic, AsyncAnthropic  # noqa: F401 - the bases name it
 
-class AnthropicClient(Client):
+
+class AnthropicClient(Client["Anthropic", "AsyncAnthropic"]):
     """Anthropic: ANTHROPIC_API_KEY, or whatever else the SDK finds credentials in; ANTHROPIC_BASE_URL."""
 
     provider = "anthropic"

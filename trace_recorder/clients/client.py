@@ -14,19 +14,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
 
 from trace_recorder.attach.current import current_recorder, unwrap, wrap
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clients.retries import Retrying
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, Source
-from trace_recorder.clients.wire_formats.messages import Given, count_made_up, shared
+from trace_recorder.clients.wire_formats.messages import MessagesInput, count_made_up, shared
 from trace_recorder.clients.wire_formats.provider_turn import carried, with_turn
-from trace_recorder.clients.wire_formats.tools import GivenTool, declared
+from trace_recorder.clients.wire_formats.tools import ToolInput, declared
 from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
 from trace_recorder.dialects.readers import reader_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
 from trace_recorder.values.messages import LLMResponse, Payload
+
+if TYPE_CHECKING:  # the default needs Python 3.13, or a package that is not needed at run time
+    from typing_extensions import TypeVar
+
+    Sdk = TypeVar("Sdk", default=Any)
+    AsyncSdk = TypeVar("AsyncSdk", default=Any)
+else:
+    from typing import TypeVar
+
+    Sdk = TypeVar("Sdk")
+    AsyncSdk = TypeVar("AsyncSdk")
 
 Side = Literal["sync", "async"]
 LEFT_OUT = "reasoning_left_out"
@@ -41,7 +52,7 @@ class Asked:
     read: Callable[[Payload], LLMResponse]
 
 
-class Client:
+class Client(Generic[Sdk, AsyncSdk]):
     """A thin client of one provider; see `docs/clients.md`. A `with` block, sync or async, closes what it made.
 
     `model` is asked where a call names none. Calls are recorded by `recorder`, else by the current one. A call that
@@ -73,15 +84,13 @@ class Client:
 
     # ── the four forms of a call ─────────────────────────────────────────────────────────────────────────────────
 
-    def chat(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
-    ) -> LLMResponse:
+    def chat(self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any) -> LLMResponse:
         """Ask, and wait for the response. Raises what the SDK raises, and ClientError for what cannot be sent."""
         asked = self._ask(messages, tools, params)
         return asked.read(self._retrying.call(lambda attempt: self._heard(self._send("sync", asked, attempt))))
 
     async def achat(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+        self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> LLMResponse:
         """The same, awaited."""
         asked = self._ask(messages, tools, params)
@@ -92,13 +101,13 @@ class Client:
         return asked.read(await self._retrying.acall(send))
 
     def stream(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+        self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> ResponseStream:
         """Ask, and iterate over the response as it comes; the request is sent with the first step."""
         return ResponseStream(self._source("sync", messages, tools, params))
 
     def astream(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+        self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> AsyncResponseStream:
         """The same for `async for`."""
         return AsyncResponseStream(self._source("async", messages, tools, params))
@@ -112,21 +121,24 @@ class Client:
             self._bound(unwrap(sdk))
 
     @property
-    def sdk(self) -> Any:
+    def sdk(self) -> Sdk:
         """The SDK's sync client, recorded."""
-        return self._made["sync"]
+        sdk: Sdk = self._made["sync"]
+        return sdk
 
     @property
-    def async_sdk(self) -> Any:
+    def async_sdk(self) -> AsyncSdk:
         """The SDK's async client, recorded; made when it is first asked for."""
         if "async" not in self._made:
             self._made["async"] = self._bound(self._make("async"))
-        return self._made["async"]
+        sdk: AsyncSdk = self._made["async"]
+        return sdk
 
     def close(self) -> None:
         """Close the SDK's sync client."""
-        if hasattr(self.sdk, "close"):
-            self.sdk.close()
+        close = getattr(self.sdk, "close", None)
+        if close is not None:
+            close()
 
     async def aclose(self) -> None:
         """Close the SDK's async client, if there is one."""
@@ -169,7 +181,7 @@ class Client:
 
     # ── what is the same for all ─────────────────────────────────────────────────────────────────────────────────
 
-    def _ask(self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None, params: JsonObject) -> Asked:
+    def _ask(self, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject) -> Asked:
         given, left_out = carried(shared(messages), self.dialect, self.provider)
         if left_out:
             self._note(left_out)
@@ -186,7 +198,7 @@ class Client:
         return with_turn(said, self.dialect, self.provider, body)
 
     def _source(
-        self, side: Side, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None, params: JsonObject
+        self, side: Side, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject
     ) -> Source:
         asked = self._ask(messages, tools, params)
         return Source(

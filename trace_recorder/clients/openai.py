@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.wire_formats import openai_chat, openai_responses
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
+
+if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+    from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
 
 COUNT = "x-stainless-retry-count"
 """The header by which this family of SDKs says which attempt a request is; the recording reads it."""
@@ -22,7 +25,7 @@ def counted(request: JsonObject, attempt: int) -> JsonObject:
     return {**request, "extra_headers": {**(request.get("extra_headers") or {}), COUNT: str(attempt)}}
 
 
-class OpenAICompatibleClient(Client):
+class OpenAICompatibleClient(Client["OpenAI", "AsyncOpenAI"]):
     """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
 
     `hands_back` names the members of an assistant's message under which the provider takes its reasoning back; the

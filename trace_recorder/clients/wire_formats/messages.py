@@ -19,7 +19,10 @@ from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, known
 
-Given = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
+MessageInput = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
+"""One message of a conversation, as `chat()` takes it."""
+MessagesInput = Iterable[MessageInput] | str
+"""A conversation, as `chat()` takes it; a text is one message of the user's."""
 
 SYSTEM = ("system", "developer")
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -28,7 +31,7 @@ _MADE_UP = re.compile(r"call_\d{1,5}")
 """The ids that `dialects/call_ids.py` makes up; a caller's own dicts may have lost the mark that says so."""
 
 
-def shared(messages: Iterable[Given] | str) -> list[Message]:
+def shared(messages: MessagesInput) -> list[Message]:
     """Give messages in the one form that all builders take; raises MessageFormatError for what is none."""
     listed = [messages] if isinstance(messages, str) else list(messages)
     return [_checked(place, _message(place, given)) for place, given in enumerate(listed)]
@@ -69,7 +72,7 @@ def count_made_up(messages: Iterable[Message]) -> int:
     return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
 
 
-def _message(place: int, given: Given) -> Message:
+def _message(place: int, given: MessageInput) -> Message:
     if isinstance(given, Message):
         return given
     if isinstance(given, LLMResponse):
