@@ -75,7 +75,7 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
 
     A decorator, with or without a name; see `TrajectoryRecorder.tool`.
     """
-    return tools.mark(following.run_of_tool, function, name)
+    return tools.make_tool(following.run_of_tool, function, name)
 
 
 def step(step_number: int | None = None) -> steps.Step:
@@ -135,18 +135,18 @@ def _active(what: str) -> TrajectoryRecorder | None:
 def _following(what: str) -> TrajectoryRecorder | None:
     """The current recorder; in a thread that carries no context, the only one running."""
     with guard(f"find the run of {what}"):
-        return current.get() or _only_one(what)
+        return current.get() or _only_running(what)
     return None
 
 
-def _only_one(what: str) -> TrajectoryRecorder | None:
+def _only_running(what: str) -> TrajectoryRecorder | None:
     candidates = [one for one in running if one._lifecycle.is_running()]
     if len(candidates) > 1:
-        _leave_marks(candidates, what)
+        _note_ambiguity(candidates, what)
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _leave_marks(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
+def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
     why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
     logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.openai import counted
+from trace_recorder.clients.openai import with_attempt_header
 from trace_recorder.clients.wire_formats import anthropic_messages
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 from trace_recorder.errors import MissingKeyError
@@ -22,7 +22,7 @@ class AnthropicClient(Client["Anthropic", "AsyncAnthropic"]):
     sdk_name = "anthropic"
     extra = "anthropic"
     key_names = ("ANTHROPIC_API_KEY",)
-    dialect = anthropic_messages.DIALECT
+    wire_format = anthropic_messages.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
         made = self._module.Anthropic if side == "sync" else self._module.AsyncAnthropic
@@ -41,5 +41,5 @@ class AnthropicClient(Client["Anthropic", "AsyncAnthropic"]):
         body: JsonObject = answer.to_dict(mode="json", warnings=False)
         return body
 
-    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:
-        return counted(request, attempt)
+    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        return with_attempt_header(request, attempt)

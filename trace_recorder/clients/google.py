@@ -28,7 +28,7 @@ class GoogleClient(Client["genai.Client", "AsyncClient"]):
     sdk_name = "google.genai"
     extra = "google"
     key_names = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-    dialect = google_generate.DIALECT
+    wire_format = google_generate.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
         if side == "async":

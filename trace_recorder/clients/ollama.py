@@ -19,7 +19,7 @@ class OllamaClient(Client["ollama.Client", "ollama.AsyncClient"]):
     provider = "ollama"
     sdk_name = "ollama"
     extra = "ollama"
-    dialect = ollama_chat.DIALECT
+    wire_format = ollama_chat.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
         return (self._module.Client if side == "sync" else self._module.AsyncClient)(**self._options)

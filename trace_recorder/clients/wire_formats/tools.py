@@ -20,7 +20,7 @@ ToolInput = Callable[..., object] | Mapping[str, Payload] | Tool
 _TAKEN = ("type", "function", "name", "description", "parameters", "input_schema")
 
 
-def declared(tools: Iterable[ToolInput] | None) -> list[Tool]:
+def to_tools(tools: Iterable[ToolInput] | None) -> list[Tool]:
     """Give tools in the one form that all builders take; raises MessageFormatError for what is none."""
     return [_tool(place, tool) for place, tool in enumerate(tools or ())]
 
