@@ -6,7 +6,6 @@ import base64
 import json
 import random
 import zlib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +157,8 @@ def problems(path: Path) -> list[str]:
     found = []
     for name, form in FORMATS.items():
         try:
-            list(pieces_of(name, form.view(None), trajectory, Source("run", 0, path.parent), Counter()))
+            pieces, _ = pieces_of(name, form.view(None), trajectory, Source("run", 0, path.parent))
+            list(pieces)
             trajectory.to_document()
         except Exception as error:  # noqa: BLE001 - whatever is raised is what is looked for
             if type(error).__module__ == "builtins":

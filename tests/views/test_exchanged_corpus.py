@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
@@ -47,7 +46,8 @@ def conversations(run: Path, export: str) -> list[Conversation]:
     name, *more = EXPORTS[export][0]
     view = FORMATS[name].view(more[1] if more else None)
     source = Source(run.stem, 0, run.parent / export)
-    payloads = [payload for _, payload in pieces_of(name, view, load_run(run), source, Counter())]
+    pieces, _ = pieces_of(name, view, load_run(run), source)
+    payloads = [payload for _, payload in pieces]
     reader: Shown = BY_STEP.get(export, READERS[export])
     return reader(payloads, source.directory, "")
 

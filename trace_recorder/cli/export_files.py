@@ -13,13 +13,13 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from trace_recorder.cli.export_names import names_of
-from trace_recorder.cli.formats import FORMATS, Source, pieces_of
+from trace_recorder.cli.formats import FORMATS, ReportingView, Source, pieces_of
 from trace_recorder.cli.read_files import UnreadableError, read, reason
 from trace_recorder.cli.text_layout import as_json_allows, counted
 from trace_recorder.errors import EmptyTrajectoryError
@@ -42,7 +42,7 @@ class Summary:
     not_succeeded: int = 0
     failed: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
-    dropped: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def count(self, trajectory: Trajectory) -> None:
         """Count a run that was exported."""
@@ -61,9 +61,7 @@ class Summary:
         yield f"{counted(self.runs, 'run')} as {name}: {amount}, in {where}"
         if self.running:
             yield f"{counted(self.running, 'run')} still going on: exported as far as they are"
-        for what, number in sorted(self.dropped.items()):
-            if number:
-                yield f"left out: {number} x {what}"
+        yield from (f"left out: {number} x {what}" for what, number in sorted(self.left_out.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class Export:
     """Writes runs in a format to a target."""
 
     name: str
-    view: Callable[..., Payload]
+    view: ReportingView
     target: Target
     metadata: dict[str, Payload] = field(default_factory=dict)
     force: bool = False
@@ -119,11 +117,10 @@ class Export:
 
     def _pieces(self, path: Path, source: Source) -> list[tuple[str, Payload]]:
         """What one run becomes; nothing where it cannot be read, or has nothing in it."""
-        dropped: Counter[str] = Counter()
         try:
             trajectory = read(path)
-            pieces = attempt(
-                lambda: [*pieces_of(self.name, self.view, trajectory, source, dropped)],
+            pieces, left_out = attempt(
+                lambda: self._read_whole(trajectory, source),
                 lambda error: _refuse(path, error),
             )
         except UnreadableError as error:
@@ -133,8 +130,12 @@ class Export:
         if not pieces:
             self.summary.empty.append(f"{path}: there is nothing in it that this format can hold")
         self.summary.count(trajectory)
-        self.summary.dropped += dropped
+        self.summary.left_out.update(left_out)
         return pieces
+
+    def _read_whole(self, trajectory: Trajectory, source: Source) -> tuple[list[tuple[str, Payload]], Counter[str]]:
+        pieces, left_out = pieces_of(self.name, self.view, trajectory, source)
+        return [*pieces], left_out
 
     def _rows(self, runs: Sequence[Path]) -> None:
         out = self.target.file
@@ -211,7 +212,7 @@ class Export:
             raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
 
 
-def _refuse(path: Path, error: Exception) -> list[tuple[str, Payload]]:
+def _refuse(path: Path, error: Exception) -> NoReturn:
     raise UnreadableError(
         f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else reason(path, error, "exported")
     ) from error

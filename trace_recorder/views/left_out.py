@@ -9,7 +9,6 @@ a request, is not: the format's page in `docs/views/` lists it.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -20,6 +19,7 @@ from trace_recorder.views.content.kinds import Content, Place, contents_of, cont
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unasked_of
 from trace_recorder.views.token_counts import tokens_of
+from trace_recorder.views.view import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
 _SIDES: Mapping[str, Side] = {
@@ -51,11 +51,11 @@ Statement = Mapping[Side, Carries]
 _TEXT_ALONE = Carries()
 
 
-def count_contents(turns: Iterable[Turn], dropped: Counter[str], statement: Statement) -> None:
-    """Add to `dropped` what the messages of a run hold that a format has no place for, each once."""
+def count_contents(turns: Iterable[Turn], left_out: LeftOut, statement: Statement) -> None:
+    """Add to the report what the messages of a run hold that a format has no place for, each once."""
     for side, content in _contents(turns):
         if not statement.get(side, _TEXT_ALONE).has_place_for(content):
-            dropped[f"{content.kind} in {side}"] += 1
+            left_out.add(f"{content.kind} in {side}")
 
 
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
@@ -73,9 +73,9 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
             yield "answers", content
 
 
-def count_changed(turns: Iterable[Turn], dropped: Counter[str], *relations: Relation) -> None:
-    """Add to `dropped` the calls that stand so to what came before, in a format that tells each message once."""
-    dropped[CHANGED] += sum(turn.relation in relations and turn.before is not None for turn in turns)
+def count_changed(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
+    """Add to the report the calls that stand so to what came before, in a format that tells each message once."""
+    left_out.add(CHANGED, sum(turn.relation in relations and turn.before is not None for turn in turns))
 
 
 def _said(turn: Turn) -> Iterator[tuple[Side, Content]]:
@@ -89,10 +89,10 @@ def _sign(side: Side, content: Content) -> bytes:
     return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def count(trajectory: Trajectory, dropped: Counter[str], *what: str) -> None:
-    """Add to `dropped` how much a run has of what a format leaves out, each by its name here."""
+def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
+    """Add to the report how much a run has of what a format leaves out, each by its name here."""
     for words in what:
-        dropped[words] += _COUNTS[words](trajectory)
+        left_out.add(words, _COUNTS[words](trajectory))
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"

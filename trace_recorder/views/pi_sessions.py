@@ -8,7 +8,6 @@ Anthropic does: its input leaves the cached ones out.
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -37,6 +36,7 @@ from trace_recorder.views.left_out import (
     count_contents,
 )
 from trace_recorder.views.token_counts import counts_of
+from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
 HARNESS = "trace-recorder"
@@ -54,23 +54,20 @@ _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "f
 """Pi's word for why a model stopped, where that is not "stop"; the provider's own is beside it."""
 
 
-def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> list[list[dict[str, Payload]]]:
-    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said.
-
-    What has no place in a session is counted in `dropped`.
-    """
+@view
+def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
+    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said."""
     turns = turns_of(trajectory)
     told = steps_by_turn(trajectory, turns).steps
-    counter: Counter[str] = Counter() if dropped is None else dropped
-    count(trajectory, counter, *_LEFT_OUT)
-    count_contents(turns, counter, _CARRIED)
+    count(trajectory, left_out, *_LEFT_OUT)
+    count_contents(turns, left_out, _CARRIED)
     found = conversations(turns)
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
         own = [place for place in range(number) if found[place].of == conversation.of and found[place].kind != "apart"]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
-        writing = _Session(trajectory, conversation, told, counter)
+        writing = _Session(trajectory, conversation, told, left_out)
         sessions.append(writing.lines(identities[number], parent))
     return sessions
 
@@ -88,12 +85,12 @@ class _Session:
         trajectory: Trajectory,
         conversation: Conversation,
         told: Mapping[Turn, Sequence[AgentStep]],
-        dropped: Counter[str],
+        left_out: LeftOut,
     ) -> None:
         self._trajectory = trajectory
         self._conversation = conversation
         self._told = told
-        self._dropped = dropped
+        self._left_out = left_out
         self._asked: dict[str, tuple[str, Turn]] = {}
         self._last: str | None = None
         self._count = 0
@@ -167,7 +164,7 @@ class _Session:
         if isinstance(part, Image):
             return {"type": "text", "text": f"[image: {part.url}]"}
         text, cut = described(part, _LONGEST)
-        self._dropped["long strings in parts that are neither text nor image"] += cut
+        self._left_out.add("long strings in parts that are neither text nor image", cut)
         return {"type": "text", "text": text}
 
 

@@ -22,11 +22,11 @@ from tests.views.made import assistant, call, gave, run, system, use
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.values.trajectory import Reward
 from trace_recorder.views import (
-    atif_documents,
-    dataset_lines,
     preference_pairs,
+    to_atif_files,
     to_hierarchy,
     to_invariant,
+    to_invariant_dataset,
     to_openai_finetuning,
     to_trl,
     to_turns,
@@ -198,7 +198,7 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 @EVERY
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
     """One where the history is the same: the steps of the calls stand there once, with their results."""
-    documents = [document for _, document in atif_documents(conversation(change), "run.json")]
+    documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
     said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 
     assert len(documents) == CHANGES[change].documents
@@ -238,10 +238,9 @@ def test_that_a_history_was_changed_is_counted(change: Change) -> None:
     """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
     made, relations = conversation(change), CHANGES[change].relations.split()
     lost = "calls that saw a history that the agent had changed, told as it was first"
-    tree: Counter[str] = Counter()
-    events: Counter[str] = Counter()
-    to_hierarchy(made, dropped=tree)
-    list(dataset_lines([made], dropped=events))
+    _, tree = to_hierarchy.with_report(made)
+    lines, events = to_invariant_dataset.with_report([made])
+    assert len(list(lines)) == 1
 
     gone = change is summed_up
     assert (tree[lost], events[lost]) == (
@@ -268,7 +267,7 @@ def test_a_side_call_stands_beside(at: int) -> None:
     own = [turn for number, turn in enumerate(turns_of(made)) if number != at]
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
     assert kinds(made) == {"first": 1, "apart": 1}
-    assert [len([*atif_documents(made, "run.json")]), len(to_trl(made))] == [1, 2]
+    assert [len([*to_atif_files(made, "run.json")]), len(to_trl(made))] == [1, 2]
     made = replace(made, rewards=(Reward("correct", 1.0),))
     [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
     assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
@@ -366,7 +365,7 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
         history = [*history, assistant(None, use(own, "count", n=number)), gave(own, str(number))]
     made = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
 
-    assert len([*atif_documents(made, "run.json")]) == 1
+    assert len([*to_atif_files(made, "run.json")]) == 1
     assert len(to_trl(made)) == 1
     assert [turn["tool_output"] for turn in to_turns(made)[:199]] == [str(number) for number in range(199)]
     assert len(to_invariant(made)) == 2 + 200 + 199
@@ -390,7 +389,7 @@ def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
             client.models.generate_content(model="gemini-x", contents=[ask, asked, given])
             client.close()
     made = load(tmp_path / "run.json")
-    [(_, document)] = atif_documents(made, "run.json")
+    [(_, document)] = to_atif_files(made, "run.json")
 
     assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
     assert to_turns(made)[0]["tool_output"] == '{"celsius":7}\n{"celsius":31}'

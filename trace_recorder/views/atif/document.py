@@ -1,7 +1,7 @@
 """ATIF v1.7, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
 A run whose history was rewritten is written in two ways: `to_atif` puts what came after behind what was before, with
-the messages that stayed as copied context; `atif_documents` gives a document for each, linked by
+the messages that stayed as copied context; `to_atif_files` gives a document for each, linked by
 `continued_trajectory_ref`, as tools that make training data of them expect. Sub-agents, and conversations that have
 nothing in common with the others, are `subagent_trajectories`. Costs are those that providers stated, never estimates.
 A run that was read from such documents has all their members back (`extra_members.py`).
@@ -9,7 +9,6 @@ A run that was read from such documents has all their members back (`extra_membe
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from trace_recorder.views.content.openai_functions import built_in, function_of,
 from trace_recorder.views.conversations.call_chains import agent_of, turns_of
 from trace_recorder.views.conversations.lines import Conversation, conversations, steps_by_turn
 from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
+from trace_recorder.views.view import LeftOut, view
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _SHOWN = Carries.of(places=("part", "images"))
@@ -36,30 +36,26 @@ _CARRIED: Statement = {
 """Images, and other parts as text. What an answer holds beside its text is in `extra`."""
 
 
-def to_atif(
-    trajectory: Trajectory, images_directory: Path | None = None, *, dropped: Counter[str] | None = None
-) -> dict[str, Payload]:
+@view
+def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
     """Give a run as one ATIF document.
 
-    Images are written into `images_directory`, and named relative to the directory that holds it. What cannot be
-    carried is counted in `dropped`. Raises EmptyTrajectoryError where there is not even a task.
+    Images are written into `images_directory`, and named relative to the directory that holds it. Raises
+    EmptyTrajectoryError where there is not even a task.
     """
-    writing = _Writing(trajectory, images_directory, dropped)
+    writing = _Writing(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
 
 
-def atif_documents(
-    trajectory: Trajectory,
-    name: str,
-    images_directory: Path | None = None,
-    *,
-    dropped: Counter[str] | None = None,
+@view
+def to_atif_files(
+    left_out: LeftOut, trajectory: Trajectory, name: str, images_directory: Path | None = None
 ) -> Iterator[tuple[str, dict[str, Payload]]]:
     """Give a run as ATIF documents with the names of their files: one, and one more for each rewritten history.
 
     `name` is that of the first file; the others are called after it. Raises EmptyTrajectoryError.
     """
-    writing = _Writing(trajectory, images_directory, dropped)
+    writing = _Writing(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
@@ -70,13 +66,12 @@ def atif_documents(
 class _Writing:
     """What all documents of a run need."""
 
-    def __init__(self, trajectory: Trajectory, images_directory: Path | None, dropped: Counter[str] | None) -> None:
+    def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
         self.trajectory = trajectory
-        counter: Counter[str] = Counter() if dropped is None else dropped
-        count(trajectory, counter, EMBEDDINGS)
-        self._images = Images(images_directory, counter)
+        count(trajectory, left_out, EMBEDDINGS)
+        self._images = Images(images_directory, left_out)
         turns = turns_of(trajectory)
-        count_contents(turns, counter, _CARRIED)
+        count_contents(turns, left_out, _CARRIED)
         self._told = steps_by_turn(trajectory, turns)
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"

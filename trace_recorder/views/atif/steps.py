@@ -8,7 +8,6 @@ to have said, are `is_copied_context`. Images are files. Whatever ATIF has no me
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from trace_recorder.views.content.parts import Image, Part, Text, described, par
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.conversations.lines import Conversation, Said, Told
 from trace_recorder.views.token_counts import counts_of, tokens_of
+from trace_recorder.views.view import LeftOut
 
 _KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
 AT_THE_END = frozenset({None, DIALECT})
@@ -37,7 +37,7 @@ class Images:
     """Where images are written, each once, by its content; without a directory they are left out, and counted."""
 
     directory: Path | None
-    dropped: Counter[str]
+    left_out: LeftOut
 
     def content(self, message: Message) -> str | list[Payload]:
         """Give a message's content as ATIF has it: a text, or parts where there are images."""
@@ -53,7 +53,7 @@ class Images:
         if isinstance(part, Image):
             return self._image(part)
         text, cut = described(part, _LONGEST)
-        self.dropped["long strings in parts that are neither text nor image"] += cut
+        self.left_out.add("long strings in parts that are neither text nor image", cut)
         return {"type": "text", "text": text}
 
     def _image(self, image: Image) -> dict[str, Payload]:
@@ -62,8 +62,8 @@ class Images:
         kind = image.media_type if image.media_type in _KINDS else _kind_of(path or "")
         if path and kind:
             return {"type": "image", "source": {"media_type": kind, "path": path}}
-        left_out = "images, for which no directory was given" if self.directory is None else "images that are no base64"
-        self.dropped[left_out] += path is None
+        why = "images, for which no directory was given" if self.directory is None else "images that are no base64"
+        self.left_out.add(why, path is None)
         return {"type": "text", "text": f"[image: {path or image.media_type or 'of an unknown kind'}]"}
 
     def _written(self, image: Image) -> str | None:

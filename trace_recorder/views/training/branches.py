@@ -10,7 +10,6 @@ An answer that did not come whole, was cut off, or says nothing is nothing to le
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.utterances import Vocabulary
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNASKED, count
+from trace_recorder.views.view import LeftOut
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
 
@@ -122,13 +122,13 @@ def _ancestors(turn: Turn) -> list[Turn]:
 
 
 def count_left_out(
-    trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], dropped: Counter[str]
+    trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], left_out: LeftOut
 ) -> None:
     """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
     held = frozenset[Turn]().union(*(branch.new for branch in branches))
     for turn in turns:
         if turn not in held:
-            dropped[fault_of_turn(turn) or CUT_OFF] += 1  # whole, but for the choice that was taken
+            left_out.add(fault_of_turn(turn) or CUT_OFF)  # whole, but for the choice that was taken
         else:
-            dropped[CHOICES] += max(0, len(turn.interaction.response.choices) - 1)
-    count(trajectory, dropped, EMBEDDINGS, UNASKED)
+            left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
+    count(trajectory, left_out, EMBEDDINGS, UNASKED)
