@@ -13,7 +13,7 @@ import pytest
 
 from tests.run_fixtures import TIME, folded, journal_of, python, rich_run
 from trace_recorder import TrajectoryFormatError, load
-from trace_recorder.cli.formats import FORMATS, Source, pieces_of
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 
 Payload = Any
 
@@ -157,7 +157,7 @@ def problems(path: Path) -> list[str]:
     found = []
     for name, form in FORMATS.items():
         try:
-            pieces, _ = pieces_of(name, form.view(None), trajectory, Source("run", 0, path.parent))
+            pieces, _ = outputs_of(name, form.view(None), trajectory, Source("run", 0, path.parent))
             list(pieces)
             trajectory.to_document()
         except Exception as error:  # noqa: BLE001 - whatever is raised is what is looked for

@@ -24,9 +24,9 @@ from trace_recorder.views.left_out import (
     CHOICES,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
+    STEP_NOTES,
     UNANSWERED,
 )
 
@@ -54,7 +54,7 @@ EVERYTHING = run(
 )
 """A run with something of everything that some format has no place for."""
 _FAILED_CALLS = "calls that failed, or whose answer or prompt is not whole"
-_SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
+_SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
 
 
 @pytest.mark.parametrize(

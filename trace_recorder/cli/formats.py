@@ -78,7 +78,7 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def pieces_of(
+def outputs_of(
     name: str, view: ReportingView, trajectory: Trajectory, source: Source
 ) -> tuple[Iterator[tuple[str, Payload]], Counter[str]]:
     """Return what a run becomes, and what is left out of it, which is known when the first has been read to its end.
@@ -88,10 +88,10 @@ def pieces_of(
     if name == "atif":
         return view(trajectory, f"{source.name}.json", source.directory / f"{source.name}_images")
     made, left_out = view([trajectory] if name == "invariant" else trajectory)
-    return _pieces(name, made, source), left_out
+    return _outputs(name, made, source), left_out
 
 
-def _pieces(name: str, made: Payload, source: Source) -> Iterator[tuple[str, Payload]]:
+def _outputs(name: str, made: Payload, source: Source) -> Iterator[tuple[str, Payload]]:
     if FORMATS[name].kind == "documents":
         yield f"{source.name}.json", made
     elif FORMATS[name].kind == "sessions":

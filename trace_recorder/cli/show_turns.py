@@ -15,7 +15,7 @@ from trace_recorder.views.left_out import UNANSWERED
 from trace_recorder.views.toolbrain.parsing import PARSERS
 from trace_recorder.views.toolbrain.turns import format_turns, to_turns
 
-DEFAULT = "calls"
+DEFAULT_PARSER = "calls"
 
 
 def turns_as_json(trajectory: Trajectory, parser: str) -> Payload:

@@ -19,11 +19,11 @@ from trace_recorder.views.left_out import (
     GAPS,
     REWARDS,
     SAMPLED,
-    Carries,
+    ContentSupport,
+    FormatSupport,
     Side,
-    Statement,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.view import LeftOut, view
 
@@ -42,7 +42,7 @@ _STEP = (
     *("reflection", "error"),
 )
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
-_CARRIED: Statement = dict.fromkeys(_SIDES, Carries.of(places=("part", "beside a text")))
+_SUPPORTED: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(locations=("part", "beside a text")))
 """Contents of requests stand as they were sent; of answers there are texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
@@ -54,7 +54,7 @@ def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
     document = trajectory.to_document()
     kept = _only(document, _ROOT)
     kept["llm_interactions"] = [_interaction(one, left_out) for one in document["llm_interactions"]]
-    count_contents(turns_of(trajectory), left_out, _CARRIED)
+    count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     kept["agent_steps"] = [_step(step) for step in document["agent_steps"]]
     count(trajectory, left_out, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
     return kept

@@ -31,8 +31,8 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.call_chains import Placing, turns_of
-from trace_recorder.views.conversations.lines import conversations_of
+from trace_recorder.views.conversations.call_chains import CallChains, turns_of
+from trace_recorder.views.conversations.conversation import conversations_of
 
 Payload = Any
 Change = Callable[[list[Payload], int], list[Payload]]
@@ -155,7 +155,7 @@ def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
     expected = CHANGES[change].relations.split()
 
     assert [turn.relation for turn in turns] == expected
-    gone = [after.before is before for before, after in itertools.pairwise(turns)]
+    gone = [after.previous is before for before, after in itertools.pairwise(turns)]
     assert gone == [True, True, change is not summed_up, True]
 
 
@@ -224,13 +224,13 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """Not for each message of each call: a hundred exchanges more cost what the first did."""
-    placing = Placing()
+    chains = CallChains()
     made = conversation(change)
     for one in made.llm_interactions:
-        placing.place(one)
+        chains.add(one)
     sent = {str(message.to_document()) for one in made.llm_interactions for message in one.input_messages}
 
-    assert len(placing.vocabulary.known) <= len(sent) + len(USES)
+    assert len(chains.normalizer.contents) <= len(sent) + len(USES)
 
 
 @EVERY
@@ -419,5 +419,5 @@ def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> Non
 
     turns = turns_of(made)
     assert [turn.relation for turn in turns] == ["begins", "begins", "refers", "rewrites", "refers"]
-    assert [turn.before for turn in turns] == [None, None, turns[0], None, turns[2]]
+    assert [turn.previous for turn in turns] == [None, None, turns[0], None, turns[2]]
     assert to_turns(made)[0]["tool_output"] == "7 degrees"

@@ -23,7 +23,7 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.left_out import UNASKED
+from trace_recorder.views.left_out import UNREQUESTED_TOOLS
 from trace_recorder.views.stats import Stats
 
 
@@ -163,7 +163,7 @@ def test_what_has_no_place_for_them_counts_them(
     """A format that is made of what a model saw and said says how many it leaves out."""
     _, left_out = view.with_report(retrieval(recorder))
 
-    assert left_out[UNASKED] == expected
+    assert left_out[UNREQUESTED_TOOLS] == expected
 
 
 def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) -> None:
@@ -237,4 +237,4 @@ def test_a_session_answers_only_what_was_asked(recorder: TrajectoryRecorder) -> 
 
     messages = [line["message"] for line in session if line["type"] == "message"]
     assert [one["toolName"] for one in messages if one["role"] == "toolResult"] == ["bash"]
-    assert left_out[UNASKED] == 1
+    assert left_out[UNREQUESTED_TOOLS] == 1

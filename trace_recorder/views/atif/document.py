@@ -16,22 +16,22 @@ from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.imports.atif.extra_members import KEPT, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.values.messages import Payload, Tool, known
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.atif.agents import Host, hosts_of
 from trace_recorder.views.atif.steps import Images, Steps
+from trace_recorder.views.atif.subagents import Parent, parents_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
-from trace_recorder.views.conversations.call_chains import agent_of, turns_of
-from trace_recorder.views.conversations.lines import Conversation, conversations, steps_by_turn
-from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
+from trace_recorder.views.conversations.call_chains import agent_key, turns_of
+from trace_recorder.views.conversations.conversation import Conversation, conversations, steps_by_turn
+from trace_recorder.views.left_out import EMBEDDINGS, ContentSupport, FormatSupport, count, count_unsupported_contents
 from trace_recorder.views.view import LeftOut, view
 
 SCHEMA_VERSION = "ATIF-v1.7"
-_SHOWN = Carries.of(places=("part", "images"))
-_CARRIED: Statement = {
+_SHOWN = ContentSupport.of(locations=("part", "images"))
+_SUPPORTED: FormatSupport = {
     "instructions": _SHOWN,
     "questions": _SHOWN,
     "tool results": _SHOWN,
-    "answers": Carries.of(THOUGHTS, places=("part", "images")),
+    "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
 """Images, and other parts as text. What an answer holds beside its text is in `extra`."""
 
@@ -43,7 +43,7 @@ def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | 
     Images are written into `images_directory`, and named relative to the directory that holds it. Raises
     EmptyTrajectoryError where there is not even a task.
     """
-    writing = _Writing(trajectory, images_directory, left_out)
+    writing = _Writer(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
 
 
@@ -55,7 +55,7 @@ def to_atif_files(
 
     `name` is that of the first file; the others are called after it. Raises EmptyTrajectoryError.
     """
-    writing = _Writing(trajectory, images_directory, left_out)
+    writing = _Writer(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
@@ -63,7 +63,7 @@ def to_atif_files(
         yield file, _ordered({**document, **known(continued_trajectory_ref=following[0] if following else None)})
 
 
-class _Writing:
+class _Writer:
     """What all documents of a run need."""
 
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
@@ -71,18 +71,18 @@ class _Writing:
         count(trajectory, left_out, EMBEDDINGS)
         self._images = Images(images_directory, left_out)
         turns = turns_of(trajectory)
-        count_contents(turns, left_out, _CARRIED)
+        count_unsupported_contents(turns, left_out, _SUPPORTED)
         self._told = steps_by_turn(trajectory, turns)
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
-        agents = [agent_of(turn.interaction) for turn in turns]
+        agents = [agent_key(turn.interaction) for turn in turns]
         found = conversations(turns)
         main = None if None in agents or not agents else agents[0]
-        self.mains = [one for one in found if one.of == main and one.kind != "apart"]
+        self.mains = [one for one in found if one.agent_key == main and one.kind != "apart"]
         others = [one for one in found if one not in self.mains]
         self._places = {one: place for place, one in enumerate(others, start=1)}
-        self._hosts = hosts_of(others, self.mains, turns, self._told.steps)
-        self._tools = self._told.unasked.get(None, [])
+        self._hosts = parents_of(others, self.mains, turns, self._told.steps)
+        self._tools = self._told.unrequested.get(None, [])
         if not turns and not self._tools and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
@@ -111,7 +111,7 @@ class _Writing:
 
     def _host_of(self, tools: AgentStep) -> Conversation | None:
         """The conversation in whose time tools ran: of their agent where it has one, else of the main agent."""
-        own = [one for one in (*self.mains, *self._places) if one.of == agent_of(tools)] or self.mains
+        own = [one for one in (*self.mains, *self._places) if one.agent_key == agent_key(tools)] or self.mains
         begun = [one for one in own if one.turns[0].interaction.timestamp <= tools.timestamp]
         return next(reversed(begun), own[0] if own else None)
 
@@ -189,7 +189,7 @@ def _with_subs(
     return _ordered({**document, "final_metrics": metrics, **known(subagent_trajectories=every or None)})
 
 
-def _refer(steps: Steps, host: Host, reference: dict[str, Payload]) -> None:
+def _refer(steps: Steps, host: Parent, reference: dict[str, Payload]) -> None:
     """Name a sub-agent's trajectory in the step that it ran for: in the result of its call, where that is known."""
     step = steps.at.get(host.turn) if host.turn else None
     if step is None:

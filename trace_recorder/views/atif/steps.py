@@ -20,7 +20,7 @@ from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.conversations.call_chains import Turn
-from trace_recorder.views.conversations.lines import Conversation, Said, Told
+from trace_recorder.views.conversations.conversation import Conversation, ConversationLine, StepsByTurn
 from trace_recorder.views.token_counts import counts_of, tokens_of
 from trace_recorder.views.view import LeftOut
 
@@ -87,7 +87,7 @@ class Steps:
     """Writes the steps of conversations, one behind the other. `at` finds the step of a turn."""
 
     images: Images
-    told: Told
+    told: StepsByTurn
     steps: list[dict[str, Payload]] = field(default_factory=list)
     at: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
     _open: dict[str, dict[str, Payload]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Steps:
         for number, step in enumerate(self.steps, start=1):
             step["step_id"] = number
 
-    def _step(self, said: Said, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
+    def _step(self, said: ConversationLine, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
         kept = {} if said.answer or said.message.role == "tool" else kept_in(said.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
@@ -131,7 +131,7 @@ class Steps:
         self.steps.append(step)
         return step
 
-    def _agent(self, said: Said) -> None:
+    def _agent(self, said: ConversationLine) -> None:
         """Write what the model said, or what it is made to have said."""
         message = said.message
         calls = [_call(call) for call in message.tool_calls]
@@ -141,7 +141,7 @@ class Steps:
             told = self.told.steps.get(said.turn, ())
             step = self._step(said, "agent", _about(said.turn) | members | _of_call(said.turn, told))
             self.at[said.turn] = step
-            for tools in self.told.unasked.get(said.turn, ()):
+            for tools in self.told.unrequested.get(said.turn, ()):
                 self.steps.append(_of_tools(tools, step.get("timestamp"), len(self.steps) + 1))
         else:
             step = self._step(said, "agent", members)
@@ -149,7 +149,7 @@ class Steps:
                 step["is_copied_context"] = True
         self._open.update((call.call_id, step) for call in message.tool_calls)
 
-    def _observe(self, said: Said) -> None:
+    def _observe(self, said: ConversationLine) -> None:
         """Write a tool's answer into the step that called it; one that nobody called for is a step of its own."""
         message = said.message
         kept = kept_in(message.extra)
@@ -188,7 +188,7 @@ class Steps:
             _refer_elsewhere(step, left)
 
 
-def _time_of(said: Said) -> str | None:
+def _time_of(said: ConversationLine) -> str | None:
     """When something was said: a prompt when it was sent, an answer when it was there; None where that is not known.
 
     A call that was recorded by hand was recorded when its answer was there.

@@ -26,24 +26,24 @@ class Turn:
 
     interaction: LLMInteraction
     relation: Relation
-    before: Turn | None = None
+    previous: Turn | None = None
     choice: int = 0
     exact: bool = False
-    kept: int = 0
-    size: int = 0
+    prefix_length: int = 0
+    prompt_length: int = 0
     instructions: int = 0
-    end: int = 0
-    shown: tuple[Message, ...] = ()
-    news: tuple[Message, ...] = ()
+    normalized_length: int = 0
+    appended: tuple[Message, ...] = ()
+    new_messages: tuple[Message, ...] = ()
     tools: tuple[Tool, ...] = ()
     parameters: dict[str, Payload] = field(default_factory=dict)
-    other_instructions: bool = False
-    began_with: Turn | None = None
+    instructions_changed: bool = False
+    in_chain_of: Turn | None = None
 
     @property
-    def began(self) -> Turn:
+    def chain_start(self) -> Turn:
         """The turn with which the run of calls began that this one belongs to."""
-        return self.began_with or self
+        return self.in_chain_of or self
 
     @property
     def answered(self) -> bool:
@@ -52,7 +52,7 @@ class Turn:
         return one.answered and not (one.error and _is_silent(one.response))
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the prompt is known, and the answer came to its end."""
         one = self.interaction
         return self.answered and one.complete and one.error is None and one.source.is_whole()
@@ -67,8 +67,8 @@ class Turn:
         The instructions of an earlier request are not carried over: the newest ones stand first, once.
         """
         chain: list[Turn] = [self]
-        while chain[-1].relation == "refers" and chain[-1].before is not None:
-            chain.append(chain[-1].before)
+        while chain[-1].relation == "refers" and chain[-1].previous is not None:
+            chain.append(chain[-1].previous)
         messages = self.interaction.input_messages
         if len(chain) == 1:
             return messages
@@ -78,7 +78,7 @@ class Turn:
         return seen + messages[self.instructions :]
 
 
-def agent_of(one: LLMInteraction | AgentStep) -> str | None:
+def agent_key(one: LLMInteraction | AgentStep) -> str | None:
     """By what the calls and steps of one agent are known: its own id in the run, or where there is none, its name."""
     return one.agent_id or one.agent
 

@@ -16,7 +16,7 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import parts_of, text_of
-from trace_recorder.views.conversations.call_chains import Turn, agent_of, turns_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 
 Sign = tuple[Payload, ...]
@@ -33,7 +33,7 @@ class AnsweredTurn:
 
     turn: Turn
     step: AgentStep | None = None
-    shown: tuple[Message, ...] = ()
+    next_messages: tuple[Message, ...] = ()
     results: tuple[ToolResult, ...] = ()
     choice: int = 0
 
@@ -56,10 +56,12 @@ class AnsweredTurn:
             interleaved=said.interleaved,
         )
 
-    def shown_by_tools(self) -> list[Message]:
+    def tool_messages(self) -> list[Message]:
         """The messages in which the model was shown what tools returned; made of the results where there are none."""
         asked = {call.call_id for call in self.response.tool_calls}
-        shown = [message for message in self.shown if message.role == "tool" and (message.call_id or "") in asked]
+        shown = [
+            message for message in self.next_messages if message.role == "tool" and (message.call_id or "") in asked
+        ]
         seen = {message.call_id for message in shown}
         return shown + [message_of(result) for result in self.results if result.call_id not in seen]
 
@@ -72,12 +74,12 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
     """Give the turns of a run in the order of time, each with what came back to it."""
     turns = turns_of(trajectory)
     steps = _steps(trajectory.agent_steps, turns)
-    following = {turn.before: turn for turn in reversed(turns) if turn.before is not None and not turn.exact}
-    following |= {turn.before: turn for turn in reversed(turns) if turn.before is not None and turn.exact}
+    following = {turn.previous: turn for turn in reversed(turns) if turn.previous is not None and not turn.exact}
+    following |= {turn.previous: turn for turn in reversed(turns) if turn.previous is not None and turn.exact}
     found: list[AnsweredTurn] = []
     for turn in turns:
         after = following.get(turn)
-        shown, choice = (after.shown, after.choice) if after else ((), 0)
+        shown, choice = (after.appended, after.choice) if after else ((), 0)
         one = AnsweredTurn(turn, steps.get(turn), shown, choice=choice)
         found.append(replace(one, results=_results(one.step, one.response.tool_calls)))
     return found
@@ -146,7 +148,7 @@ def _steps(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Turn, Agen
 def _signs_of_call(one: LLMInteraction) -> Iterator[Sign]:
     yield "interaction", one.interaction_id
     if one.step_number is not None:
-        yield "number", agent_of(one), one.step_number
+        yield "number", agent_key(one), one.step_number
         return
     yield from _signs_of_response(one.response, one.response.tool_calls)
 
@@ -155,7 +157,7 @@ def _signs_of_step(step: AgentStep) -> Iterator[Sign]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
     if not step.derived:  # the number is not the agent's, which may have given the same
-        yield "number", agent_of(step), step.step_number
+        yield "number", agent_key(step), step.step_number
     yield from _signs_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 

@@ -14,20 +14,20 @@ from trace_recorder.views.conversations.call_chains import interactions_of
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class UnrequestedTools:
     """A step's calls of tools for which no model had asked, and what came of them."""
 
     step: AgentStep
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
 
-    def apart(self) -> AgentStep:
+    def tools_step(self) -> AgentStep:
         """The step as one of these tools alone."""
         step = self.step
         error = step.error if alone(step) else None
         return replace(step, tool_calls=self.calls, tool_results=self.results, error=error)
 
-    def rest(self) -> AgentStep:
+    def remaining_step(self) -> AgentStep:
         """The step without them."""
         left, step = {call.call_id for call in self.calls}, self.step
         calls = tuple(call for call in step.tool_calls if call.call_id not in left)
@@ -36,7 +36,7 @@ class Unasked:
         )
 
 
-def unasked_of(trajectory: Trajectory) -> list[Unasked]:
+def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
     """Give what ran without a model's asking, step by step; of steps that the agent told itself, it is not known."""
     responses = [one.response for one in interactions_of(trajectory)]
     asked = {call.call_id for response in responses for call in response.tool_calls}
@@ -47,7 +47,9 @@ def unasked_of(trajectory: Trajectory) -> list[Unasked]:
         calls = [call for call in calls if step.derived or call.call_id_made_up]
         if calls:
             ids = {call.call_id for call in calls}
-            found.append(Unasked(step, tuple(calls), tuple(one for one in step.tool_results if one.call_id in ids)))
+            found.append(
+                UnrequestedTools(step, tuple(calls), tuple(one for one in step.tool_results if one.call_id in ids))
+            )
     return found
 
 

@@ -20,18 +20,18 @@ from trace_recorder.views.left_out import (
     ATTEMPTS,
     EMBEDDINGS,
     SAMPLED,
-    Carries,
-    Statement,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_changed,
-    count_contents,
+    count_changed_histories,
+    count_unsupported_contents,
 )
 from trace_recorder.views.view import LeftOut, view
 
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
 """Members of the document that are no metadata: two say how it is written, two become annotations."""
-_SHOWN = Carries.of(IMAGES)
-_CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
+_SHOWN = ContentSupport.of(IMAGES)
+_SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
 """Images at hand; thoughts, other parts, and members beside the text are in `metadata`."""
 ROOT = "<root>"
 """The address of what is said of a run as a whole."""
@@ -60,8 +60,8 @@ def to_invariant_dataset(
     for index, trajectory in enumerate(trajectories):
         events = Events.of(trajectory)
         count(trajectory, left_out, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
-        count_contents(events.turns, left_out, _CARRIED)
-        count_changed(events.turns, left_out, "edits", "rewrites")
+        count_unsupported_contents(events.turns, left_out, _SUPPORTED)
+        count_changed_histories(events.turns, left_out, "edits", "rewrites")
         yield _json(
             {
                 "messages": events.messages,

@@ -22,27 +22,38 @@ from trace_recorder.views.left_out import (
     CHOICES,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
+    STEP_NOTES,
     UNANSWERED,
-    UNASKED,
-    Carries,
+    UNREQUESTED_TOOLS,
+    ContentSupport,
+    FormatSupport,
     Side,
-    Statement,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
 from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
-_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (
+    UNANSWERED,
+    CHOICES,
+    EMBEDDINGS,
+    ATTEMPTS,
+    SAMPLED,
+    STEP_NOTES,
+    UNREQUESTED_TOOLS,
+    REWARDS,
+    ANNOTATIONS,
+    GAPS,
+)
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
-_IN_PLAIN_TEXT: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS, NAMES, places=("part", "images")))
+_IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
 """The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
-_IN_A_TEMPLATE: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS))
+_IN_A_TEMPLATE: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS))
 
 
 class ToolBrainTurn(TypedDict):
@@ -79,7 +90,7 @@ def to_turns(
     renderer = _renderer(chat_template)
     whole = answered_turns(trajectory)
     carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
-    count_contents((one.turn for one in whole), left_out, carried)
+    count_unsupported_contents((one.turn for one in whole), left_out, carried)
     answered = [one for one in whole if agent in {None, one.interaction.agent, one.interaction.agent_id}]
     turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
     return [_texted(turn) for turn in turns] if action_output == "text" else turns
@@ -112,9 +123,9 @@ def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict
 
 def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     """What the model was shown of what its tools returned; a text agent's is whatever was said next."""
-    if parsed["tool_code"] and not one.response.tool_calls and one.shown:
-        return list(one.shown)
-    return one.shown_by_tools()
+    if parsed["tool_code"] and not one.response.tool_calls and one.next_messages:
+        return list(one.next_messages)
+    return one.tool_messages()
 
 
 def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:

@@ -16,20 +16,20 @@ from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
-    Carries,
-    Statement,
+    STEP_NOTES,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
-from trace_recorder.views.training.branches import Branch, Line, branches, count_left_out
+from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned
 from trace_recorder.views.view import LeftOut, view
 
-_CARRIED: Statement = {
-    "instructions": Carries.of(NAMES),
-    "questions": Carries.of(IMAGES, IMAGES_BY_ADDRESS, NAMES),
+_SUPPORTED: FormatSupport = {
+    "instructions": ContentSupport.of(NAMES),
+    "questions": ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS, NAMES),
 }
 
 
@@ -44,9 +44,9 @@ def to_openai_finetuning(
     """
     turns = turns_of(trajectory)
     found = branches(turns, include_incomplete=include_incomplete)
-    count_left_out(trajectory, turns, found, left_out)
-    count_contents(turns, left_out, _CARRIED)
-    count(trajectory, left_out, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
+    count_unlearned(trajectory, turns, found, left_out)
+    count_unsupported_contents(turns, left_out, _SUPPORTED)
+    count(trajectory, left_out, SAMPLED, STEP_NOTES, REWARDS, ANNOTATIONS, GAPS)
     return [_row(branch, left_out) for branch in found]
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.call_chains import Turn, agent_of, turns_of
-from trace_recorder.views.left_out import count_contents
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.left_out import count_unsupported_contents
 from trace_recorder.views.training.branches import Branch, branches, fault_of_turn
-from trace_recorder.views.training.trl import CARRIED, Row, messages_of, rewards_of, tools_of
+from trace_recorder.views.training.trl import SUPPORTED, Row, messages_of, rewards_of, tools_of
 from trace_recorder.views.view import LeftOut, view
 
 Score = Callable[[Trajectory], float | None]
@@ -56,7 +56,7 @@ def preference_pairs(
         if not include_incomplete and _is_faulty(turns, branch):
             left_out.add("runs with an answer that was cut off, is incomplete or says nothing")
             continue
-        count_contents(turns, left_out, CARRIED)
+        count_unsupported_contents(turns, left_out, SUPPORTED)
         asked, answer = _cut(branch, left_out)
         if not asked["prompt"]:
             left_out.add("runs without a prompt")
@@ -84,8 +84,8 @@ def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
 
 def _is_faulty(turns: Iterable[Turn], branch: Branch) -> bool:
     """Whether the agent of a branch was given an answer that is none to learn from."""
-    agent = agent_of(branch.leaf.interaction)
-    own = (turn for turn in turns if turn.answered and agent_of(turn.interaction) == agent)
+    agent = agent_key(branch.leaf.interaction)
+    own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
     return any(fault_of_turn(turn) for turn in own if turn not in branch.targets)
 
 
@@ -95,9 +95,9 @@ def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch |
     if not found:
         return None
     first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
-    own = [one for one in found if agent_of(one.leaf.interaction) == agent_of(first.leaf.interaction)]
-    [(began, _)] = Counter(turn.began for branch in own for turn in branch.turns).most_common(1)
-    main = [one for one in own if one.leaf.began is began]
+    own = [one for one in found if agent_key(one.leaf.interaction) == agent_key(first.leaf.interaction)]
+    [(began, _)] = Counter(turn.chain_start for branch in own for turn in branch.turns).most_common(1)
+    main = [one for one in own if one.leaf.chain_start is began]
     return main[0] if len(main) == 1 else None
 
 

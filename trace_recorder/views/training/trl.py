@@ -25,23 +25,23 @@ from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
     GAPS,
-    REMARKS,
     SAMPLED,
-    Carries,
-    Statement,
+    STEP_NOTES,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import Tokens, tokens_of
-from trace_recorder.views.training.branches import Branch, Line, branches, count_left_out
+from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned
 from trace_recorder.views.view import LeftOut, view
 
 Form = Literal["messages", "prompt_completion", "tokens"]
 Row = dict[str, Payload]
 
 BEHIND = "answers behind one that is none to learn from, which this form cannot mask"
-_SHOWN = Carries.of(IMAGES, IMAGES_BY_ADDRESS)
-CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "answers": Carries.of(THOUGHTS)}
+_SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
+SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
 """What messages carry; of the form "tokens", which has what the model saw itself, nothing is asked."""
 
 
@@ -63,10 +63,10 @@ def to_trl(
     """
     turns = turns_of(trajectory)
     found = branches(turns, include_incomplete=include_incomplete)
-    count_left_out(trajectory, turns, found, left_out)
+    count_unlearned(trajectory, turns, found, left_out)
     if form != "tokens":
-        count_contents(turns, left_out, CARRIED)
-    count(trajectory, left_out, REMARKS, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
+        count_unsupported_contents(turns, left_out, SUPPORTED)
+    count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
     return [row | about for branch in found for row in _FORMS[form](branch, left_out)]

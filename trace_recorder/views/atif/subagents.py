@@ -13,27 +13,27 @@ from dataclasses import dataclass
 
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.conversations.call_chains import Turn
-from trace_recorder.views.conversations.lines import Conversation
+from trace_recorder.views.conversations.conversation import Conversation
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Parent:
     """The turn for which a conversation began, None where there was none before it, and the call, where it is known."""
 
     turn: Turn | None = None
     call_id: str | None = None
 
 
-def hosts_of(
+def parents_of(
     others: Iterable[Conversation],
     mains: Iterable[Conversation],
     turns: Sequence[Turn],
     told: Mapping[Turn, Sequence[AgentStep]],
-) -> dict[Conversation, Host]:
+) -> dict[Conversation, Parent]:
     """Say for each of the conversations that are not the main agent's where it hangs; `turns` are those of the run."""
     started = _started(told)
     main = {turn for one in mains for turn in one.turns}
-    return {one: _host(one, main, turns[: turns.index(one.turns[0])], started) for one in others}
+    return {one: _parent(one, main, turns[: turns.index(one.turns[0])], started) for one in others}
 
 
 def _started(told: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
@@ -47,9 +47,9 @@ def _started(told: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, 
     }
 
 
-def _host(
+def _parent(
     of: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
-) -> Host:
+) -> Parent:
     """Where a conversation hangs, of the turns before it: so that none hangs on itself, however far around."""
     first = of.turns[0].interaction
     parents = [turn for turn in before if of.parent_agent_id and turn.interaction.agent_id == of.parent_agent_id]
@@ -59,6 +59,6 @@ def _host(
         asked = [one for one in before if any(call.call_id == call_id for call in one.answer().tool_calls)]
         likeliest = [one for one in asked if one is turn] or [one for one in asked if one in parents] or asked
         if likeliest:
-            return Host(likeliest[-1], call_id)
+            return Parent(likeliest[-1], call_id)
     candidates = parents or [turn for turn in before if turn in main]
-    return Host(candidates[-1]) if candidates else Host()
+    return Parent(candidates[-1]) if candidates else Parent()

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.views.content.parts import Image, Part, Text, parts_of
 
-START = b"\0" * 16
+EMPTY_PREFIX = b"\0" * 16
 """The state of a conversation in which nothing was said."""
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
 """Thoughts in the words of an answer, which agents leave out of the history. A template may begin them itself."""
@@ -27,84 +27,84 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Words:
+class NormalizedContent:
     """What an utterance says. `name` is what it is known by: of an assistant that calls tools, the calls alone."""
 
     role: str
     digest: bytes
-    name: bytes
+    identity: bytes
     calls: tuple[ToolCall, ...] = ()
 
     @property
-    def ids(self) -> Hashable:
+    def call_keys(self) -> Hashable:
         """The ids of its calls and the names of their tools."""
         return tuple((call.call_id, call.name) for call in self.calls)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnsweredCall:
     """Which call a tool's result answers: the one at a `place` in an utterance, which is `by` in the same prompt."""
 
-    words: Words
-    place: int
-    by: int | None
+    content: NormalizedContent
+    call_index: int
+    message_index: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class NormalizedMessage:
     """The messages from `begin` to `end`; of a tool's result, which call it `answers`, where that is known."""
 
     begin: int
     end: int
-    words: Words
-    answers: Asked | None = None
+    content: NormalizedContent
+    answered_call: AnsweredCall | None = None
 
     @property
     def key(self) -> Hashable:
         """By what it is told from what else was said."""
-        if self.answers is None:
-            return self.words.name
-        return self.words.digest, self.answers.words.name, self.answers.place
+        if self.answered_call is None:
+            return self.content.identity
+        return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
 
 @dataclass(slots=True)
-class Vocabulary:
+class MessageNormalizer:
     """The distinct messages of a run, and what they say."""
 
-    known: dict[Hashable, Words | None] = field(default_factory=dict)
+    contents: dict[Hashable, NormalizedContent | None] = field(default_factory=dict)
 
-    def utterances(self, messages: Sequence[Message], asked: Words | None = None) -> list[Utterance]:
+    def normalize(self, messages: Sequence[Message], asked: NormalizedContent | None = None) -> list[NormalizedMessage]:
         """Give the utterances of a prompt. `asked` is the answer that came before it, which it does not repeat."""
-        calls: dict[str, Asked] = {}
+        calls: dict[str, AnsweredCall] = {}
         if asked is not None:
-            calls = {call.call_id: Asked(asked, place, None) for place, call in enumerate(asked.calls)}
-        found: list[Utterance] = []
+            calls = {call.call_id: AnsweredCall(asked, place, None) for place, call in enumerate(asked.calls)}
+        found: list[NormalizedMessage] = []
         for begin, end in _spans(messages):
-            words = self.words(messages[begin:end])
+            words = self.content_of(messages[begin:end])
             if words is None:
                 continue
             answers = calls.get(messages[begin].call_id or "") if words.role == "tool" else None
             for place, call in enumerate(words.calls):
-                calls[call.call_id] = Asked(words, place, len(found))
-            found.append(Utterance(begin, end, words, answers))
+                calls[call.call_id] = AnsweredCall(words, place, len(found))
+            found.append(NormalizedMessage(begin, end, words, answers))
         return found
 
-    def words(self, messages: Sequence[Message]) -> Words | None:
+    def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Give what the messages of one utterance say; None of silence."""
         key = _key(messages[0]) if len(messages) == 1 else tuple(map(_key, messages))
         try:
-            return self.known[key]
+            return self.contents[key]
         except KeyError:
-            words = self.known[key] = _words(messages)
+            words = self.contents[key] = _normalized(messages)
             return words
 
 
-def states(said: Sequence[Utterance], start: bytes = START) -> Iterator[bytes]:
+def prefix_digests(said: Sequence[NormalizedMessage], start: bytes = EMPTY_PREFIX) -> Iterator[bytes]:
     """Give, after each utterance, a digest of all that was said so far."""
     for one in said:
-        about = one.words.digest
-        if one.answers is not None:
-            about += one.answers.words.name + b"%d" % one.answers.place
+        about = one.content.digest
+        if one.answered_call is not None:
+            about += one.answered_call.content.identity + b"%d" % one.answered_call.call_index
         start = blake2b(start + about, digest_size=16).digest()
         yield start
 
@@ -120,7 +120,7 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def _words(messages: Sequence[Message]) -> Words | None:
+def _normalized(messages: Sequence[Message]) -> NormalizedContent | None:
     role = "system" if messages[0].role == "developer" else messages[0].role
     parts = [part for message in messages for part in parts_of(message)]
     text = "".join(part.text for part in parts if isinstance(part, Text))
@@ -131,9 +131,9 @@ def _words(messages: Sequence[Message]) -> Words | None:
     if role == "assistant" and not (text or calls):
         return None
     asked = json.dumps([[call.name, call.arguments] for call in calls], sort_keys=True)
-    others = [_shown(part) for part in parts if not isinstance(part, Text)]
+    others = [_part_text(part) for part in parts if not isinstance(part, Text)]
     digest = _digest(role, asked, text, *others)
-    return Words(role, digest, _digest(role, asked) if calls else digest, calls)
+    return NormalizedContent(role, digest, _digest(role, asked) if calls else digest, calls)
 
 
 def _digest(*texts: str) -> bytes:
@@ -145,7 +145,7 @@ def _digest(*texts: str) -> bytes:
     return digest.digest()
 
 
-def _shown(part: Part) -> str:
+def _part_text(part: Part) -> str:
     if isinstance(part, Image):
         return part.address
     return part.text if isinstance(part, Text) else json.dumps(part.raw, sort_keys=True)

@@ -21,16 +21,16 @@ from typing import Literal
 
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.conversations.call_chains import Turn, agent_of, turns_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage
 from trace_recorder.views.conversations.tool_results import message_of
-from trace_recorder.views.conversations.unrequested_tools import unasked_of
-from trace_recorder.views.conversations.utterances import Utterance, Vocabulary
+from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
 
 Kind = Literal["first", "continues", "apart"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConversationLine:
     """One message in its place. `turn` is the one whose prompt it came with; `answer` is whether the model said it.
 
     `choice` is the number of that answer.
@@ -52,69 +52,71 @@ class Conversation:
     parent_agent_id: str | None
     after: Turn | None
     kind: Kind = "first"
-    lines: list[Said] = field(default_factory=list)
+    lines: list[ConversationLine] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     _newest: Turn | None = None
-    _waiting: list[Hashable] = field(default_factory=list)
+    _unanswered: list[Hashable] = field(default_factory=list)
 
     @property
-    def of(self) -> str | None:
+    def agent_key(self) -> str | None:
         """By what its agent is known: the id, or where there is none, the name."""
         return self.agent_id or self.agent
 
-    def goes_on(self, turn: Turn) -> bool:
+    def is_continued_by(self, turn: Turn) -> bool:
         """Whether a turn goes on with this conversation.
 
         It does from the newest answer, or from the beginning where there is none yet; a turn whose prompt is not known
         is taken to.
         """
-        return (self._newest is turn.before and (turn.exact or turn.before is None)) or not turn.size
+        return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 
-    def is_resumed(self, turn: Turn) -> bool:
+    def is_resumed_by(self, turn: Turn) -> bool:
         """Whether a turn of an agent with another id, but of this one's name and parent, goes on from its answer."""
         one = turn.interaction
         same = (one.agent, one.parent_agent_id) == (self.agent, self.parent_agent_id)
-        return same and turn.exact and self._newest is turn.before
+        return same and turn.exact and self._newest is turn.previous
 
     @property
-    def began(self) -> Turn:
+    def chain_start(self) -> Turn:
         """The turn with which the run of calls began that it belongs to."""
-        return next((turn for turn in self.turns if turn.answered), self.turns[0]).began
+        return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
 
-    def add(self, turn: Turn, heard: set[Hashable], vocabulary: Vocabulary) -> None:
+    def add(self, turn: Turn, seen: set[Hashable], vocabulary: MessageNormalizer) -> None:
         """Take a turn that goes on here, or with which this begins.
 
-        `heard` is what its agent has said and heard in all conversations, to which what is new is added.
+        `seen` is what its agent has said and seen in all conversations, to which what is new is added.
         """
         if self._newest is not None and turn.choice:
-            self._went_on_with(turn.choice)
+            self._replace_answer(turn.choice)
         begins = not self.turns
-        messages = turn.messages() if begins else turn.shown
-        said = vocabulary.utterances(messages)
-        self._say(turn, messages, said, heard if begins else set())
-        self.lines.append(Said(turn.answer(), turn, answer=True))
+        messages = turn.messages() if begins else turn.appended
+        said = vocabulary.normalize(messages)
+        self._add_prompt(turn, messages, said, seen if begins else set())
+        self.lines.append(ConversationLine(turn.answer(), turn, answer=True))
         self.turns.append(turn)
         if turn.answered:
-            self._newest, self._waiting = turn, []
-        heard.update(one.key for one in [*said, *vocabulary.utterances([turn.answer()])])
+            self._newest, self._unanswered = turn, []
+        seen.update(one.key for one in [*said, *vocabulary.normalize([turn.answer()])])
 
-    def _say(self, turn: Turn, messages: Sequence[Message], said: Sequence[Utterance], heard: set[Hashable]) -> None:
+    def _add_prompt(
+        self, turn: Turn, messages: Sequence[Message], said: Sequence[NormalizedMessage], seen: set[Hashable]
+    ) -> None:
         """Write what is new: what calls that got no answer have brought already is passed over."""
         keys = [one.key for one in said]
-        same = next((n for n, (a, b) in enumerate(zip(keys, self._waiting, strict=False)) if a != b), None)
-        shown = min(len(keys), len(self._waiting)) if same is None else same
+        same = next((n for n, (a, b) in enumerate(zip(keys, self._unanswered, strict=False)) if a != b), None)
+        shown = min(len(keys), len(self._unanswered)) if same is None else same
         begin = said[shown - 1].end if shown else 0
-        copied = {place for one in said if one.key in heard for place in range(one.begin, one.end)}
+        copied = {place for one in said if one.key in seen for place in range(one.begin, one.end)}
         for place, message in enumerate(messages[begin:], start=begin):
-            self.lines.append(Said(message, turn, copied=place in copied))
-        self._waiting = keys
+            self.lines.append(ConversationLine(message, turn, copied=place in copied))
+        self._unanswered = keys
 
-    def _went_on_with(self, choice: int) -> None:
+    def _replace_answer(self, choice: int) -> None:
         """Put another of the newest turn's answers in place of its first: it is the one that was taken."""
         for place in range(len(self.lines) - 1, -1, -1):
             line = self.lines[place]
             if line.answer and line.turn is self._newest:
-                self.lines[place] = Said(line.turn.answer(choice), line.turn, answer=True, choice=choice)
+                self.lines[place] = ConversationLine(line.turn.answer(choice), line.turn, answer=True, choice=choice)
                 return
 
     def tools(self) -> list[Tool]:
@@ -131,36 +133,36 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     """Give the conversations that turns make."""
     found: list[Conversation] = []
     known: dict[str | None, set[Hashable]] = {}
-    vocabulary = Vocabulary()
+    vocabulary = MessageNormalizer()
     before: Turn | None = None
     for turn in turns:
         one = turn.interaction
-        own = [conversation for conversation in found if conversation.of == agent_of(one)]
-        conversation = next((open_one for open_one in reversed(own) if open_one.goes_on(turn)), None)
-        conversation = conversation or next((ended for ended in reversed(found) if ended.is_resumed(turn)), None)
-        heard = known.setdefault(conversation.of if conversation else agent_of(one), set())
+        own = [conversation for conversation in found if conversation.agent_key == agent_key(one)]
+        conversation = next((open_one for open_one in reversed(own) if open_one.is_continued_by(turn)), None)
+        conversation = conversation or next((ended for ended in reversed(found) if ended.is_resumed_by(turn)), None)
+        seen = known.setdefault(conversation.agent_key if conversation else agent_key(one), set())
         if conversation is None:
             conversation = Conversation(one.agent, one.agent_id, one.parent_agent_id, before)
             found.append(conversation)
-        conversation.add(turn, heard, vocabulary)
+        conversation.add(turn, seen, vocabulary)
         before = turn
     for agent in known:
-        _tell_apart([conversation for conversation in found if conversation.of == agent])
+        _classify([conversation for conversation in found if conversation.agent_key == agent])
     return found
 
 
-def _tell_apart(own: Sequence[Conversation]) -> None:
+def _classify(own: Sequence[Conversation]) -> None:
     """Say of an agent's conversations which is its first, and which continue that: its longest run of calls counts."""
-    turns = Counter(conversation.began for conversation in own for _ in conversation.turns)
-    offered = {conversation.began for conversation in own if conversation.tools()}
+    turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
+    offered = {conversation.chain_start for conversation in own if conversation.tools()}
     main = max(turns, key=lambda began: (turns[began], began in offered), default=None)
     kinds: Iterator[Kind] = chain(("first",), repeat("continues"))
     for conversation in own:
-        conversation.kind = next(kinds) if conversation.began is main else "apart"
+        conversation.kind = next(kinds) if conversation.chain_start is main else "apart"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepsByTurn:
     """What steps tell, by turn: those that derive from it, and those that the agent recorded of it.
 
     Of `unasked` tools no model knows: they are in none of the `steps`, and stand apart with the turn in whose step they
@@ -168,28 +170,30 @@ class Told:
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
-    unasked: dict[Turn | None, list[AgentStep]] = field(default_factory=dict)
+    unrequested: dict[Turn | None, list[AgentStep]] = field(default_factory=dict)
 
 
-def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> Told:
+def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> StepsByTurn:
     """Give the steps of each turn."""
     by_id = {turn.interaction.interaction_id: turn for turn in turns}
-    by_response = _by_response(turns)
-    apart = {id(one.step): one for one in unasked_of(trajectory)}
-    found = Told()
+    by_response = _turns_by_response_id(turns)
+    apart = {id(one.step): one for one in unrequested_tools_of(trajectory)}
+    found = StepsByTurn()
     for number, step in enumerate(trajectory.agent_steps, start=1):
         response = step.llm_response.id if step.llm_response else None
         named = step.interaction.interaction_id if step.interaction else f"step_{number}"
-        turn = by_id.get(named) or by_response.get(response or "") or _that_asked(step, turns)
+        turn = by_id.get(named) or by_response.get(response or "") or _turn_that_called(step, turns)
         unasked = apart.get(id(step))
         if unasked is not None:
-            found.unasked.setdefault(turn, []).append(unasked.apart())
+            found.unrequested.setdefault(turn, []).append(unasked.tools_step())
         if turn is not None:
-            found.steps.setdefault(turn, []).append(unasked.rest() if unasked else step)
+            found.steps.setdefault(turn, []).append(unasked.remaining_step() if unasked else step)
     return found
 
 
-def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[Said]:
+def lines_with_results(
+    conversation: Conversation, told: Mapping[Turn, Sequence[AgentStep]]
+) -> Iterator[ConversationLine]:
     """Give a conversation's lines, and behind an answer the results of its calls that no line brings, but a step."""
     brought = {said.message.call_id for said in conversation.lines if said.message.role == "tool"}
     for said in conversation.lines:
@@ -197,20 +201,20 @@ def with_results(conversation: Conversation, told: Mapping[Turn, Sequence[AgentS
         results = [result for step in told.get(said.turn, ()) for result in step.tool_results] if said.answer else []
         for result in results:
             if result.call_id not in brought:
-                yield Said(message_of(result), said.turn)
+                yield ConversationLine(message_of(result), said.turn)
 
 
-def _by_response(turns: Sequence[Turn]) -> dict[str, Turn]:
+def _turns_by_response_id(turns: Sequence[Turn]) -> dict[str, Turn]:
     """Turns by the id of their response, where it is one turn's alone: servers on one's own machine repeat them."""
     ids = [one.response.id for turn in turns if (one := turn.interaction).response.id]
     alone = {identity for identity in ids if ids.count(identity) == 1}
     return {one.response.id: turn for turn in turns if (one := turn.interaction).response.id in alone}
 
 
-def _that_asked(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
+def _turn_that_called(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
     """The newest turn before a step that asked for one of its tool calls, of its own agent if there is one."""
     called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
     asked = [turn for turn in turns if called & {call.call_id for call in turn.answer().tool_calls}]
-    asked = [turn for turn in asked if agent_of(turn.interaction) == agent_of(step)] or asked
+    asked = [turn for turn in asked if agent_key(turn.interaction) == agent_key(step)] or asked
     earlier = [turn for turn in asked if turn.interaction.timestamp <= step.timestamp]
     return next(reversed(earlier or asked), None)
