@@ -19,7 +19,7 @@ from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.conversations.call_chains import agent_key, turns_of
-from trace_recorder.views.conversations.unrequested_tools import alone
+from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.token_counts import is_usage_left_out
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
@@ -81,7 +81,7 @@ class Show:
     def _title(self, part: Part) -> str:
         step, call = part.step, part.call
         words = [
-            f"step {step.step_number}{' (tools)' if alone(step) else ''}" if step else "",
+            f"step {step.step_number}{' (tools)' if is_tools_only(step) else ''}" if step else "",
             call.interaction_id if call else "",
             f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
             step.state if step else "",

@@ -24,8 +24,8 @@ from trace_recorder.views.conversations.conversation import (
     ConversationLine,
     conversations,
     lines_with_results,
-    steps_by_turn,
 )
+from trace_recorder.views.conversations.step_matching import steps_by_turn
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ATTEMPTS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.conversation import conversations_of, lines_with_results, steps_by_turn
+from trace_recorder.views.conversations.conversation import conversations_of, lines_with_results
+from trace_recorder.views.conversations.step_matching import steps_by_turn
 
 LS = use("c1", command="ls")
 

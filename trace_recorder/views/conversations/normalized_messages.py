@@ -1,9 +1,12 @@
-"""What is said in a prompt, in a form that does not change where an agent sends it back a little differently.
+"""Messages in a normalized form, in which an agent that sends a message back a little differently sends the same one.
 
-An utterance is one message, or what an assistant says in several messages one after the other; silence is none. Two
-are the same where they say the same: white space, thoughts that are not sent back, marks for a cache, and what a
-server's own tools left behind make no difference, nor do the ids of tool calls. A tool's result is known by the call
-that it answers: by what was asked for, and at which place.
+A normalized message is one message, or several messages of an assistant one after another. Messages without content are
+left out. Two are equal where they say the same: white space, thoughts that are not sent back, cache marks, what a
+server's own tools left behind, and the ids of tool calls make no difference. The result of a tool is identified by the
+call that it answers: by what was called, and at which place.
+
+This is the equality that decides which call continues which. `cli/new_messages.py` has a stricter one of its own, by
+the whole message, since people who read a run want to see each message that was changed in any way.
 
 A digest is computed once for each distinct message, however many prompts repeat it.
 """
@@ -20,15 +23,15 @@ from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.views.content.parts import Image, Part, Text, parts_of
 
 EMPTY_PREFIX = b"\0" * 16
-"""The state of a conversation in which nothing was said."""
+"""The digest of no messages."""
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
-"""Thoughts in the words of an answer, which agents leave out of the history. A template may begin them itself."""
-_DEEPEST = 8
+"""Thoughts in the text of an answer, which agents leave out of the history. A template may begin them itself."""
+_MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalizedContent:
-    """What an utterance says. `name` is what it is known by: of an assistant that calls tools, the calls alone."""
+    """The content of a normalized message. `identity` is its digest, or that of its tool calls alone, if any."""
 
     role: str
     digest: bytes
@@ -43,7 +46,10 @@ class NormalizedContent:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """Which call a tool's result answers: the one at a `place` in an utterance, which is `by` in the same prompt."""
+    """The call that a tool's result answers: its message's content, and its index there.
+
+    `message_index` is that of the message in the same prompt; None where an earlier prompt has it.
+    """
 
     content: NormalizedContent
     call_index: int
@@ -52,7 +58,7 @@ class AnsweredCall:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedMessage:
-    """The messages from `begin` to `end`; of a tool's result, which call it `answers`, where that is known."""
+    """The messages from `begin` to `end`. `answered_call` is the call of a tool's result, where it is known."""
 
     begin: int
     end: int
@@ -61,7 +67,7 @@ class NormalizedMessage:
 
     @property
     def key(self) -> Hashable:
-        """By what it is told from what else was said."""
+        """Identifies the message within a run."""
         if self.answered_call is None:
             return self.content.identity
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
@@ -69,39 +75,41 @@ class NormalizedMessage:
 
 @dataclass(slots=True)
 class MessageNormalizer:
-    """The distinct messages of a run, and what they say."""
+    """Normalizes the messages of a run, and keeps the content of each distinct one."""
 
     contents: dict[Hashable, NormalizedContent | None] = field(default_factory=dict)
 
-    def normalize(self, messages: Sequence[Message], asked: NormalizedContent | None = None) -> list[NormalizedMessage]:
-        """Give the utterances of a prompt. `asked` is the answer that came before it, which it does not repeat."""
+    def normalize(
+        self, messages: Sequence[Message], before: NormalizedContent | None = None
+    ) -> list[NormalizedMessage]:
+        """Normalize the messages of a prompt. `before` is the answer that came before it and is not repeated in it."""
         calls: dict[str, AnsweredCall] = {}
-        if asked is not None:
-            calls = {call.call_id: AnsweredCall(asked, place, None) for place, call in enumerate(asked.calls)}
+        if before is not None:
+            calls = {call.call_id: AnsweredCall(before, index, None) for index, call in enumerate(before.calls)}
         found: list[NormalizedMessage] = []
         for begin, end in _spans(messages):
-            words = self.content_of(messages[begin:end])
-            if words is None:
+            content = self.content_of(messages[begin:end])
+            if content is None:
                 continue
-            answers = calls.get(messages[begin].call_id or "") if words.role == "tool" else None
-            for place, call in enumerate(words.calls):
-                calls[call.call_id] = AnsweredCall(words, place, len(found))
-            found.append(NormalizedMessage(begin, end, words, answers))
+            answered = calls.get(messages[begin].call_id or "") if content.role == "tool" else None
+            for index, call in enumerate(content.calls):
+                calls[call.call_id] = AnsweredCall(content, index, len(found))
+            found.append(NormalizedMessage(begin, end, content, answered))
         return found
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
-        """Give what the messages of one utterance say; None of silence."""
+        """Return the content of the messages that are one normalized message; None where they are empty."""
         key = _key(messages[0]) if len(messages) == 1 else tuple(map(_key, messages))
         try:
             return self.contents[key]
         except KeyError:
-            words = self.contents[key] = _normalized(messages)
-            return words
+            content = self.contents[key] = _normalized(messages)
+            return content
 
 
-def prefix_digests(said: Sequence[NormalizedMessage], start: bytes = EMPTY_PREFIX) -> Iterator[bytes]:
-    """Give, after each utterance, a digest of all that was said so far."""
-    for one in said:
+def prefix_digests(messages: Sequence[NormalizedMessage], start: bytes = EMPTY_PREFIX) -> Iterator[bytes]:
+    """Yield, after each message, a digest of all messages so far."""
+    for one in messages:
         about = one.content.digest
         if one.answered_call is not None:
             about += one.answered_call.content.identity + b"%d" % one.answered_call.call_index
@@ -122,18 +130,25 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 def _normalized(messages: Sequence[Message]) -> NormalizedContent | None:
     role = "system" if messages[0].role == "developer" else messages[0].role
-    parts = [part for message in messages for part in parts_of(message)]
-    text = "".join(part.text for part in parts if isinstance(part, Text))
     calls = tuple(call for message in messages for call in message.tool_calls)
+    parts = [part for message in messages for part in parts_of(message)]
+    text = _normalized_text(parts, role)
     if role == "assistant":
-        parts, text = [], _THOUGHT.sub("", text, count=1)
-    text = "".join(text.split())
-    if role == "assistant" and not (text or calls):
-        return None
-    asked = json.dumps([[call.name, call.arguments] for call in calls], sort_keys=True)
+        parts = []
+        if not (text or calls):
+            return None
+    called = json.dumps([[call.name, call.arguments] for call in calls], sort_keys=True)
     others = [_part_text(part) for part in parts if not isinstance(part, Text)]
-    digest = _digest(role, asked, text, *others)
-    return NormalizedContent(role, digest, _digest(role, asked) if calls else digest, calls)
+    digest = _digest(role, called, text, *others)
+    return NormalizedContent(role, digest, _digest(role, called) if calls else digest, calls)
+
+
+def _normalized_text(parts: Sequence[Part], role: str) -> str:
+    """Join the texts of parts, without white space, and without the thoughts of an assistant."""
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    if role == "assistant":
+        text = _THOUGHT.sub("", text, count=1)
+    return "".join(text.split())
 
 
 def _digest(*texts: str) -> bytes:
@@ -152,7 +167,7 @@ def _part_text(part: Part) -> str:
 
 
 def _key(message: Message) -> Hashable:
-    """What tells a message from others: all of it that is looked at, as a value that can be looked up fast."""
+    """Return the members of a message that its normalized form is made of, as a hashable value."""
     content = message.content
     calls = tuple((call.call_id, call.name, _frozen(call.arguments, 0)) for call in message.tool_calls)
     beside = _frozen(message.extra["images"], 0) if "images" in message.extra else None
@@ -162,7 +177,7 @@ def _key(message: Message) -> Hashable:
 def _frozen(value: Payload, depth: int) -> Hashable:
     if isinstance(value, str) or value is None:
         return value
-    if depth == _DEEPEST or not isinstance(value, list | Mapping):
+    if depth == _MAX_DEPTH or not isinstance(value, list | Mapping):
         return type(value), json.dumps(value, sort_keys=True)
     if isinstance(value, list):
         return tuple(_frozen(element, depth + 1) for element in value)
