@@ -1,7 +1,7 @@
 """Putting texts of a run before people: literally, with control characters made visible, and not too long.
 
-`EntryWriter` writes labelled texts, wrapped where a terminal shows them and as they are where they are piped. Nothing is
-ever taken for markup. Our own words are ASCII, so that they can be read in any locale.
+`EntryWriter` writes labelled texts, wrapped where a terminal shows them and as they are where they are piped. Nothing
+is ever taken for markup. Our own words are ASCII, so that they can be read in any locale.
 """
 
 from __future__ import annotations

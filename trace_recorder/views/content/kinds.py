@@ -32,8 +32,8 @@ INTERLEAVING = "interleaved thoughts, texts and calls"
 class Content:
     """One thing that is neither a text nor a tool call.
 
-    `location` is where it stands: a part of the content, an element of a message's `images`, a member of a text part, or
-    a member of the message itself, as all is that an answer holds.
+    `location` is where it is: a part of the content, an element of a message's `images`, a member of a text part, or a
+    member of the message itself, as all is that an answer holds.
     """
 
     kind: str
