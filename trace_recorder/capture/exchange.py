@@ -3,6 +3,11 @@
 The transports call it and know nothing of the journal; it knows nothing of httpx. The request is on file before it
 is sent, the response before the caller has its last byte. Every method is guarded by the run's guard: whatever
 happens here, the call goes on as it would without us.
+
+`_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads may
+meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second at
+most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
+holds any lock: then the ending is deferred.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ class Exchange(ResponseParts):
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
-        self.run.hold(self)
+        self.run.unfinished.hold(self)
         self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
         about = self._about() | known(
             api=sent.endpoint.api,
@@ -82,7 +87,7 @@ class Exchange(ResponseParts):
     def begin_aside(self, context: Mapping[str, Payload]) -> Callable[[], None]:
         """What writes the request, for another thread: whoever ends the run meanwhile waits for it."""
         self._request_written = written = threading.Event()
-        self.run.hold(self)
+        self.run.unfinished.hold(self)
 
         def write() -> None:
             try:
@@ -91,7 +96,7 @@ class Exchange(ResponseParts):
                     return
                 with self._lock:
                     self._finish()  # as nothing was written of it, nothing will be
-                self.run.release(self)
+                self.run.unfinished.release(self)
             finally:
                 with self._lock:
                     written.set()
@@ -123,7 +128,7 @@ class Exchange(ResponseParts):
 
     def watch_body(self, body: object) -> None:
         """Hear who tells of the response from now on: an object that the caller may drop."""
-        self._watched_body = self.run.watch(self, body)
+        self._watched_body = self.run.unfinished.watch(self, body)
 
     def abandoned_by_caller(self) -> None:
         """Hear that it was dropped."""
@@ -143,7 +148,7 @@ class Exchange(ResponseParts):
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members(named_error(error)))
-                self.run.release(self)
+                self.run.unfinished.release(self)
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
@@ -176,7 +181,7 @@ class Exchange(ResponseParts):
     def write_pending(self, *, last: bool = False) -> None:
         """Write what has waited for a second; for the `last` time, also what may still become a secret."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
-            self.run.end_abandoned()
+            self.run.unfinished.end_abandoned()
             if is_held and not self._done:
                 self.flush(last=last)
                 stream_flusher.watch(self)
@@ -239,7 +244,7 @@ class Exchange(ResponseParts):
             why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
-            self.run.defer(end)
+            self.run.unfinished.defer(end)
         else:
             end()
 
@@ -259,7 +264,7 @@ class Exchange(ResponseParts):
             if self._finish():
                 attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
-                self.run.release(self)  # last: a run that ends meanwhile waits for it
+                self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         if self._streams:
