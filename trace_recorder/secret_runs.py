@@ -30,6 +30,7 @@ _RUN = b"\1" * SHORTEST
 _BLOCK = 1 << 15
 """So many characters are looked at together: integers that are larger cost more a character."""
 _LARGE = 1 << 12
+"""So many are; in fewer, and where a run is longer than a block, the runs are seen one by one."""
 
 
 _FEW, _SPARSE = 16, 150
@@ -57,7 +58,7 @@ class Look:
         is_dense = False
         for begin, end in _blocks(letters):
             is_dense = is_dense or _is_dense(len(telling), begin)
-            look = self._see_all if end - begin >= _LARGE else self._see_each
+            look = self._see_all if _LARGE <= end - begin <= 2 * _BLOCK else self._see_each
             telling += look(begin, letters[begin:end], is_asked=not is_dense)
         if is_dense or _is_dense(len(telling), len(self.data)):
             self.words, self._starts, self._begins = self.plain, [0], [0]
