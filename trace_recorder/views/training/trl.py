@@ -198,9 +198,7 @@ _FORMS: dict[Form, Callable[[Branch, LeftOut], list[Row]]] = {
 
 def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "assistant":
-        calls = [_call(call, left_out) for call in message.tool_calls]
-        about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
-        return {"role": "assistant", "content": text_of(message), **about}
+        return _assistant(message, left_out)
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **known(name=name, tool_call_id=message.call_id)}
@@ -210,6 +208,12 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
         return {"role": role, "content": text_of(message)}
     shown = [part for part in parts if not isinstance(part, Other)]
     return {"role": role, "content": [_part(part) for part in shown]}
+
+
+def _assistant(message: Message, left_out: LeftOut) -> Row:
+    calls = [_call(call, left_out) for call in message.tool_calls]
+    about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
+    return {"role": "assistant", "content": text_of(message), **about}
 
 
 def _part(part: Text | Image) -> Row:
