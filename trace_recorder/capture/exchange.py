@@ -4,9 +4,9 @@ The transports call it and know nothing of the journal; it knows nothing of http
 is sent, the response before the caller has its last byte. Every method is guarded by the run's guard: whatever
 happens here, the call goes on as it would without us.
 
-`_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads may
-meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second at
-most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
+`_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
+may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
+at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
 holds any lock: then the ending is deferred.
 """
 
