@@ -6,8 +6,8 @@ happens here, the call goes on as it would without us.
 
 `_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
 may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
-at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
-holds any lock: then the ending is deferred.
+at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread
+that holds any lock: then the ending is deferred.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class Exchange(ResponseParts):
             error=named_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
-        when: When | None = "soon" if self._parts else None  # there is much to read for the document
+        when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (facts(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:
