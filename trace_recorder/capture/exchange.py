@@ -5,9 +5,9 @@ is sent, the response before the caller has its last byte. Every method is guard
 happens here, the call goes on as it would without us.
 
 `_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
-may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second at
-most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
-holds any lock: then the ending is deferred.
+may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
+at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread
+that holds any lock: then the ending is deferred.
 """
 
 from __future__ import annotations
