@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import trace_recorder
-from tests.run_fixtures import ROOT, python
+from tests.processes import ROOT, python
 
 PACKAGE = ROOT / "trace_recorder"
 SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer"}

@@ -7,7 +7,7 @@ import re
 import tomllib
 from itertools import product
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 EXTRAS = ("openai", "anthropic", "google", "ollama")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.chat_calls import asked as asked_again
+from tests.chat_calls import call, rich_run
+from tests.chat_calls import said as said_again
 from tests.counting import alive, arguments_of
-from tests.run_fixtures import Payload, call, rich_run
-from tests.run_fixtures import asked as asked_again
-from tests.run_fixtures import said as said_again
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.cli.commands import app
+from trace_recorder.values.messages import Payload
 
 
 def invoke(*arguments: object) -> Result:

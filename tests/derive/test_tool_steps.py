@@ -15,10 +15,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tests.run_fixtures import CHAT, Payload, Wire, asked, call, journal_of, said, streamed
+from tests.chat_calls import CHAT, Wire, asked, call, said, streamed
+from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.cli.commands import app
 from trace_recorder.derive.document import expanded
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.stats import Stats
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
-from tests.run_fixtures import ROOT, records_of
+from tests.journals import records_of
+from tests.processes import ROOT
 from trace_recorder import load
 
 STAND_INS = ROOT / "tests" / "stand_ins"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.capture.server import CHAT, plain, serving
 from tests.examples.test_attach import environment
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.faults.unlucky import limit
-from tests.run_fixtures import ROOT, Answer, asked, call, said, streamed
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import exchange
 from trace_recorder.derive.validate import validate

@@ -32,10 +32,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hostile import HOSTILE, Raising, nested, values
-from tests.run_fixtures import Payload, exactly, json_values, records_of
+from tests.journals import records_of
+from tests.json_strategies import exactly, json_values
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
+from trace_recorder.values.messages import Payload
 
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 

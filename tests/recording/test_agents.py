@@ -15,8 +15,10 @@ import httpx
 import pytest
 
 import trace_recorder
-from tests.run_fixtures import CHAT, Payload, Wire, asked, call, records_of, said
+from tests.chat_calls import CHAT, Wire, asked, call, said
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
 from trace_recorder.views.atif.document import to_atif
 
 

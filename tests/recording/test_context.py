@@ -17,11 +17,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import CHAT, Answer, Payload, Wire, asked, call, records_of, said
+from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
+from tests.journals import records_of
 from trace_recorder import AlreadyFinalizedError, RecorderStateError, TrajectoryRecorder, load
 from trace_recorder.derive import tool_steps
 from trace_recorder.derive.document import expanded
 from trace_recorder.derive.live_document import draft
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep
 
 

@@ -20,9 +20,10 @@ import httpx
 import pytest
 
 import trace_recorder
-from tests.run_fixtures import CHAT, TOOL, Answer, Payload, Wire, asked, call, records_of, said
+from tests.chat_calls import CHAT, TOOL, Answer, Wire, asked, call, said
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.values.messages import ToolResult
+from trace_recorder.values.messages import Payload, ToolResult
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.document import to_atif
 from trace_recorder.views.toolbrain.turns import to_turns

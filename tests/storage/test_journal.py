@@ -21,7 +21,10 @@ from hypothesis import strategies as st
 
 from tests.counting import arguments_of
 from tests.faults.unlucky import limit
-from tests.run_fixtures import ROOT, TIME, interrupted, json_objects, line, python
+from tests.interrupts import interrupted
+from tests.journals import TIME, line
+from tests.json_strategies import json_objects
+from tests.processes import ROOT, python
 from trace_recorder.storage import journal as journals
 from trace_recorder.storage.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
 from trace_recorder.values.jsonable import to_json

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import ROOT, python
+from tests.processes import ROOT, python
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 from trace_recorder.storage.paths import create, default_name, document_of, journal_of
 

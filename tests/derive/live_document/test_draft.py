@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.chat_calls import Answer, Wire, asked, call, said
 from tests.counting import kept_by, watch
-from tests.run_fixtures import Answer, Payload, Wire, asked, call, journal_of, said
+from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive import requests as reading
 from trace_recorder.derive.document import expanded
@@ -27,6 +28,7 @@ from trace_recorder.derive.live_document import writer as snapshot
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import atomic_write as replacing
 from trace_recorder.storage.items import disk_backed as filed
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
 TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])

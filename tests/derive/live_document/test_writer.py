@@ -17,13 +17,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import CHAT, Payload, asked, call, interrupted, records_of, said, streamed
+from tests.chat_calls import CHAT, asked, call, said, streamed
+from tests.interrupts import interrupted
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
 from trace_recorder.derive.live_document import writer as snapshot
 from trace_recorder.derive.live_document.writer import Snapshot
 from trace_recorder.storage.journal import Journal
 from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload
 
 TEXT = "x" * 400
 

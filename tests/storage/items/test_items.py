@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 from tests.counting import kept_by
 from tests.histories import PATTERNS, append_only
-from tests.run_fixtures import TIME, Payload, exactly, json_objects, json_texts, json_values
+from tests.journals import TIME
+from tests.json_strategies import exactly, json_objects, json_texts, json_values
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.storage.items import encoder as items
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import BadLine, Data, Journal, Record, read
 from trace_recorder.values.json_text import NotJsonError, parse
+from trace_recorder.values.messages import Payload
 
 EXCHANGES = load()
 LARGE = "x" * items.LARGE_STRING

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.run_fixtures import asked, call, said
+from tests.chat_calls import asked, call, said
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.views import (
     dataset_lines,
