@@ -200,6 +200,16 @@ def test_what_importing_costs() -> None:
     assert len(lines) < 250
 
 
+LONGEST_FILE = 400
+
+
+def test_no_file_of_tests_is_too_long() -> None:
+    """Every file of the tests has at most 400 lines."""
+    lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")}
+
+    assert {path.name: length for path, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
 MEASURES = ("process_time", "thread_time", "tracemalloc", "getrusage", "ru_maxrss", "RLIMIT_CPU", "RLIMIT_AS")
 
 

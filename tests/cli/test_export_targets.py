@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chat_calls import asked, call, said
-from tests.cli.test_export import invoke, recorded
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.export_names import names_of
 from trace_recorder.cli.formats import FORMATS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chat_calls import rich_run
-from tests.cli.test_export import invoke
+from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.views import to_turns
 

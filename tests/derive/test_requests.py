@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agreement import agrees
 from tests.chat_calls import Answer, Wire
-from tests.derive.live_document.test_draft import agrees
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects import google_generate
 from trace_recorder.values.messages import Payload

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
-from tests.examples.test_attach import environment
+from tests.examples.environment import environment
 from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate

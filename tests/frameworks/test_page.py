@@ -9,7 +9,7 @@ import pytest
 
 from tests.frameworks.page import PAGE, agent, blocks, without_us
 from tests.processes import ROOT
-from tests.test_supported import matrix, rows
+from tests.supported_versions import matrix, rows
 
 PAGE_NAME = "docs/frameworks.md"
 BLOCKS = {
