@@ -12,7 +12,7 @@ import pytest
 
 from tests.agreement import agrees
 from tests.chat_calls import asked, call, said
-from tests.counting import kept_by, watch
+from tests.counting import Kept, kept_by, watch
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document import writer as snapshot
 from trace_recorder.recording.run import Run
@@ -21,6 +21,14 @@ from trace_recorder.storage.items import disk_backed as filed
 from trace_recorder.values.messages import Payload
 
 LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
+
+
+def _kept_at_rest(run: Run | None) -> Kept:
+    """What a run keeps while no thread writes its document: during that, what is known of the journal is the thread's."""
+    assert run is not None
+    with run._writer._snapshot._lock:
+        gc.collect()
+        return kept_by(run)
 
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,8 +44,7 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: py
         call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
         if number in (59, 659):
             recorder.save_trajectory()
-            gc.collect()
-            kept.append(kept_by(recorder._run))
+            kept.append(_kept_at_rest(recorder._run))
     recorder.finalize()
 
     few, many = kept
