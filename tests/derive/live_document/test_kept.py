@@ -24,7 +24,7 @@ LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="ope
 
 
 def _kept_at_rest(run: Run | None) -> Kept:
-    """What a run keeps while no thread writes its document: during that, what is known of the journal is the thread's."""
+    """What a run keeps while no thread writes its document: meanwhile the draft would be in a local variable there."""
     assert run is not None
     with run._writer._snapshot._lock:
         gc.collect()
