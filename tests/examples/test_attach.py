@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
+from tests.examples.attach_page import blocks
 from tests.examples.environment import environment
 from tests.journals import records_of
-from tests.processes import ROOT
 from trace_recorder import load
 
-PAGE = (ROOT / "docs" / "attach.md").read_text(encoding="utf-8")
 AGENT = "def run_my_agent(client):\n    client.chat.completions.create(model='m', messages=[])\n"
 CALLING = f"import openai\n{AGENT}run_my_agent(openai.OpenAI())\n"
 BEFORE = {
@@ -27,6 +25,8 @@ CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},
     "Follow the context (2)": {"what is tea?": 0},
+    "Steps, tools and sub-agents": {"What is 17 * 23?": 1},
+    "Record calls by hand": {"How many files are here?": 1},
     "Give a framework an HTTP client": {None: 1},
     "Instrument the process": {"fix the failing test": 1},
     "Threads and executors": {"another run, at the same time": 0, "three calls at once": 3},
@@ -35,16 +35,6 @@ CALLS = {
     "Trae Agent (2)": {"fix the failing test": 3},
 }
 """The tasks of the runs that a block leaves, and the calls in each."""
-
-
-def blocks(language: str) -> dict[str, str]:
-    """The blocks of code of the page, by the heading that they stand under."""
-    found: dict[str, str] = {}
-    for section in PAGE.split("\n## ")[1:]:
-        heading = section.partition("\n")[0]
-        for number, block in enumerate(re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL), start=1):
-            found[heading if number == 1 else f"{heading} ({number})"] = block
-    return found
 
 
 def test_every_block_is_run() -> None:
@@ -70,6 +60,22 @@ def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert {one.task: len(one.llm_interactions) for one in runs} == CALLS[heading]
     assert len(runs) == len(CALLS[heading])
+
+
+def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
+    """The step, its agent, its tool and its reflection are on file."""
+    code = blocks("python")["Steps, tools and sub-agents"]
+    with serving(plain(CHAT)) as server:
+        surroundings = environment(server.url, tmp_path)
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=surroundings, check=True)
+
+    [run] = [load(path) for path in tmp_path.glob("trajectories/*.json")]
+    [step] = run.agent_steps
+    assert (step.agent, step.reflection, [one.result for one in step.tool_results]) == (
+        *("calculator", "nothing is left to compute"),
+        [{"product": 391}],
+    )
+    assert (run.success, run.final_result) == (True, {"product": 391})
 
 
 def test_the_child_is_linked(tmp_path: Path) -> None:
