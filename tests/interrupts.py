@@ -33,3 +33,20 @@ def interrupted(act: Callable[[], None], at: int) -> bool:
         act()
     sys.setprofile(None)
     return left <= 0
+
+
+def interrupted_when(act: Callable[[], None], is_moment: Callable[[FrameType, str], bool]) -> bool:
+    """Do something, interrupted at one call or return in the package; return whether it came so far."""
+    had_it = False
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal had_it
+        if not had_it and frame.f_code.co_filename.startswith(str(ROOT / "trace_recorder")) and is_moment(frame, event):
+            had_it = True
+            raise Stop
+
+    sys.setprofile(profile)
+    with suppress(Stop):
+        act()
+    sys.setprofile(None)
+    return had_it

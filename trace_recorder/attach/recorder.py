@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar, overload
+from typing import ClassVar, Literal, Self, TypeVar, overload
 
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import sdk_clients as clients
@@ -26,6 +26,7 @@ from trace_recorder.imports.load import load
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records as telling
 from trace_recorder.recording import process, tools
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.live_objects import Registry
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
@@ -62,6 +63,8 @@ class TrajectoryRecorder:
     ends it passes on.
     """
 
+    _limits: ClassVar[Limits] = Limits()
+
     def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
         self,
         trajectory_path: str | os.PathLike[str] | None = None,
@@ -89,6 +92,7 @@ class TrajectoryRecorder:
             redact,
             Guard(strict=strict),
             history=history,
+            limits=self._limits,
             about=telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
             metadata=telling.metadata_of(metadata),
             disabled=is_disabled(os.environ),

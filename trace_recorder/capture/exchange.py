@@ -44,10 +44,6 @@ from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
-FLUSH_BYTES = 32 * 1024
-FLUSH_SECONDS = 1.0
-PATIENCE = 1.0
-"""For how many seconds an ending run waits for a stream that is being recorded at that moment."""
 LONG_STREAM = 32 * 1024
 """Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
 ASIDE_SECONDS = 10.0
@@ -104,7 +100,8 @@ class Exchange:
         self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
-        self._due = FLUSH_BYTES
+        self._limits = run.limits
+        self._due = self._limits.flush_bytes
         self._flushed = self._began
         self._chunks = 0
         self._part = BodyPart()
@@ -252,7 +249,7 @@ class Exchange:
 
     def _is_due(self, now: float) -> bool:
         if self._streams:
-            return self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS
+            return self._buffered >= self._due or now - self._flushed >= self._limits.flush_seconds
         return self._buffered >= (self._due if self._parts else LARGE_BODY)
 
     def _keep(self, now: float, data: bytes) -> None:
@@ -311,7 +308,7 @@ class Exchange:
     @contextmanager
     def _held(self) -> Iterator[bool]:
         """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
-        held = self._lock.acquire(timeout=PATIENCE)
+        held = self._lock.acquire(timeout=self._limits.wait_seconds)
         try:
             yield held
         finally:
@@ -329,15 +326,16 @@ class Exchange:
             if self._done and not last:
                 return False
             self._flushed = time.perf_counter()
-            before, is_first_try = self._buffered, self._due <= FLUSH_BYTES
-            self._due = max(FLUSH_BYTES, 2 * before)  # what cannot be written is not tried with every chunk
+            size = self._limits.flush_bytes
+            before, is_first_try = self._buffered, self._due <= size
+            self._due = max(size, 2 * before)  # what cannot be written is not tried with every chunk
             if self._streams:
-                self._flush_stream(max(FLUSH_BYTES, before // MOST_PARTS) if is_first_try else before, last=last)
+                self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
             else:
                 self._flush_body(last=last)
             if self._buffered < before:
-                self._due = FLUSH_BYTES
-            return self._buffered < before and self._buffered >= (1 if last else FLUSH_BYTES)
+                self._due = size
+            return self._buffered < before and self._buffered >= (1 if last else size)
 
     def _flush_body(self, *, last: bool) -> None:
         """Write a part of a plain body."""

@@ -33,6 +33,7 @@ from trace_recorder.derive.live_document.writer import Snapshot, When, Writer
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.recording import process
+from trace_recorder.recording.limits import Limits
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import SCHEMA, VERSION, Data, Journal
@@ -92,9 +93,12 @@ class Unfinished(Protocol):
 class Run:
     """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
 
-    def __init__(self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str) -> None:
+    def __init__(
+        self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str, limits: Limits
+    ) -> None:
         self.trajectory_id = uuid.uuid4().hex
         self.guard = guard
+        self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
         self.closed = False
