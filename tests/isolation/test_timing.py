@@ -155,22 +155,21 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
 
 def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Path) -> None:
     """Where another thread finalizes at a stream's very end, the response is on file before that."""
-    seen: list[str] = []
 
     def slow(text: str) -> str:
-        seen.append(text)
-        if seen.count("text/event-stream") == 2:  # the headers of the stream's text are masked, then the response's
+        if text == last and finalizing.ident is None:
             finalizing.start()
             finalizing.join(0.3)  # it waits for this; if it did not, it would be done by now
-            seen.clear()
         return text
+
+    last = "data: [DONE]"  # no whole line: it is written when the response ends, and not before
 
     recorder = limited(wait_seconds=60.0)(tmp_path / "run.json", redact=slow)
     recorder.start()
     finalizing = threading.Thread(target=recorder.finalize)
 
     def answer(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter([b"data: [DONE]\n\n"]))
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter([last.encode()]))
 
     with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
         client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
