@@ -18,23 +18,23 @@ class Stream:
     def __init__(self) -> None:
         self.beaten = threading.Event()
 
-    def beat(self) -> None:
+    def write_pending(self) -> None:
         self.beaten.set()
 
 
 class Failing(Stream):
     """Fails at each."""
 
-    def beat(self) -> None:
-        super().beat()
+    def write_pending(self) -> None:
+        super().write_pending()
         fail()
 
 
 class Ending(Stream):
     """Ends the thread in which it beats."""
 
-    def beat(self) -> None:
-        super().beat()
+    def write_pending(self) -> None:
+        super().write_pending()
         raise SystemExit
 
 

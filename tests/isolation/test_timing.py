@@ -164,7 +164,7 @@ def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Pa
 
     last = "data: [DONE]"  # no whole line: it is written when the response ends, and not before
 
-    recorder = limited(wait_seconds=60.0)(tmp_path / "run.json", redact=slow)
+    recorder = limited(lock_timeout_seconds=60.0)(tmp_path / "run.json", redact=slow)
     recorder.start()
     finalizing = threading.Thread(target=recorder.finalize)
 

@@ -21,7 +21,7 @@ SECONDS = 1.0
 class Stream(Protocol):
     """What can be watched."""
 
-    def beat(self) -> None:
+    def write_pending(self) -> None:
         """Write what is not on file yet."""
 
 
@@ -67,7 +67,7 @@ class StreamFlusher:
                     self._thread = None
                     return
             for stream in streams:
-                attempt(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
+                attempt(stream.write_pending, lambda _: None)  # a strict run raises; the streams of others go on
 
 
 process_flusher = StreamFlusher()

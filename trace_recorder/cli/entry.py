@@ -28,14 +28,14 @@ def main() -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:  # whoever read has seen enough
-        _let_go_of_stdout()
+        _discard_stdout()
         sys.exit(1)
     except OSError as error:
-        _let_go_of_stdout()
+        _discard_stdout()
         sys.exit(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}")
 
 
-def _let_go_of_stdout() -> None:
+def _discard_stdout() -> None:
     """Have what stdout still holds go nowhere, where the interpreter would try again to write it, and complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

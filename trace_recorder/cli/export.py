@@ -14,7 +14,7 @@ from trace_recorder.cli.export_files import Export, Summary, Target
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
-from trace_recorder.cli.read_files import UnreadableError, runs_of
+from trace_recorder.cli.read_files import UnreadableError, find_runs
 from trace_recorder.errors import PushError
 from trace_recorder.values.messages import Payload
 
@@ -72,9 +72,9 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
     _check(name, push, push_url)
-    about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
+    about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
-        runs = [*runs_of(paths)]
+        runs = [*find_runs(paths)]
         target = _target(name, out, len(runs))
         view = FORMATS[name].view(form, include_incomplete=include_incomplete)
         server = Push.to(push, push_url) if push else None
@@ -119,7 +119,7 @@ def _send(target: Push, file: Path) -> None:
     warn(said)
 
 
-def given(pairs: list[str], option: str) -> dict[str, Payload]:
+def parse_key_values(pairs: list[str], option: str) -> dict[str, Payload]:
     """Read KEY=VALUE pairs; a value that is JSON is that, and any other a text."""
     found: dict[str, Payload] = {}
     for pair in pairs:

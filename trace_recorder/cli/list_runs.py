@@ -14,8 +14,8 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read, reason, runs_of
-from trace_recorder.cli.text_layout import in_one_line, moment, number, seconds, text_of
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, is_directory, read
+from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.guard import attempt
 from trace_recorder.values.metrics import metrics_of
@@ -64,10 +64,10 @@ def listing(paths: Sequence[Path]) -> Listing:
     """
     within = len(paths) == 1 and is_directory(paths[0])
     rows, others = [], []
-    for path in runs_of(paths):
+    for path in find_runs(paths):
         name = path.name if within else str(path)
         try:
-            rows.append(attempt(partial(_read_row, path, name), partial(_refuse, path)))
+            rows.append(attempt(partial(_read_row, path, name), partial(_raise_unreadable, path)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
     return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
@@ -77,27 +77,27 @@ def newest(directory: Path) -> Path:
     """The run of a directory that began last, of those that can be read. Raises UnreadableError where there is none."""
     rows = listing([directory]).trajectories
     if not rows:
-        raise UnreadableError(nothing_in([directory]))
+        raise UnreadableError(no_runs_message([directory]))
     return directory / rows[-1].file
 
 
-def nothing_in(paths: Sequence[Path]) -> str:
+def no_runs_message(paths: Sequence[Path]) -> str:
     """Say that there are no runs."""
     return f"there are no trajectories in {', '.join(map(str, paths))}"
 
 
 def _read_row(path: Path, name: str) -> Row:
-    row = _row(name, outline(path))
+    row = _row(name, read_summary(path))
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
     return row
 
 
-def _refuse(path: Path, error: Exception) -> Row:
-    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error))
+def _raise_unreadable(path: Path, error: Exception) -> Row:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error))
 
 
-def outline(path: Path) -> Trajectory:
+def read_summary(path: Path) -> Trajectory:
     """What a run says of itself as a whole; of one that has ended, without its calls. Raises UnreadableError."""
     return _ended(path) or read(path)
 
@@ -147,7 +147,7 @@ class _Column:
 
 _COLUMNS = (
     _Column("file", 0, lambda row: row.file),
-    _Column("start", 5, lambda row: moment(row.start_time, "%Y-%m-%d %H:%M:%S")),
+    _Column("start", 5, lambda row: local_time(row.start_time, "%Y-%m-%d %H:%M:%S")),
     _Column("task", 1, lambda row: " ".join(text_of(row.task).split()), least=12),
     _Column("status", 0, lambda row: row.status),
     _Column("success", 1, lambda row: {"True": "yes", "False": "no"}.get(str(row.success), "")),
@@ -160,8 +160,8 @@ _COLUMNS = (
         "rewards", 1, lambda row: ", ".join(f"{name} {value:g}" for name, value in row.rewards.items()), always=False
     ),
 )
-_WIDEST = 60
-_BETWEEN = 2
+_MAX_COLUMN_WIDTH = 60
+_COLUMN_GAP = 2
 
 
 def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
@@ -171,20 +171,20 @@ def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     while width is not None and _least_width(columns) > width and any(column.rank for column, _ in columns):
         last = max(column.rank for column, _ in columns)
         columns = [(column, cells) for column, cells in columns if column.rank != last]
-    spare = _WIDEST if width is None else max(0, width - _least_width(columns))
+    spare = _MAX_COLUMN_WIDTH if width is None else max(0, width - _least_width(columns))
     laid_out = [_laid_out(column, cells, spare) for column, cells in columns]
     for line in zip(*laid_out, strict=True):
-        yield (" " * _BETWEEN).join(line).rstrip()
+        yield (" " * _COLUMN_GAP).join(line).rstrip()
 
 
 def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
-    return sum((column.least or max(map(cell_len, cells))) + _BETWEEN for column, cells in columns) - _BETWEEN
+    return sum((column.least or max(map(cell_len, cells))) + _COLUMN_GAP for column, cells in columns) - _COLUMN_GAP
 
 
 def _laid_out(column: _Column, cells: Sequence[str], spare: int) -> list[str]:
     """Bring the cells of a column to one width; `spare` is what a narrow one may take beyond its least."""
     if column.least:
-        cells = [_cut(cell, min(_WIDEST, column.least + spare)) for cell in cells]
+        cells = [_cut(cell, min(_MAX_COLUMN_WIDTH, column.least + spare)) for cell in cells]
     size = max(map(cell_len, cells))
     return [" " * (size - cell_len(cell)) + cell if column.right else set_cell_size(cell, size) for cell in cells]
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
-from trace_recorder.cli.text_layout import counted, in_one_line, number, seconds
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
+from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
 from trace_recorder.dialects.stream_usage import ADVICE
 from trace_recorder.guard import attempt
 from trace_recorder.values.messages import Payload
@@ -33,9 +33,9 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
     """
     figures, failed = Stats(), 0
     try:
-        for path in runs_of(paths):
+        for path in find_runs(paths):
             try:
-                figures.merge(attempt(partial(_count, path), partial(_refuse, path)))
+                figures.merge(attempt(partial(_count, path), partial(_raise_unreadable, path)))
             except UnreadableError as error:
                 failed += 1
                 warn(str(error))
@@ -57,8 +57,8 @@ def _count(path: Path) -> Stats:
     return one
 
 
-def _refuse(path: Path, error: Exception) -> Stats:
-    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error, "counted"))
+def _raise_unreadable(path: Path, error: Exception) -> Stats:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error, "counted"))
 
 
 def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
@@ -68,18 +68,18 @@ def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
         f"{runs[name]} {name}" for name in ("completed", "failed", "interrupted", "running", "unknown") if name in runs
     ]
     yield (
-        f"runs    {counted(runs.get('runs', 0), 'run')}: {', '.join(ends)}; {_outcome(runs)}"
+        f"runs    {pluralize(runs.get('runs', 0), 'run')}: {', '.join(ends)}; {_outcome(runs)}"
         if ends
         else "runs    none"
     )
     more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete", "retries") if llm[name]]
-    yield f"calls   {', '.join([counted(llm['calls'], 'LLM call'), *more])}"
+    yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
     if figures["seconds"]:
         spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
         unknown = llm.get("calls_without_time")
-        spent += [f"not stated by {counted(unknown, 'call')}"] if unknown else []
+        spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
         yield f"time    {', '.join(spent)}"
     if figures["models"]:
         yield ""
@@ -105,7 +105,7 @@ def _outcome(runs: Mapping[str, Payload]) -> str:
     """Tell how many runs succeeded, of how many of which that is known."""
     if "accuracy" not in runs:
         return "none judged"
-    judged = counted(runs["accuracy_runs"], "judged run")
+    judged = pluralize(runs["accuracy_runs"], "judged run")
     return (
         f"{runs['succeeded']} succeeded, {runs['not_succeeded']} did not: accuracy {runs['accuracy']:.0%} of {judged}"
     )
@@ -135,23 +135,23 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
         said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
         streams = tokens.get("streams_without_include_usage")
-        advice = f" ({counted(streams, 'stream')}: {ADVICE})" if streams else ""
-        said.append(f"not stated by {counted(tokens['calls_without'], 'call')}{advice}")
+        advice = f" ({pluralize(streams, 'stream')}: {ADVICE})" if streams else ""
+        said.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
     return ", ".join(said)
 
 
 def _cost(cost: Mapping[str, Payload]) -> str:
     said = []
     if "stated" in cost:
-        said.append(f"{cost['stated']:.6f} USD as billed ({counted(cost['stated_calls'], 'call')})")
+        said.append(f"{cost['stated']:.6f} USD as billed ({pluralize(cost['stated_calls'], 'call')})")
     if "estimated" in cost:
         by = cost.get("estimated_with", "a table")
         said.append(
-            f"about {cost['estimated']:.6f} USD by {by} ({counted(cost['estimated_calls'], 'call')}, an estimate)"
+            f"about {cost['estimated']:.6f} USD by {by} ({pluralize(cost['estimated_calls'], 'call')}, an estimate)"
         )
     if cost["unknown_calls"]:
         hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
-        said.append(f"unknown for {counted(cost['unknown_calls'], 'call')}{hint}")
+        said.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
     return ", ".join(said) or "nothing"
 
 

@@ -13,9 +13,9 @@ class Limits:
     """What the recording of a response goes by.
 
     Of a response that comes in parts, what has come is written when it has `flush_bytes`, or after `flush_seconds`. A
-    run that ends waits for `wait_seconds` for a response that is being recorded at that moment.
+    run that ends waits for `lock_timeout_seconds` for a response that is being recorded at that moment.
     """
 
     flush_bytes: int = 32 * 1024
     flush_seconds: float = 1.0
-    wait_seconds: float = 1.0
+    lock_timeout_seconds: float = 1.0

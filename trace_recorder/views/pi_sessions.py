@@ -8,69 +8,76 @@ Anthropic does: its input leaves the cached ones out.
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, known
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
-from trace_recorder.views.content.kinds import ORDERS, THOUGHTS
+from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
 from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
-from trace_recorder.views.conversations.lines import Conversation, Said, conversations, steps_by_turn, with_results
+from trace_recorder.views.conversations.conversation import (
+    Conversation,
+    ConversationLine,
+    conversations,
+    lines_with_results,
+)
+from trace_recorder.views.conversations.step_matching import steps_by_turn
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ATTEMPTS,
     CHOICES,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
-    UNASKED,
-    Carries,
-    Statement,
+    STEP_NOTES,
+    UNREQUESTED_TOOLS,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import counts_of
+from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
 HARNESS = "trace-recorder"
-_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, REWARDS, ANNOTATIONS, GAPS)
 _LONGEST = 2000
-_SHOWN = Carries.of(places=("part", "images"))
-_CARRIED: Statement = {
+_SHOWN = ContentSupport.of(locations=("part", "images"))
+_SUPPORTED: FormatSupport = {
     "instructions": _SHOWN,
     "questions": _SHOWN,
     "tool results": _SHOWN,
-    "answers": Carries.of(ORDERS, THOUGHTS, places=("part", "images")),
+    "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
 """Parts that are neither text nor image at hand are told as text."""
 _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
 """Pi's word for why a model stopped, where that is not "stop"; the provider's own is beside it."""
 
 
-def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> list[list[dict[str, Payload]]]:
-    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said.
-
-    What has no place in a session is counted in `dropped`.
-    """
+@view
+def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
+    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said."""
     turns = turns_of(trajectory)
     told = steps_by_turn(trajectory, turns).steps
-    counter: Counter[str] = Counter() if dropped is None else dropped
-    count(trajectory, counter, *_LEFT_OUT)
-    count_contents(turns, counter, _CARRIED)
+    count(trajectory, left_out, *_LEFT_OUT)
+    count_unsupported_contents(turns, left_out, _SUPPORTED)
     found = conversations(turns)
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
-        own = [place for place in range(number) if found[place].of == conversation.of and found[place].kind != "apart"]
+        own = [
+            place
+            for place in range(number)
+            if found[place].agent_key == conversation.agent_key and found[place].kind != "apart"
+        ]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
-        writing = _Session(trajectory, conversation, told, counter)
+        writing = _Session(trajectory, conversation, told, left_out)
         sessions.append(writing.lines(identities[number], parent))
     return sessions
 
@@ -88,12 +95,12 @@ class _Session:
         trajectory: Trajectory,
         conversation: Conversation,
         told: Mapping[Turn, Sequence[AgentStep]],
-        dropped: Counter[str],
+        left_out: LeftOut,
     ) -> None:
         self._trajectory = trajectory
         self._conversation = conversation
         self._told = told
-        self._dropped = dropped
+        self._left_out = left_out
         self._asked: dict[str, tuple[str, Turn]] = {}
         self._last: str | None = None
         self._count = 0
@@ -112,7 +119,7 @@ class _Session:
         if tools := self._conversation.tools():
             offered = {"tools": [function_of(tool) for tool in tools]}
             lines.append(self._entry("custom", first, customType="teich-available-tools", data=offered))
-        lines += [self._message(said) for said in with_results(self._conversation, self._told)]
+        lines += [self._message(said) for said in lines_with_results(self._conversation, self._told)]
         return lines
 
     def _entry(self, kind: str, one: LLMInteraction, **members: Payload) -> dict[str, Payload]:
@@ -121,7 +128,7 @@ class _Session:
         parent, self._last = self._last, f"{self._count:08x}"
         return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
 
-    def _message(self, said: Said) -> dict[str, Payload]:
+    def _message(self, said: ConversationLine) -> dict[str, Payload]:
         one, message = said.turn.interaction, said.message
         written: dict[str, Payload] = {"timestamp": _milliseconds(one.timestamp)}
         if message.role == "tool":
@@ -145,7 +152,7 @@ class _Session:
             "isError": failed or message.extra.get("is_error") is True,
         }
 
-    def _assistant(self, said: Said) -> dict[str, Payload]:
+    def _assistant(self, said: ConversationLine) -> dict[str, Payload]:
         message = said.message
         self._asked |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
         if said.answer:
@@ -167,7 +174,7 @@ class _Session:
         if isinstance(part, Image):
             return {"type": "text", "text": f"[image: {part.url}]"}
         text, cut = described(part, _LONGEST)
-        self._dropped["long strings in parts that are neither text nor image"] += cut
+        self._left_out.add("long strings in parts that are neither text nor image", cut)
         return {"type": "text", "text": text}
 
 

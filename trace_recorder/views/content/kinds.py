@@ -16,7 +16,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
 from trace_recorder.views.content.parts import Image, part_of
 
-Place = Literal["part", "images", "beside a text", "beside"]
+Location = Literal["part", "images", "beside a text", "beside"]
 
 IMAGES, IMAGES_BY_ADDRESS, IMAGES_ELSEWHERE = "images", "images by address", "images by the name of a file"
 AUDIO, VIDEO, DOCUMENTS = "audio", "video", "documents"
@@ -25,19 +25,19 @@ NAMES = "names of speakers"
 UNSUMMARISED = "thoughts of which the summary is told"
 REFUSALS, BLOCKED, CITATIONS = "refusals", "blocked prompts or contents", "citations"
 CODE = "executed code and its output"
-ORDERS = "interleaved thoughts, texts and calls"
+INTERLEAVING = "interleaved thoughts, texts and calls"
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """One thing that is neither a text nor a tool call.
 
-    `place` is where it stands: a part of the content, an element of a message's `images`, a member of a text part, or
-    a member of the message itself, as all is that an answer holds.
+    `location` is where it is: a part of the content, an element of a message's `images`, a member of a text part, or a
+    member of the message itself, as all is that an answer holds.
     """
 
     kind: str
-    place: Place
+    location: Location
     raw: Payload
 
 
@@ -63,7 +63,7 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
     blocks = choice.interleaved if number else response.interleaved
     kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
     if kinds != sorted(kinds):
-        yield Content(ORDERS, "beside", [block.to_document() for block in blocks])
+        yield Content(INTERLEAVING, "beside", [block.to_document() for block in blocks])
     members = choice.extra if number else {**response.extra, **choice.extra}
     yield from (Content(one.kind, "beside", one.raw) for one in _of_members(members))
     yield from _of_calls(choice.tool_calls if number else response.tool_calls)
@@ -104,13 +104,13 @@ _KINDS = {
 _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 
-def _of_element(element: Payload, place: Place) -> Iterator[Content]:
+def _of_element(element: Payload, location: Location) -> Iterator[Content]:
     """Take a part or an item apart: a frame into its parts; of texts and thoughts there is what stands beside them."""
     if not isinstance(element, dict):
         return
     kind = element.get("type")
     if kind in _FRAMES:
-        yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, place))
+        yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
     elif kind in _CALLS:
         return
     elif kind in _THINKING or (kind is None and element.get("thought") is True):
@@ -119,7 +119,7 @@ def _of_element(element: Payload, place: Place) -> Iterator[Content]:
         left = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
         yield from (Content(one.kind, "beside a text", one.raw) for one in _of_members(left))
     else:
-        yield Content(_kind_of(element), place, element)
+        yield Content(_kind_of(element), location, element)
 
 
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:

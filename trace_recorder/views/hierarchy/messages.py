@@ -48,7 +48,7 @@ def lines_of(one: AnsweredTurn, before: AnsweredTurn | None) -> list[Line]:
     calls = {call.call_id: call for call in (before.response.tool_calls if before else ())}
     results = {result.call_id: result for result in (before.results if before else ())}
     lines: list[Line] = []
-    shown = {*map(id, one.turn.shown)}
+    shown = {*map(id, one.turn.appended)}
     for place, message in enumerate(_added(one.turn)):
         calls |= {call.call_id: call for call in message.tool_calls}
         renews = before is not None and message.role in _INSTRUCTIONS and id(message) not in shown
@@ -68,14 +68,14 @@ def last_results(one: AnsweredTurn) -> list[Line]:
     """Give what tools returned to the last turn of a conversation, where the prompt that shows it begins another."""
     calls = {call.call_id: call for call in one.response.tool_calls}
     results = {result.call_id: result for result in one.results}
-    return [Line(_message(message, calls, results), one) for message in one.shown if message.call_id in calls]
+    return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
 
 
 def _added(turn: Turn) -> Sequence[Message]:
     """The messages of a prompt that belong behind those of the turn before."""
     if turn.relation == "extends":
-        return turn.shown
-    return turn.news if turn.relation in {"refers", "edits"} else turn.interaction.input_messages
+        return turn.appended
+    return turn.new_messages if turn.relation in {"refers", "edits"} else turn.interaction.input_messages
 
 
 def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
@@ -83,10 +83,10 @@ def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
     response = one.response
     calls = {call.call_id: call for call in response.tool_calls}
     results = {result.call_id: result for result in one.results}
-    shown = {message.call_id for message in one.shown}
+    shown = {message.call_id for message in one.next_messages}
     about = {"usage": _usage(one), "finish_reason": response.finish_reason}
     answer = _message(answer_of(response), calls, results, **_about(one)) | about
-    unseen = [message for message in one.shown_by_tools() if message.call_id not in shown]
+    unseen = [message for message in one.tool_messages() if message.call_id not in shown]
     return [answer, *(_message(message, calls, results, shown_to_model=False) for message in unseen)]
 
 
