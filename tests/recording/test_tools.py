@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import trace_recorder
+from tests.faults.unlucky import limit
 from tests.journals import records_of
 from tests.recording.tool_runs import facts, plain
 from trace_recorder import TrajectoryRecorder, load
@@ -231,15 +233,13 @@ class Broken:
         raise RuntimeError("nothing")
 
 
-def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path) -> None:
     """Where nothing can be written, the tool goes on, and the file says what is missing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     broken = Broken()
     tool = recorder.tool(lambda value: value, name="echo")
-    run = recorder._lifecycle.run_for("the test")
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "append", lambda *_: 1 / 0)
+    with limit(resource.RLIMIT_FSIZE, (tmp_path / "run.jsonl").stat().st_size):
         first = tool(broken)
 
     assert (first is broken, tool(broken) is broken) == (True, True)
