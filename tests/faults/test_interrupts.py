@@ -26,6 +26,7 @@ PACKAGE = ROOT / "trace_recorder"
 LASTING = (
     "storage/journal.py",
     "recording/run.py",
+    "recording/unfinished.py",
     "storage/items/encoder.py",
     "storage/redaction/redactor.py",
     "derive/live_document/writer.py",

@@ -19,9 +19,9 @@ from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.attach.recorder import RecorderTarget
-from trace_recorder.capture import exchange, headers, stream_flusher, transport
-from trace_recorder.derive import interactions as interaction
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.capture import exchange, headers, record_text, stream_flusher, transport
+from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
@@ -154,15 +154,15 @@ HOOKS: dict[str, Hook] = {
         ),
         streamed(PART, END),
     ),
-    "compress a part": Hook(failing(exchange.zlib, "compress"), streamed(PART, END), flush_bytes=1),
+    "compress a part": Hook(failing(record_text.zlib, "compress"), streamed(PART, END), flush_bytes=1),
     "mask a part": Hook(failing(Redaction, "mask_stream"), streamed(PART, END), flush_bytes=1),
     "write a part": Hook(once_asked(failing(Journal, "append_all")), streamed(PART, END, whole=END), flush_bytes=1),
     "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
     "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
-    "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
+    "read a body": Hook(failing(exchange, "body_member"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
-    "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
-    "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
+    "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
+    "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
 }

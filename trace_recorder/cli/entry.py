@@ -1,6 +1,6 @@
-"""The way in: what `trace-recorder` runs, also where the extra `cli` is not installed.
+"""The entry point of `trace-recorder`, also where the extra `cli` is not installed.
 
-The commands are made with typer and rich; nothing here or above imports either before it is known to be there.
+The commands need typer and rich; nothing here imports them before it is known that they are installed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader of the pipe closed it
         _discard_stdout()
         sys.exit(1)
     except OSError as error:
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _discard_stdout() -> None:
-    """Have what stdout still holds go nowhere, where the interpreter would try again to write it, and complain."""
+    """Redirect stdout to nowhere, since the interpreter would try again to write what is buffered."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,7 +1,7 @@
-"""Runs, one row each, also those that go on or were broken off, and the files that are none.
+"""The command `list`: runs, one row each, also unfinished ones, and the files that cannot be read.
 
-A file that cannot be read hides no other. The table has as many columns as there is room for, and a row is never
-broken; a task, which may be long, takes what room is left.
+A file that cannot be read does not hide the others. The table has as many columns as there is room for, and a row is
+one line; a task, which may be long, gets the room that is left.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A file that is no trajectory; the reason is a sentence that names it."""
+    """A file that is no trajectory. The reason is a sentence that names the file."""
 
     file: str
     reason: str
@@ -51,14 +51,14 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What there is: runs, the oldest first, and other files that look like theirs."""
+    """The runs, the oldest first, and other files with the same endings."""
 
     trajectories: list[Row]
     others: list[Other]
 
 
 def listing(paths: Sequence[Path]) -> Listing:
-    """Read the runs that paths name, which are told by their names alone where those of one directory are asked for.
+    """Read the runs at these paths. Those of a single directory are listed without the directory.
 
     Raises UnreadableError where a directory cannot be read.
     """
@@ -74,7 +74,7 @@ def listing(paths: Sequence[Path]) -> Listing:
 
 
 def newest(directory: Path) -> Path:
-    """The run of a directory that began last, of those that can be read. Raises UnreadableError where there is none."""
+    """Return the readable run of a directory that began last. Raises UnreadableError where there is none."""
     rows = listing([directory]).trajectories
     if not rows:
         raise UnreadableError(no_runs_message([directory]))
@@ -98,12 +98,12 @@ def _raise_unreadable(path: Path, error: Exception) -> Row:
 
 
 def read_summary(path: Path) -> Trajectory:
-    """What a run says of itself as a whole; of one that has ended, without its calls. Raises UnreadableError."""
+    """Read what a run says of itself as a whole; of an ended run, without its calls. Raises UnreadableError."""
     return _ended(path) or read(path)
 
 
 def _ended(path: Path) -> Trajectory | None:
-    """Read the document of a run that has ended, which says what a row needs, without its calls: that is faster."""
+    """Read the document of an ended run without its calls, which is faster, and enough for a row."""
     try:
         document = json.loads(path.read_bytes())
         if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
@@ -142,7 +142,7 @@ class _Column:
     least: int | None = None
     """How narrow it may become; None for one that is shown whole."""
     always: bool = True
-    """Whether it stands there where no row has anything in it."""
+    """Whether it is shown where it is empty in every row."""
 
 
 _COLUMNS = (
@@ -165,16 +165,24 @@ _COLUMN_GAP = 2
 
 
 def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
-    """Write the rows as lines of text, with as many columns as there is room for; `width` None is endless."""
+    """Yield the rows as lines of text, with as many columns as the width has room for. None is no limit."""
     columns = [(column, [column.title, *(in_one_line(column.cell(row)) for row in rows)]) for column in _COLUMNS]
     columns = [(column, cells) for column, cells in columns if column.always or any(cells[1:])]
-    while width is not None and _least_width(columns) > width and any(column.rank for column, _ in columns):
-        last = max(column.rank for column, _ in columns)
-        columns = [(column, cells) for column, cells in columns if column.rank != last]
-    spare = _MAX_COLUMN_WIDTH if width is None else max(0, width - _least_width(columns))
+    spare = _MAX_COLUMN_WIDTH
+    if width is not None:
+        columns = _fitting(columns, width)
+        spare = max(0, width - _least_width(columns))
     laid_out = [_laid_out(column, cells, spare) for column, cells in columns]
     for line in zip(*laid_out, strict=True):
         yield (" " * _COLUMN_GAP).join(line).rstrip()
+
+
+def _fitting(columns: list[tuple[_Column, list[str]]], width: int) -> list[tuple[_Column, list[str]]]:
+    """Leave out the columns with the highest rank until the others fit."""
+    while _least_width(columns) > width and any(column.rank for column, _ in columns):
+        last = max(column.rank for column, _ in columns)
+        columns = [(column, cells) for column, cells in columns if column.rank != last]
+    return columns
 
 
 def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
@@ -182,7 +190,7 @@ def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
 
 
 def _laid_out(column: _Column, cells: Sequence[str], spare: int) -> list[str]:
-    """Bring the cells of a column to one width; `spare` is what a narrow one may take beyond its least."""
+    """Pad the cells of a column to one width. `spare` is how much a narrow column may grow."""
     if column.least:
         cells = [_cut(cell, min(_MAX_COLUMN_WIDTH, column.least + spare)) for cell in cells]
     size = max(map(cell_len, cells))

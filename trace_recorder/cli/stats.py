@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ import typer
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.guard import attempt
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
@@ -29,7 +29,7 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
 
     Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
 
-    A run that cannot be read is told and passed over; the exit code is then 1.
+    A run that cannot be read is reported and skipped; the exit code is then 1.
     """
     figures, failed = Stats(), 0
     try:
@@ -50,7 +50,7 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
 
 
 def _count(path: Path) -> Stats:
-    """The figures of one run, so that one which cannot be counted to its end is counted nowhere."""
+    """Return the figures of one run, so that a run that cannot be counted to its end is not counted at all."""
     one = Stats()
     one.add(read(path))
     one.to_json()
@@ -62,16 +62,17 @@ def _raise_unreadable(path: Path, error: Exception) -> Stats:
 
 
 def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
-    """Tell the figures."""
-    runs, llm = figures["runs"], figures["llm"]
-    ends = [
-        f"{runs[name]} {name}" for name in ("completed", "failed", "interrupted", "running", "unknown") if name in runs
-    ]
-    yield (
-        f"runs    {pluralize(runs.get('runs', 0), 'run')}: {', '.join(ends)}; {_outcome(runs)}"
-        if ends
-        else "runs    none"
-    )
+    """Yield the figures as lines of text: a summary, and a table each of models, tools and rewards."""
+    yield from _summary(figures)
+    for rows in (_model_rows(figures["models"]), _tool_rows(figures["tools"]), _reward_rows(figures["rewards"])):
+        if len(rows) > 1:
+            yield ""
+            yield from _table(rows)
+
+
+def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
+    llm = figures["llm"]
+    yield f"runs    {_runs(figures['runs'])}"
     more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete", "retries") if llm[name]]
     yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
@@ -81,28 +82,18 @@ def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
         unknown = llm.get("calls_without_time")
         spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
         yield f"time    {', '.join(spent)}"
-    if figures["models"]:
-        yield ""
-        yield from _table(_MODEL_TITLES, [_model(one) for one in figures["models"]], left=1)
-    if figures["tools"]:
-        yield ""
-        titles = ("tool", "calls", "failed", "no answer", "outcome unknown")
-        rows = [
-            [one["name"], *(number(one[name]) for name in ("calls", "failed", "unanswered", "outcome_unknown"))]
-            for one in figures["tools"]
-        ]
-        yield from _table(titles, rows, left=1)
-    if figures["rewards"]:
-        yield ""
-        of_rewards = [
-            [one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in ("mean", "least", "most"))]
-            for one in figures["rewards"]
-        ]
-        yield from _table(("reward", "runs", "mean", "least", "most"), of_rewards, left=1)
+
+
+def _runs(runs: Mapping[str, Payload]) -> str:
+    names = ("completed", "failed", "interrupted", "running", "unknown")
+    statuses = [f"{runs[name]} {name}" for name in names if name in runs]
+    if not statuses:
+        return "none"
+    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}; {_outcome(runs)}"
 
 
 def _outcome(runs: Mapping[str, Payload]) -> str:
-    """Tell how many runs succeeded, of how many of which that is known."""
+    """Say how many of the judged runs succeeded."""
     if "accuracy" not in runs:
         return "none judged"
     judged = pluralize(runs["accuracy_runs"], "judged run")
@@ -111,10 +102,15 @@ def _outcome(runs: Mapping[str, Payload]) -> str:
     )
 
 
-_MODEL_TITLES = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+Row = Sequence[str]
 
 
-def _model(one: Mapping[str, Payload]) -> list[str]:
+def _model_rows(models: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    return [titles, *map(_model, models)]
+
+
+def _model(one: Mapping[str, Payload]) -> Row:
     tokens, cost = one["tokens"], one["cost"]
     rate = tokens.get("cache_hit_rate")
     return [
@@ -127,6 +123,18 @@ def _model(one: Mapping[str, Payload]) -> list[str]:
     ]
 
 
+def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("calls", "failed", "unanswered", "outcome_unknown")
+    rows = [[one["name"], *(number(one[name]) for name in names)] for one in tools]
+    return [("tool", "calls", "failed", "no answer", "outcome unknown"), *rows]
+
+
+def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("mean", "least", "most")
+    rows = [[one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in names)] for one in rewards]
+    return [("reward", "runs", *names), *rows]
+
+
 def _tokens(tokens: Mapping[str, Payload]) -> str:
     words = {"prompt": "in", "completion": "out", "cache_read": "read from the cache"}
     words |= {"cache_write": "written to the cache", "reasoning": "for reasoning"}
@@ -135,7 +143,7 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
         said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
         streams = tokens.get("streams_without_include_usage")
-        advice = f" ({pluralize(streams, 'stream')}: {ADVICE})" if streams else ""
+        advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
         said.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
     return ", ".join(said)
 
@@ -156,19 +164,17 @@ def _cost(cost: Mapping[str, Payload]) -> str:
 
 
 def _amount(cost: Mapping[str, Payload]) -> str:
-    """A model's cost in one cell: an estimate has a tilde, what is unknown of it a question mark."""
+    """Return a cost as one cell: an estimate has a tilde, and calls of unknown cost a question mark."""
     amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
     if not amounts:
         return "?"
     return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if cost['unknown_calls'] else ''}"
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:
-    cells = [titles, *([in_one_line(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(titles))]
-    for row in cells:
-        laid = [
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(laid).rstrip()
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    """Align the cells of rows: the first column on the left, the others on the right."""
+    cells = [[in_one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *aligned]).rstrip()

@@ -1,7 +1,7 @@
-"""Putting texts of a run before people: literally, with control characters made visible, and not too long.
+"""Texts of a run for people: literal, with control characters made visible, and shortened.
 
-`EntryWriter` writes labelled texts, wrapped where a terminal shows them and as they are where they are piped. Nothing
-is ever taken for markup. Our own words are ASCII, so that they can be read in any locale.
+`EntryWriter` writes labelled texts, wrapped on a terminal, unchanged in a pipe. Nothing is interpreted as markup. The
+package's own words are ASCII, so that they can be read in any locale.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_control_characters(text: str) -> str:
-    """Write what a terminal would obey or hide as an escape, as Python does; line breaks and tabs stay."""
+    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs stay."""
     return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def escape_json_text(text: str) -> str:
-    """Write such characters in JSON text as JSON does: they stand in strings alone, and there is an escape for each."""
+    """Escape the same characters in JSON text, where they can only be in strings, as JSON does."""
     return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def in_one_line(text: str) -> str:
-    """Write a text on one line, visibly."""
+    """Escape control characters and line breaks."""
     return escape_control_characters(text).replace("\n", "\\n")
 
 
 def shorten(text: str) -> str:
-    """Cut a long text, and say how much of it is not shown."""
+    """Shorten a long text, and say how much of it is not shown."""
     kept = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])[:MAX_CHARACTERS]
     return _cut(text, len(kept), "\n" if "\n" in kept else "")
 
@@ -72,7 +72,7 @@ def _with_short_strings(value: Payload) -> Payload:
 
 
 def text_of(value: Payload, *, full: bool = True) -> str:
-    """Write any value: a text as it is, of a list its elements, and what is neither as JSON."""
+    """Return any value as text: a text as it is, a list as its elements, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def text_of(value: Payload, *, full: bool = True) -> str:
 
 
 def number(value: Payload) -> str:
-    """Write a number with its thousands apart; anything else as it is."""
+    """Write a number with thousands separators; anything else as text."""
     return f"{value:,}" if isinstance(value, int | float) else text_of(value)
 
 
@@ -102,7 +102,7 @@ def seconds(value: Payload) -> str:
 
 
 def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """Write a time in the local time zone; one that is no ISO 8601 as it stands."""
+    """Write a time in the local time zone; one that is not ISO 8601 as it is."""
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime(form)
     except (ValueError, TypeError):
@@ -116,7 +116,7 @@ def pluralize(count: Payload, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text with its label; without one, a heading. Where there is no text, nothing is written."""
+    """A text with its label, or a heading without one. An entry without text is not written."""
 
     label: str
     text: str
@@ -125,12 +125,12 @@ class Entry:
 
 
 def heading(text: str) -> Entry:
-    """Make an entry with which a new part begins."""
+    """Make the heading of a new part."""
     return Entry("", text, indent=0, style="bold")
 
 
 class EntryWriter:
-    """Writes entries to a console: wrapped where that is a terminal, shortened unless `full`."""
+    """Writes entries to a console: wrapped on a terminal, shortened unless `full`."""
 
     def __init__(self, console: Console, *, full: bool) -> None:
         self._full = full
@@ -138,7 +138,7 @@ class EntryWriter:
         self._begun = False
 
     def write(self, entries: Iterable[Entry]) -> None:
-        """Write entries, with a free line between them and those before."""
+        """Write entries, after an empty line where others came before."""
         if self._begun:
             self._console.print()
         self._begun = True

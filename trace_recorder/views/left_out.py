@@ -1,9 +1,9 @@
-"""What formats have no place for, counted in the words in which `export` tells it.
+"""Counts what formats have no place for, under the descriptions that `export` prints.
 
-Each format states what it carries of the contents of messages, by who says them (`FormatSupport`); whatever a run holds
-beyond that is counted by its kind, also a kind that nobody has heard of. What a format keeps in its free metadata
-alone is counted too, as none of its readers looks there. That which no run can put into a format, such as the bytes of
-a request, is not: the format's page in `docs/views/` lists it.
+Each format states which contents of messages it supports, by the kind of message (`FormatSupport`). Everything else in
+a run is counted by its kind, also a kind that is in no table. What a format has in its free metadata alone is counted
+too, since none of its readers looks there. What no run can put into a format, such as the bytes of a request, is not
+counted: the page of the format in `docs/views/` lists it.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ _SIDES: Mapping[str, Side] = {
 
 @dataclass(frozen=True, slots=True)
 class ContentSupport:
-    """What a format carries beside texts: these kinds, and whatever stands in these places, as it was sent."""
+    """What a format supports beside texts: contents of these kinds, and everything in these locations."""
 
     kinds: frozenset[str] = frozenset()
     locations: frozenset[Location] = frozenset()
 
     @classmethod
     def of(cls, *kinds: str, locations: tuple[Location, ...] = ()) -> ContentSupport:
-        """State it."""
+        """Support these kinds and locations."""
         return cls(frozenset(kinds), frozenset(locations))
 
     def supports(self, content: Content) -> bool:
-        """Whether a content is carried."""
+        """Whether the format has a place for a content."""
         return content.kind in self.kinds or content.location in self.locations
 
 
 FormatSupport = Mapping[Side, ContentSupport]
-"""What a format carries of each side; of one that is not named, texts and tool calls alone."""
+"""What a format supports in each kind of message; in one that is not named, texts and tool calls alone."""
 _TEXT_ONLY = ContentSupport()
 
 
 def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, statement: FormatSupport) -> None:
-    """Add to the report what the messages of a run hold that a format has no place for, each once."""
+    """Report the contents of a run's messages that a format has no place for, each once."""
     for side, content in _contents(turns):
         if not statement.get(side, _TEXT_ONLY).supports(content):
             left_out.add(f"{content.kind} in {side}")
 
 
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
-    """The contents of a run's messages and answers; what a rewritten history or another attempt repeats, once."""
+    """Yield the contents of a run's messages and answers; what a changed history or another attempt repeats, once."""
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
     for turn in turns:
@@ -74,7 +74,7 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 
 
 def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
-    """Add to the report the calls that stand so to what came before, in a format that tells each message once."""
+    """Report the calls with these relations to an earlier one, in a format that has each message once."""
     left_out.add(CHANGED, sum(turn.relation in relations and turn.previous is not None for turn in turns))
 
 
@@ -90,7 +90,7 @@ def _digest(side: Side, content: Content) -> bytes:
 
 
 def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
-    """Add to the report how much a run has of what a format leaves out, each by its name here."""
+    """Report how much a run has of what a format leaves out, each by its description here."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
 

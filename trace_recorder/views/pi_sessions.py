@@ -1,8 +1,8 @@
 """Agent traces for the Hugging Face Hub, as sessions of Pi, version 3 (https://pi.dev/docs/latest/session-format).
 
-Each conversation is one session, which is one file: a line that says so, one with the tools, and a line a message, each
-the child of the one before. `datasets` recognises such a file by its shape and makes a row of it. Pi counts tokens as
-Anthropic does: its input leaves the cached ones out.
+Each conversation is one session, which is one file: a header line, a line with the tools, and a line for each message,
+each the child of the one before. `datasets` recognises such a file by its structure and makes a row of it. Pi counts
+tokens as Anthropic does: its input does not include the cached ones.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ _SUPPORTED: FormatSupport = {
     "tool results": _SHOWN,
     "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
-"""Parts that are neither text nor image at hand are told as text."""
+"""Parts that are neither text nor image at hand are written as text."""
 _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
-"""Pi's word for why a model stopped, where that is not "stop"; the provider's own is beside it."""
+"""Pi's name for why a model stopped, where that is not "stop". The provider's own is in `finishReason`."""
 
 
 @view
 def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
-    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said."""
+    """Return the sessions of a run, each a list of lines for a JSONL file. A run without messages has none."""
     turns = turns_of(trajectory)
-    told = steps_by_turn(trajectory, turns).steps
+    steps = steps_by_turn(trajectory, turns).steps
     count(trajectory, left_out, *_LEFT_OUT)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
     found = conversations(turns)
@@ -77,7 +77,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
             if found[place].agent_key == conversation.agent_key and found[place].kind != "apart"
         ]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
-        writing = _Session(trajectory, conversation, told, left_out)
+        writing = _Session(trajectory, conversation, steps, left_out)
         sessions.append(writing.lines(identities[number], parent))
     return sessions
 
@@ -94,19 +94,19 @@ class _Session:
         self,
         trajectory: Trajectory,
         conversation: Conversation,
-        told: Mapping[Turn, Sequence[AgentStep]],
+        steps: Mapping[Turn, Sequence[AgentStep]],
         left_out: LeftOut,
     ) -> None:
         self._trajectory = trajectory
         self._conversation = conversation
-        self._told = told
+        self._steps = steps
         self._left_out = left_out
-        self._asked: dict[str, tuple[str, Turn]] = {}
+        self._callers: dict[str, tuple[str, Turn]] = {}
         self._last: str | None = None
         self._count = 0
 
     def lines(self, identity: str, parent: str | None) -> list[dict[str, Payload]]:
-        """Give all lines of the session."""
+        """Return all lines of the session."""
         first = self._conversation.turns[0].interaction
         metadata = self._trajectory.metadata
         cwd = metadata.get("cwd")
@@ -119,11 +119,11 @@ class _Session:
         if tools := self._conversation.tools():
             offered = {"tools": [function_of(tool) for tool in tools]}
             lines.append(self._entry("custom", first, customType="teich-available-tools", data=offered))
-        lines += [self._message(said) for said in lines_with_results(self._conversation, self._told)]
+        lines += [self._message(said) for said in lines_with_results(self._conversation, self._steps)]
         return lines
 
     def _entry(self, kind: str, one: LLMInteraction, **members: Payload) -> dict[str, Payload]:
-        """A line of the session's tree: the child of the one before."""
+        """Return a line of the session, the child of the one before."""
         self._count += 1
         parent, self._last = self._last, f"{self._count:08x}"
         return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
@@ -141,20 +141,24 @@ class _Session:
         return self._entry("message", one, message=written, **known(copied=said.copied or None))
 
     def _result(self, message: Message) -> dict[str, Payload]:
-        name, turn = self._asked.get(message.call_id or "", (message.name or "", None))
-        told = [result for step in self._told.get(turn, ()) for result in step.tool_results] if turn else []
-        failed = any(result.success is False and result.call_id == message.call_id for result in told)
+        name, turn = self._callers.get(message.call_id or "", (message.name or "", None))
         return {
             "role": "toolResult",
             "toolCallId": message.call_id or "",
             "toolName": name or message.name or "",
             "content": self._content(message),
-            "isError": failed or message.extra.get("is_error") is True,
+            "isError": message.extra.get("is_error") is True or self._has_failed(turn, message.call_id),
         }
+
+    def _has_failed(self, turn: Turn | None, call_id: str | None) -> bool:
+        """Whether a step of the turn says that the tool failed."""
+        steps = self._steps.get(turn, ()) if turn else ()
+        results = (result for step in steps for result in step.tool_results)
+        return any(result.success is False and result.call_id == call_id for result in results)
 
     def _assistant(self, said: ConversationLine) -> dict[str, Payload]:
         message = said.message
-        self._asked |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
+        self._callers |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
         if said.answer:
             blocks = choice_of(said.turn.interaction.response, said.choice).blocks
             content = [*_in_order(blocks, message.tool_calls)]
@@ -179,7 +183,7 @@ class _Session:
 
 
 def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
-    """The parts of an answer as the model gave them; a block of another kind is counted by what it is."""
+    """Yield the parts of an answer in the order of the model. Blocks of other kinds are counted as left out."""
     following = iter(calls)
     for block in blocks:
         if block.type == "reasoning":
@@ -199,7 +203,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _about(one: LLMInteraction) -> dict[str, Payload]:
-    """What Pi's format says of an answer: who gave it, what it took, and why it ended."""
+    """Return what Pi's format has about an answer: its model, its usage, and why it ended."""
     response = one.response
     reason = response.finish_reason
     stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(ending_of(reason), "stop")

@@ -43,14 +43,14 @@ _STEP = (
 )
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
 _SUPPORTED: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(locations=("part", "beside a text")))
-"""Contents of requests stand as they were sent; of answers there are texts and tool calls."""
+"""Contents of requests are written as they were sent; of answers, texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
 
 @view
 def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
-    """Give a run as the document that Trae Agent itself would have written, timestamps apart, which have an offset."""
+    """Return a run as the document that Trae Agent itself would have written, but with offsets in timestamps."""
     document = trajectory.to_document()
     kept = _only(document, _ROOT)
     kept["llm_interactions"] = [_interaction(one, left_out) for one in document["llm_interactions"]]
@@ -79,7 +79,7 @@ def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
         kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
     else:
         del kept["usage"]
-    kept["tool_calls"] = [_only(call, _CALL) for call in response.get("tool_calls") or ()] or None
+    kept["tool_calls"] = _each_only(response.get("tool_calls"), _CALL)
     return kept
 
 
@@ -108,6 +108,11 @@ def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
     if step.get("llm_response"):
         kept["llm_response"] = _response(step["llm_response"])
     kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
-    kept["tool_calls"] = [_only(call, _CALL) for call in step.get("tool_calls") or ()] or None
-    kept["tool_results"] = [_only(result, _RESULT) for result in step.get("tool_results") or ()] or None
+    kept["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
+    kept["tool_results"] = _each_only(step.get("tool_results"), _RESULT)
     return kept | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
+
+
+def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
+    """Return the elements of a list with these members alone; None where there are none."""
+    return [_only(one, names) for one in elements or ()] or None

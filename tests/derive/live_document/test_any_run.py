@@ -111,11 +111,11 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(snapshot, "INLINE_LIMIT", 6_000)
     if request.param == "small":
         for owner, name, value in (
-            (draft, "NEWEST", 1),
-            (draft, "WAITING", 2),
-            (draft, "BLOCK", 700),
-            (draft, "IN_MEMORY", 0),
-            (reading, "LANES", 2),
+            (draft, "MIN_OPEN", 1),
+            (draft, "MAX_WAITING", 2),
+            (draft, "READ_BYTES", 700),
+            (draft, "MAX_BYTES_IN_MEMORY", 0),
+            (reading, "MAX_PREFIXES", 2),
             (snapshot, "INLINE_LIMIT", 6_000),
         ):
             monkeypatch.setattr(owner, name, value)

@@ -54,7 +54,7 @@ def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: 
         )
     )
 
-    snapshot.Snapshot(path, tmp_path / "run.json", history).write()
+    snapshot.DocumentWriter(path, tmp_path / "run.json", history).write()
 
     (shown,) = expanded(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
     assert shown["input_messages"] == [{"role": "user", "content": "a"}]
@@ -92,7 +92,7 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
 
 def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of calls without ids, what answered one that is settled is not taken for the answer of one that is open."""
-    monkeypatch.setattr(draft, "NEWEST", 1)
+    monkeypatch.setattr(draft, "MIN_OPEN", 1)
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
     asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
@@ -137,9 +137,9 @@ def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
 
     monkeypatch.setattr(snapshot, "INLINE_LIMIT", 90_000)
     monkeypatch.setattr(snapshot, "Draft", begun)
-    monkeypatch.setattr(draft, "NEWEST", newest)
-    monkeypatch.setattr(draft, "BLOCK", 1_000)
-    live = snapshot.Snapshot(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    monkeypatch.setattr(draft, "MIN_OPEN", newest)
+    monkeypatch.setattr(draft, "READ_BYTES", 1_000)
+    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
     lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
     with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
         for start in range(0, len(lines), often):
@@ -147,7 +147,7 @@ def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
             live.write()
 
     assert len(drafts) == 1
-    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
+    snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
     assert (tmp_path / "live.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
 
 
@@ -159,7 +159,7 @@ def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path, monkeypatch: 
     recorder.finalize()
     monkeypatch.setattr(snapshot, "INLINE_LIMIT", recorder.trajectory_path.stat().st_size)
 
-    live = snapshot.Snapshot(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
     with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
         for line in (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True):
             file.write(line)

@@ -26,7 +26,7 @@ LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="ope
 def _kept_at_rest(run: Run | None) -> Kept:
     """What a run keeps while no thread writes its document: meanwhile the draft would be in a local variable there."""
     assert run is not None
-    with run._writer._snapshot._lock:
+    with run._writer._document_writer._lock:
         gc.collect()
         return kept_by(run)
 
@@ -156,7 +156,7 @@ def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: 
             texts = frame.f_locals["texts"]
             prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
 
-    watch(snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
+    watch(snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
 
     assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
     assert len(prompts) == 1

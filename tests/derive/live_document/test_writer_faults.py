@@ -17,7 +17,7 @@ from tests.chat_calls import asked, call, said
 from tests.interrupts import interrupted
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.storage.journal import Journal
 from trace_recorder.values.jsonable import to_json
 
@@ -150,7 +150,7 @@ def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> No
     """Where one writing finds no room, the last good document stays, and the next has everything."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("start", to_json({"version": 1}), "t")
-    writing = Snapshot(journal.path, tmp_path / "run.json", "auto")
+    writing = DocumentWriter(journal.path, tmp_path / "run.json", "auto")
     writing.write()
     before = (tmp_path / "run.json").read_bytes()
     journal.append("annotation", to_json({"key": "k", "value": 1}), "t")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.imports.atif.extra_members import KEPT, UNKNOWN_VERSION, kept_in, totals, with_costs
+from trace_recorder.imports.atif.extra_members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.values.messages import Payload, Tool, known
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.images import Images
@@ -156,7 +156,7 @@ class _Writer:
         derived = self._kept.get("derived", ())
         for name in ("trajectory_id", "schema_version", "history", "metrics", "metadata", *derived):
             left.pop(name, None)
-        metadata = {name: value for name, value in self.trajectory.metadata.items() if name != KEPT}
+        metadata = {name: value for name, value in self.trajectory.metadata.items() if name != EXTRA_KEY}
         return left | known(metadata=metadata or None)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trace_recorder.imports.atif.extra_members import DIALECT, KEPT, effort_of, kept_in
-from trace_recorder.imports.atif.tool_steps import MARK
+from trace_recorder.imports.atif.extra_members import DIALECT, EXTRA_KEY, effort_of, kept_in
+from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, known
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
@@ -32,7 +32,7 @@ def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Pay
         "tool_calls": [call_members(call) for call in one.tool_calls],
         **known(observation={"results": results} if results else None),
         "llm_call_count": 0,
-        "extra": {MARK: True} | known(error=one.error),
+        "extra": {TOOL_STEP_FLAG: True} | known(error=one.error),
     }
 
 
@@ -124,7 +124,7 @@ def _extra_of_response(response: LLMResponse) -> dict[str, Payload]:
 
 
 def _without_kept(extra: Mapping[str, Payload]) -> dict[str, Payload] | None:
-    return {name: value for name, value in extra.items() if name != KEPT} or None
+    return {name: value for name, value in extra.items() if name != EXTRA_KEY} or None
 
 
 def _without_samples(choice: Choice) -> dict[str, Payload] | None:

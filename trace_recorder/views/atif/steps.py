@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from trace_recorder.imports.atif.extra_members import KEPT, kept_in
+from trace_recorder.imports.atif.extra_members import EXTRA_KEY, kept_in
 from trace_recorder.values.messages import Payload, ToolResult, known
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.images import Images
@@ -92,7 +92,7 @@ class Steps:
                 self.steps.append(tools_step(tools, step.get("timestamp"), len(self.steps) + 1))
         else:
             step = self._step(line, "agent", members)
-            if KEPT not in message.extra:
+            if EXTRA_KEY not in message.extra:
                 step["is_copied_context"] = True
         self._open.update((call.call_id, step) for call in message.tool_calls)
 

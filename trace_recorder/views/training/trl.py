@@ -53,7 +53,7 @@ def to_trl(
     *,
     include_incomplete: bool = False,
 ) -> list[Row]:
-    """Give the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
+    """Return the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
 
     Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
 
@@ -73,7 +73,7 @@ def to_trl(
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the rewards of a run as a whole, by name; of those with one name the last counts."""
+    """Return the rewards of a run as a whole, by name; of those with one name the last counts."""
     stated = [one for one in trajectory.rewards if one.step_number is None and isinstance(one.name, str)]
     return {one.name: one.value for one in stated if isinstance(one.value, int | float)}
 
@@ -89,7 +89,7 @@ def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
 
 
 def tools_of(branch: Branch, left_out: LeftOut) -> list[Row] | None:
-    """Give the tools of a branch as chat templates take them."""
+    """Return the tools of a branch as chat templates take them."""
     tools = branch.tools()
     left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     return [function_of(tool) for tool in tools if is_function(tool)] or None
@@ -198,9 +198,7 @@ _FORMS: dict[Form, Callable[[Branch, LeftOut], list[Row]]] = {
 
 def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "assistant":
-        calls = [_call(call, left_out) for call in message.tool_calls]
-        about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
-        return {"role": "assistant", "content": text_of(message), **about}
+        return _assistant(message, left_out)
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **known(name=name, tool_call_id=message.call_id)}
@@ -210,6 +208,12 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
         return {"role": role, "content": text_of(message)}
     shown = [part for part in parts if not isinstance(part, Other)]
     return {"role": role, "content": [_part(part) for part in shown]}
+
+
+def _assistant(message: Message, left_out: LeftOut) -> Row:
+    calls = [_call(call, left_out) for call in message.tool_calls]
+    about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
+    return {"role": "assistant", "content": text_of(message), **about}
 
 
 def _part(part: Text | Image) -> Row:
