@@ -40,8 +40,6 @@ __records__ = True  # `guard.is_recording` looks for this name
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
-LOCK_TIMEOUT_SECONDS = 1.0
-"""For how many seconds an ending run waits for a stream that is being recorded at that moment."""
 LONG_STREAM = 32 * 1024
 """Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
 ASSEMBLY_TIMEOUT_SECONDS = 10.0
@@ -195,7 +193,7 @@ class Exchange(ResponseParts):
     @contextmanager
     def _held(self) -> Iterator[bool]:
         """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
-        held = self._lock.acquire(timeout=LOCK_TIMEOUT_SECONDS)
+        held = self._lock.acquire(timeout=self._limits.lock_timeout_seconds)
         try:
             yield held
         finally:
