@@ -13,7 +13,7 @@ import pytest
 import trace_recorder
 from tests.run_fixtures import asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.guard import Guard, attempt, is_recording
+from trace_recorder.guard import Guard, is_recording, try_call
 
 
 class UnspeakableError(Exception):
@@ -112,9 +112,9 @@ def test_failures_that_cost_no_record_are_counted_together() -> None:
                 raise OSError("full")
 
     def tell() -> list[str]:
-        told = [f"{one.what}: {one.in_words()}" for one in guard.failures]
+        told = [f"{one.what}: {one.describe()}" for one in guard.failures]
         for one in guard.failures:
-            one.told = one.times
+            one.reported = one.count
         guard.failures.clear()
         return told
 
@@ -166,7 +166,7 @@ def test_attempt_gives_the_result_or_the_other() -> None:
     def fails() -> str:
         raise UnspeakableError
 
-    assert (attempt(lambda: "done", lambda _: "not done"), attempt(fails, lambda error: type(error).__name__)) == (
+    assert (try_call(lambda: "done", lambda _: "not done"), try_call(fails, lambda error: type(error).__name__)) == (
         *("done", "UnspeakableError"),
     )
 

@@ -25,17 +25,17 @@ logger = logging.getLogger("trace_recorder")
 Result = TypeVar("Result")
 
 
-def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Result]) -> Result:
+def try_call(function: Callable[[], Result], otherwise: Callable[[Exception], Result]) -> Result:
     """Call what may raise anything, such as a property or a `__repr__` of the user's; else call `otherwise`."""
     try:
         return function()
     except Exception as error:  # noqa: BLE001 - the one place: code that is not ours may raise anything
-        if came_by_signal(error):
+        if raised_by_signal_handler(error):
             raise
         return otherwise(error)
 
 
-def has_room(frames: int) -> bool:
+def stack_has_room(frames: int) -> bool:
     """Whether the stack has room for so many frames more."""
     try:
         sys._getframe(sys.getrecursionlimit() - frames)
@@ -44,7 +44,7 @@ def has_room(frames: int) -> bool:
     return False
 
 
-def came_by_signal(error: BaseException) -> bool:
+def raised_by_signal_handler(error: BaseException) -> bool:
     """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance.
 
     A handler is given the frame that it interrupts. One that has let go of that is known while it is installed.
@@ -56,15 +56,15 @@ def came_by_signal(error: BaseException) -> bool:
             at = last.tb_next  # the first frame is the one that catches
             code = at.tb_frame.f_code
             if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
-                if _is_given(at.tb_frame, last.tb_frame):
+                if _receives_frame(at.tb_frame, last.tb_frame):
                     return True
                 passed.add(code)
-        return bool(passed) and not passed.isdisjoint(_handlers())
+        return bool(passed) and not passed.isdisjoint(_installed_handlers())
     except RecursionError:  # the stack is full, which is more likely to be what was raised
         return False
 
 
-def _is_given(called: FrameType, caller: FrameType) -> bool:
+def _receives_frame(called: FrameType, caller: FrameType) -> bool:
     """Whether a function has the frame that called it among its arguments, as only a signal's handler has."""
     code = called.f_code
     names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
@@ -73,7 +73,7 @@ def _is_given(called: FrameType, caller: FrameType) -> bool:
     return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
 
 
-def _handlers() -> set[CodeType | None]:
+def _installed_handlers() -> set[CodeType | None]:
     return {_code_of(signal.getsignal(number)) for number in _SIGNALS} - {None}
 
 
@@ -98,13 +98,13 @@ class Failure:
     time: str
     what: str
     why: str
-    times: int = 1
-    told: int = 0
+    count: int = 1
+    reported: int = 0
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Why, and how often since it was told."""
-        new = self.times - self.told
-        if self.told:
+        new = self.count - self.reported
+        if self.reported:
             return f"{self.why} ({new} more)"
         return f"{self.why} ({new} times)" if new > 1 else self.why
 
@@ -129,40 +129,40 @@ class Guard:
         """Guard a block; `what` completes "could not …"."""
         return _Guarded(self, what, costs_record)
 
-    def note(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
+    def record_failure(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
         """Count a failure, keep it for the file, and log it if it is the first of its kind."""
-        why = attempt(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
+        why = try_call(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
-        self.keep(what, why, costs_record=costs_record)
+        self.queue_failure(what, why, costs_record=costs_record)
         kind = f"{what}: {type(error).__name__}"
         if kind not in self._logged and len(self._logged) < 100:
             self._logged.add(kind)
             message = "could not %s: %s (the agent is not affected; logged once)"
-            attempt(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
+            try_call(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
 
-    def keep(self, what: str, why: str, *, costs_record: bool = True) -> None:
+    def queue_failure(self, what: str, why: str, *, costs_record: bool = True) -> None:
         """Keep a failure for the file; where none of them costs a record, those that follow one are counted with it."""
         last = self._last
         if last is not None and (last.what, last.why) == (what, why):
-            last.time, last.times = (now() if last.told else last.time), last.times + 1
+            last.time, last.count = (now() if last.reported else last.time), last.count + 1
             return
         failure = Failure(now(), what, why)
         if not costs_record:
-            self.settle()
+            self.note_recovery()
             self._last = failure
         self.failures.append(failure)
 
-    def settle(self, what: str | None = None) -> None:
+    def note_recovery(self, what: str | None = None) -> None:
         """Hear that a failure which costs no record is over, if it was of `what`: how often it came can be told."""
         last = self._last
         if last is None or what not in {None, last.what}:
             return
         self._last = None
-        if 0 < last.told < last.times:
+        if 0 < last.reported < last.count:
             self.failures.append(last)
 
-    def forget(self) -> None:
+    def discard_failures(self) -> None:
         """Leave what is not on file yet to another process, in which it happened."""
         self._last = None
         self.failures.clear()
@@ -200,9 +200,9 @@ class _Guarded:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None:
             if not self._costs_record:
-                self._guard.settle(self._what)
+                self._guard.note_recovery(self._what)
             return False
-        if not isinstance(error, Exception) or came_by_signal(error):
+        if not isinstance(error, Exception) or raised_by_signal_handler(error):
             return False
-        self._guard.note(self._what, error, costs_record=self._costs_record)
+        self._guard.record_failure(self._what, error, costs_record=self._costs_record)
         return not self._guard.strict

@@ -15,7 +15,7 @@ from tests.run_fixtures import Answer, Payload, asked, call, folded, line, recor
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.values.messages import Message, RequestReading, ToolCall, ToolResult
-from trace_recorder.values.trajectory import Deltas, LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import LLMInteraction, MessageDeltas, Trajectory
 
 ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps", "success"),
@@ -176,14 +176,14 @@ class Source:
     """A request that is nothing but its messages."""
 
     messages: list[Message]
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return RequestReading(self.messages)
 
-    offer = request
+    request_without_messages = request
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         return True
 
     def raw_request(self) -> Payload:
@@ -220,7 +220,7 @@ def test_a_delta_says_only_what_is_new() -> None:
     """A conversation that grows is written against the call before it; two that alternate each against their own."""
     one, two = [Message("user", "one")], [Message("user", "two")]
     lists = [one, two, [*one, Message("user", "more")], [*two, Message("user", "more")]]
-    deltas = Deltas()
+    deltas = MessageDeltas()
 
     written = [deltas.of(interaction(number, messages)) for number, messages in enumerate(lists)]
 

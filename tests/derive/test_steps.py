@@ -16,7 +16,7 @@ from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteractio
 class Source:
     """What an interaction is made of here: nothing but the results that its request brings back."""
 
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return RequestReading()

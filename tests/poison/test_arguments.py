@@ -35,7 +35,7 @@ from tests.hostile import HOSTILE, Raising, nested, values
 from tests.run_fixtures import Payload, exactly, json_values, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
 
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
@@ -282,7 +282,7 @@ def faults(path: Path) -> list[str]:
     """What is wrong with the files of a run."""
     text = path.read_bytes().decode()
     json.loads(text, parse_constant=no_constant)
-    parse(text, DEEPEST_DOCUMENT)
+    parse(text, MAX_DOCUMENT_DEPTH)
     records_of(path)
     trajectory, alone = load(path.with_suffix(".jsonl")), load(path)
     json.dumps(trajectory.to_document(), allow_nan=False).encode()

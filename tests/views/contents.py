@@ -64,15 +64,15 @@ class _Source:
     """What a request says, as its dialect's reader understands it."""
 
     reading: RequestReading
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return self.reading
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         return self.reading
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         return True
 
     def raw_request(self) -> Payload:

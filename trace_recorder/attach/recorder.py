@@ -32,9 +32,9 @@ from trace_recorder.recording.live_objects import Registry
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
 from trace_recorder.storage.reserved_path import DIRECTORY, Files, is_sentence
-from trace_recorder.values.arguments import Numbers
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.run_ending import Ending, ending_of, ending_of_process
+from trace_recorder.values.arguments import ArgumentReader
+from trace_recorder.values.final_status import FinalStatus, status_from_exception, status_of_process
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -119,7 +119,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(**telling.about_run("start()", task, provider, model, max_steps))
+        given = without_none(**telling.about_run("start()", task, provider, model, max_steps))
         with self._lock:
             if self._run is not None and not self._run.closed:
                 warnings.warn(
@@ -127,7 +127,7 @@ class TrajectoryRecorder:
                     "Call finalize() first.",
                     stacklevel=2,
                 )
-                self._close(Ending("interrupted"))
+                self._close(FinalStatus("interrupted"))
             self._about = self._about | given
             self._open()
         current.set(self)
@@ -141,10 +141,10 @@ class TrajectoryRecorder:
         `success` is True, False, or a number that stands for one, of any class; None is unknown. Raises
         AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
         """
-        numbers = Numbers("finalize()")
+        numbers = ArgumentReader("finalize()")
         with self._lock:
             self._run_for("finalize()")
-            self._close(Ending("completed", numbers.verdict("success", success)), final_result)
+            self._close(FinalStatus("completed", numbers.optional_bool("success", success)), final_result)
         numbers.raise_if_refused()
 
     finalize_recording = finalize
@@ -159,7 +159,7 @@ class TrajectoryRecorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._leave_context()
         with self._lock:
-            self._close(ending_of(error))
+            self._close(status_from_exception(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -192,7 +192,7 @@ class TrajectoryRecorder:
         self._forgotten = weakref.finalize(self, _interrupt, run)
         self._forgotten.atexit = False
 
-    def _close(self, ending: Ending, final_result: object = None) -> None:
+    def _close(self, ending: FinalStatus, final_result: object = None) -> None:
         self._ended = True
         running.discard(self)
         if current.get() is self:
@@ -247,8 +247,8 @@ class TrajectoryRecorder:
         number, it is told of that step: what is given here stands in the place of what was gathered there. Raises
         TypeError where the number is none, once the rest is on file.
         """
-        numbers = Numbers("record_agent_step()")
-        number = numbers.whole("step_number", step_number)
+        numbers = ArgumentReader("record_agent_step()")
+        number = numbers.integer("step_number", step_number)
         told = {
             "llm_response": llm_response,
             "tool_calls": tool_calls,
@@ -277,9 +277,9 @@ class TrajectoryRecorder:
         Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError where they are anything
         else, once that is on file as what it is.
         """
-        numbers = Numbers("reward()")
+        numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
-        number = None if step is None else numbers.whole("step", step)
+        number = None if step is None else numbers.integer("step", step)
         given = {"name": name, **counts, "step_number": number, "explanation": explanation}
         self._tell("reward()", "record a reward", partial(telling.reward, given=given))
         numbers.raise_if_refused()
@@ -290,8 +290,8 @@ class TrajectoryRecorder:
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        numbers = Numbers("update_lakeview()")
-        tell = partial(telling.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
+        numbers = ArgumentReader("update_lakeview()")
+        tell = partial(telling.summary, number=numbers.integer("step_number", step_number), said=lakeview_summary)
         self._tell("update_lakeview()", "record an annotation", tell)
         numbers.raise_if_refused()
 
@@ -315,8 +315,8 @@ class TrajectoryRecorder:
         `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on. Raises
         TypeError where the number is none.
         """
-        numbers = Numbers("step()")
-        number = None if step_number is None else numbers.whole("step_number", step_number)
+        numbers = ArgumentReader("step()")
+        number = None if step_number is None else numbers.integer("step_number", step_number)
         numbers.raise_if_refused()
         run = self._run_for("step()")
         return steps.Step(run, self._number_step(number))
@@ -380,7 +380,7 @@ class TrajectoryRecorder:
 
     def note_gap(self, what: str, why: str) -> None:
         """Have it on file that something was not recorded."""
-        self._guard.keep(what, why)
+        self._guard.queue_failure(what, why)
 
     # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -423,7 +423,7 @@ class TrajectoryRecorder:
     def forked(self) -> None:
         """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
         self._lock = threading.RLock()
-        self._guard.forget()
+        self._guard.discard_failures()
         if self._run is not None and not self._run.closed:
             self._parent = self._run.trajectory_id
             self._run.abandon()
@@ -434,14 +434,14 @@ class TrajectoryRecorder:
     def exiting(self) -> None:
         """Have everything on file before the interpreter ends."""
         if self._run is not None:
-            self._run.exit(ending_of_process())
+            self._run.exit(status_of_process())
 
 
 def _interrupt(run: Run) -> None:
     """Close a run whose recorder is gone without finalize."""
     if not run.closed and run.pid == os.getpid():
         process.closed(run.trajectory_id)
-        run.finish(Ending("interrupted"))
+        run.finish(FinalStatus("interrupted"))
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

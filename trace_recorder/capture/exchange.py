@@ -30,13 +30,13 @@ from trace_recorder.derive.live_document.writer import AT_A_STRETCH, BREATH
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.dialects.sse import breathing
-from trace_recorder.guard import attempt, is_recording
+from trace_recorder.guard import is_recording, try_call
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.redaction.redactor import clean_url, url_secrets
 from trace_recorder.values.json_text import NotJsonError, one_line, parse
-from trace_recorder.values.jsonable import facts, members, message_of, named_error, to_json
-from trace_recorder.values.messages import JoinedStream, Payload, known
+from trace_recorder.values.jsonable import describe_error, dump_members, error_message, members_to_json, to_json
+from trace_recorder.values.messages import JoinedStream, Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -126,7 +126,7 @@ class Exchange:
         sent = self._sent
         self.run.hold(self)
         self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
-        about = self._about() | known(
+        about = self._about() | without_none(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
             model=sent.endpoint.model,
@@ -135,7 +135,7 @@ class Exchange:
             inferred=self._inferred or None,
             **context,
         )
-        said = facts({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
+        said = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
@@ -183,7 +183,7 @@ class Exchange:
             if self._finish():
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", about, members(named_error(error)))
+                self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.let_go(self)
 
     def chunk(self, data: bytes) -> None:
@@ -283,9 +283,9 @@ class Exchange:
             "bytes": end,
             "zlib": packed,
             **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
-        } | known(continues=self._continues or None, redacted=redacted or None)
+        } | without_none(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
-        self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
+        self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
 
     def ended(self) -> None:
         """Hear that the response came whole."""
@@ -355,7 +355,7 @@ class Exchange:
             return
         with self.run.guard(what), self._lock:
             if self._finish():
-                attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
+                try_call(lambda: self._write_ending(why, error), self._write_bare_ending)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
                 self.run.let_go(self)  # last: a run that ends meanwhile waits for it
 
@@ -365,18 +365,18 @@ class Exchange:
         if broken:
             self._remember_failure()
         about = self._about() | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
-        more = known(
+        more = without_none(
             headers=self._headers,
-            error=named_error(error) if error and broken else None,
+            error=describe_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
-        self.run.append("llm_response", about, f"{facts(more)},{said}")
+        self.run.append("llm_response", about, f"{dump_members(more)},{said}")
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Say at least that it has ended, where what came cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
-        attempt(lambda: self.run.append("llm_response", about), lambda _: None)
+        try_call(lambda: self.run.append("llm_response", about), lambda _: None)
         raise failure
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
@@ -384,7 +384,7 @@ class Exchange:
         joined = self._joined()
         why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
         complete = why is None or (joined is not None and joined.ended and not self._lost)
-        about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
+        about = {"complete": complete, "stream": True, "chunks": self._chunks} | without_none(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
             last_event=joined.ended if joined else None,
@@ -405,7 +405,9 @@ class Exchange:
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
+        return {"complete": why is None, **without_none(ended_by=why)}, _as_body(
+            self.run.mask_bytes(_joined(self._buffer))
+        )
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
@@ -429,7 +431,7 @@ def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
 
 
 def _in_words(error: BaseException) -> str:
-    message = message_of(error)
+    message = error_message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

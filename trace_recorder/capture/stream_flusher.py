@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -63,7 +63,7 @@ def _run() -> None:
                 _thread = None
                 return
         for stream in streams:
-            attempt(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
+            try_call(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
 
 
 _sleep = threading.Event()

@@ -28,7 +28,7 @@ from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import Sheet
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.reserved_path import DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.toolbrain.parsing import PARSERS
@@ -151,7 +151,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 
     try:
         file = newest(file) if is_directory(file) else file
-        attempt(partial(print_it, file), partial(_refuse_damaged, file))
+        try_call(partial(print_it, file), partial(_refuse_damaged, file))
     except UnreadableError as error:
         fail(str(error))
 

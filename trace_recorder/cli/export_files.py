@@ -23,7 +23,7 @@ from trace_recorder.cli.formats import FORMATS, Source, pieces_of
 from trace_recorder.cli.read_files import UnreadableError, read, reason
 from trace_recorder.cli.text_layout import as_json_allows, counted
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -122,7 +122,7 @@ class Export:
         dropped: Counter[str] = Counter()
         try:
             trajectory = read(path)
-            pieces = attempt(
+            pieces = try_call(
                 lambda: [*pieces_of(self.name, self.view, trajectory, source, dropped)],
                 lambda error: _refuse(path, error),
             )

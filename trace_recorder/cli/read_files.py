@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.imports.load import load
 from trace_recorder.storage.paths import journal_of
 from trace_recorder.values.trajectory import Trajectory
@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 def read(path: Path) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return attempt(lambda: load(path), lambda error: _refuse(path, error))
+    return try_call(lambda: load(path), lambda error: _refuse(path, error))
 
 
 def _refuse(path: Path, error: Exception) -> Trajectory:

@@ -15,7 +15,7 @@ from trace_recorder.attach.subprocess import supervisor as parent
 from trace_recorder.cli import run_summary
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.text_layout import in_one_line
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.reserved_path import DIRECTORY
 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
@@ -71,7 +71,7 @@ def _tell(ended: parent.Ended, command: Sequence[str]) -> None:
                 warn(line)
 
     with suppress(KeyboardInterrupt):
-        attempt(tell, lambda _: None)
+        try_call(tell, lambda _: None)
 
 
 def _end_by(number: int) -> None:

@@ -13,7 +13,7 @@ from trace_recorder.cli.output import console, fail, print_json, print_lines, wa
 from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
 from trace_recorder.cli.text_layout import counted, in_one_line, number, seconds
 from trace_recorder.dialects.stream_usage import ADVICE
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
 from trace_recorder.views.stats import Stats
@@ -35,7 +35,7 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
     try:
         for path in runs_of(paths):
             try:
-                figures.merge(attempt(partial(_count, path), partial(_refuse, path)))
+                figures.merge(try_call(partial(_count, path), partial(_refuse, path)))
             except UnreadableError as error:
                 failed += 1
                 warn(str(error))

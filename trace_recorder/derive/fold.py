@@ -21,7 +21,7 @@ from trace_recorder.derive.tool_executions import Executions
 from trace_recorder.derive.tool_matching import MarkedStep, ToolStep, agent_key
 from trace_recorder.dialects.json_access import as_int
 from trace_recorder.dialects.manual import read_step
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import BadLine, Record
 from trace_recorder.values.jsonable import to_json
@@ -103,7 +103,7 @@ class Fold:
             self.masked.add({"redactions": redacted})
         take = _TAKE.get(record.kind)
         if take is not None:
-            attempt(partial(take, self, record), partial(self._gap, record))
+            try_call(partial(take, self, record), partial(self._gap, record))
 
     @property
     def ends_in_damage(self) -> bool:
@@ -226,21 +226,21 @@ class Fold:
         for call, record in heard:
             if call is None:
                 read = self._read_tool if record.kind != "agent_step" else self._read_told
-                attempt(partial(read, record), partial(self._gap, record))
+                try_call(partial(read, record), partial(self._gap, record))
                 continue
             if "items" in record.data:
-                attempt(partial(self._read_request, call, record), lambda _: None)
+                try_call(partial(self._read_request, call, record), lambda _: None)
             if call.by_hand or record.kind in ENDINGS:
-                attempt(partial(self._read_response, call, record), partial(self._gap, record))
+                try_call(partial(self._read_response, call, record), partial(self._gap, record))
             breathe()
 
     def _read_request(self, whole: Call, record: Record) -> None:
         """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
         call = whole if whole.begin is record.data else whole.until(record)
-        call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
+        call.known = try_call(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
         streams = asks_for_stream(call.begin)
         self.executions.host(call.begin.get("parent_execution_id"))
-        self.executions.request(call.interaction_id, agent_key(call.begin), call.new_results, streams=streams)
+        self.executions.request(call.interaction_id, agent_key(call.begin), call.new_tool_results, streams=streams)
 
     def _read_response(self, whole: Call, record: Record) -> None:
         call = whole.until(record)
@@ -304,7 +304,7 @@ class Fold:
             self.executions.leave(identity)
             self._gap(call.first, error)
 
-        return attempt(partial(interaction_of, call), give_up)
+        return try_call(partial(interaction_of, call), give_up)
 
     def trajectory(self, status: Status) -> Trajectory:
         """What the records say; `status` is that of a journal without an end."""
@@ -405,7 +405,7 @@ def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:
     """Say of which interactions the request cannot be put together again, or the stream not be unpacked."""
     gaps = []
     for one in interactions:
-        if not one.source.is_whole():
+        if not one.source.has_request():
             why = "a record that it needs is damaged or missing"
             gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
         if isinstance(one.source, Call) and one.source.is_damaged:

@@ -22,8 +22,8 @@ from trace_recorder.dialects.readers import Reader, join_stream, reader_of, why_
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Record
 from trace_recorder.storage.stream_chunks import Piece, chunks
-from trace_recorder.values.json_text import NotJsonError, mended, parse
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction
 
@@ -99,7 +99,7 @@ class Call:
         """The data of the newest part of a stream; empty where none has come."""
         return self._streams[-1].data if self._streams else {}
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         """Whether the request can be put together, and leads to the records that its writer meant."""
         if self.known is not None:
             return True
@@ -129,12 +129,12 @@ class Call:
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         """The request without its messages, where that is known without reading all of them."""
         return self.request() if self.known is None else self.known.offer
 
     @property
-    def new_results(self) -> list[ToolResult]:
+    def new_tool_results(self) -> list[ToolResult]:
         """What the request brings back from tools since the model last spoke."""
         return self._read_results() if self.known is None else list(self.known.results)
 
@@ -180,7 +180,7 @@ class Call:
         """The stream put together by its dialect's reader; None where there is none."""
         data = self.stream_bytes()
         joined = None if data is None else join_stream(self.begin.get("api"), data)
-        return joined and replace(joined, body=plain(joined.body), error=plain(joined.error))
+        return joined and replace(joined, body=to_jsonable(joined.body), error=to_jsonable(joined.error))
 
     def stream_error(self) -> Payload:
         """The provider's error that the stream carried; one in whose text there is no such word is not put together."""
@@ -376,5 +376,5 @@ def _body(data: Mapping[str, Payload], otherwise: Callable[[str], Payload]) -> P
 
 def _told_strictly(text: str) -> Payload:
     """JSON that strict readers refuse: half of a surrogate pair reads as U+FFFD, any other oddity is described."""
-    value = json_value(mended(text))
-    return text if value is None else plain(value)
+    value = json_value(replace_lone_surrogates(text))
+    return text if value is None else to_jsonable(value)

@@ -18,7 +18,7 @@ from trace_recorder.dialects.call_ids import Numbering
 from trace_recorder.dialects.readers import ElementReader, element_reader_of, joiner_of
 from trace_recorder.dialects.split_messages import Group, Joiner, in_groups
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.values.json_text import writer
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 
 LANES = 64
@@ -158,7 +158,7 @@ def _newest(lanes: list[_Lane]) -> list[_Lane]:
 
 
 _size_of = attrgetter("size")
-_dump = writer(",", ":")
+_dump = make_json_writer(",", ":")
 
 
 class _Lane:

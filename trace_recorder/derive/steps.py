@@ -88,7 +88,7 @@ def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
     open_calls = OpenCalls()
     answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
     for one in interactions:
-        for asker, result in open_calls.answer(one.agent, one.source.new_results):
+        for asker, result in open_calls.answer(one.agent, one.source.new_tool_results):
             if asker is not None:
                 answers[asker].setdefault(result.call_id, result)
         open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls)

@@ -27,8 +27,8 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.storage import journal, paths
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -204,7 +204,7 @@ def _stream(call: Call, ending: Record) -> str | None:
 
 def _same(written: Payload, again: Payload) -> bool:
     """Whether two values are the same, but for what was masked in the first: a secret may span several events."""
-    first, second = json.dumps(written, sort_keys=True), json.dumps(plain(again), sort_keys=True)
+    first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
 
@@ -233,7 +233,7 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
         yield Finding("error", "document", "it is empty: nothing is on file")
         return
     try:
-        document = parse(data.decode(), DEEPEST_DOCUMENT)
+        document = parse(data.decode(), MAX_DOCUMENT_DEPTH)
         from_document(document, "it")
     except TrajectoryFormatError as error:
         yield Finding("error", "document", str(error))

@@ -13,11 +13,11 @@ from pathlib import Path
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import MISSING, Fold
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.imports.atif.document import from_atif, is_atif
 from trace_recorder.storage import journal
 from trace_recorder.storage.paths import document_of, journal_of
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, refuse_depth
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
@@ -42,7 +42,7 @@ def load(path: str | Path) -> Trajectory:
     try:
         text = data.decode("utf-8-sig")
         document = json.loads(text)
-        refuse_depth(text, DEEPEST_DOCUMENT)
+        check_depth(text, MAX_DOCUMENT_DEPTH)
     except (ValueError, RecursionError) as error:
         raise TrajectoryFormatError(
             f"{path} is no trajectory: it is not JSON ({error}). "
@@ -69,7 +69,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     def refuse(error: Exception) -> Trajectory:
         raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
-    return attempt(lambda: fold.trajectory(status), refuse), fold
+    return try_call(lambda: fold.trajectory(status), refuse), fold
 
 
 def _cut_off(path: Path) -> list[Gap]:

@@ -22,7 +22,7 @@ from trace_recorder.storage.journal import BINARY, Journal, Record
 from trace_recorder.storage.paths import document_of, journal_of
 from trace_recorder.storage.redaction.redactor import default_redactor, masks_in
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
 _JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
@@ -50,7 +50,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
         if status is not None:
             end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
             seconds = {"execution_time": _seconds(writer.path)}
-            writer.append("finalize", to_json({**end, **known(error=error), **seconds}), now())
+            writer.append("finalize", to_json({**end, **without_none(error=error), **seconds}), now())
 
 
 def _seconds(path: Path) -> Payload:
@@ -91,7 +91,7 @@ def _data(reward: Mapping[str, Payload]) -> str:
     said = record["explanation"]
     if isinstance(said, str):
         record["explanation"] = default_redactor(said)
-        record |= known(redacted=masks_in(said, record["explanation"]) or None)
+        record |= without_none(redacted=masks_in(said, record["explanation"]) or None)
     return to_json(record)
 
 

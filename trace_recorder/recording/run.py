@@ -31,15 +31,15 @@ from zlib import crc32
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import Snapshot, When, Writer
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Guard, attempt
+from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording import process
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import SCHEMA, VERSION, Data, Journal
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
-from trace_recorder.values.jsonable import facts, members, plain
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.run_ending import Ending
+from trace_recorder.values.final_status import FinalStatus
+from trace_recorder.values.jsonable import dump_members, members_to_json, to_jsonable
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -126,10 +126,10 @@ class Run:
             "recorder": _version(),
             "python": platform.python_version(),
             "platform": sys.platform,
-            **known(parent=parent or process.parent()),
+            **without_none(parent=parent or process.parent()),
         }
         about, redacted = _counted(about)
-        self._begin = members(where | about), members(said), redacted
+        self._begin = members_to_json(where | about), members_to_json(said), redacted
         with self._lock:
             self._be_open()
         self._recorded("start")
@@ -151,7 +151,7 @@ class Run:
             said, count = self._redaction.mask(said) if said else ("", 0)
             seq = self._journal.next_seq
             try:
-                self._journal.append(kind, _data(facts(about), said, redacted + count), now())
+                self._journal.append(kind, _data(dump_members(about), said, redacted + count), now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
@@ -170,7 +170,7 @@ class Run:
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
             *masked, (said, count) = self._redaction.mask_all([*(new.said for new in encoded.new), said])
             items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, masked, strict=True)]
-            data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+            data = _data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
             records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
             seq, _ = self._journal.append_all(records, now())
             encoded.written(seq)
@@ -233,7 +233,7 @@ class Run:
             self._journal.put_back()
             self._put_back_again = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
-            self.guard.note(what, FileNotFoundError(why), costs_record=False)
+            self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
 
     def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
         """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
@@ -241,10 +241,10 @@ class Run:
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:
                 raise error
-            self.guard.note(f"mask what the {kind} record says", error)
+            self.guard.record_failure(f"mask what the {kind} record says", error)
             return nothing, 0
 
-        masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
+        masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
         self._journal.append(kind, _data(about, masked, count + redacted), now())
         self._remember(kind, seq, masked)
@@ -253,12 +253,12 @@ class Run:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            times, said = failure.times, failure.in_words()
+            times, said = failure.count, failure.describe()
             what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
             masked = masks_in(failure.what, what) + masks_in(said, why)
-            gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
-            self._journal.append("gap", f"{{{members(gap)}}}", now())
-            failure.told = times
+            gap = {"time": failure.time, **without_none(redacted=masked or None), "what": what, "why": why}
+            self._journal.append("gap", f"{{{members_to_json(gap)}}}", now())
+            failure.reported = times
             failures.popleft()
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> None:
@@ -273,7 +273,7 @@ class Run:
         masked, count = self._redaction.mask(earlier.said)
         if masked != earlier.said and not self.closed:
             earlier.said = masked
-            self._journal.append("redaction", _data(facts({"of": earlier.seq}), masked, count), now())
+            self._journal.append("redaction", _data(dump_members({"of": earlier.seq}), masked, count), now())
 
     def _remember(self, kind: str, seq: int, said: str) -> None:
         """Keep what the run itself is said to be, for as long as a client may still tell its key."""
@@ -290,11 +290,11 @@ class Run:
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
-        copied = {name: plain(value) for name, value in names.items()}
+        copied = {name: to_jsonable(value) for name, value in names.items()}
         texts = {name: value for name, value in copied.items() if isinstance(value, str)}
         masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
         count = sum(masks_in(text, masked[name]) for name, text in texts.items())
-        return copied | masked | known(redacted=count or None)
+        return copied | masked | without_none(redacted=count or None)
 
     def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
         """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
@@ -332,7 +332,7 @@ class Run:
         with self.guard("write the document", costs_record=False):
             write()
 
-    def finish(self, ending: Ending, final_result: object = None) -> None:
+    def finish(self, ending: FinalStatus, final_result: object = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
@@ -358,7 +358,7 @@ class Run:
             self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.let_go()
         if self.guard.failures:
-            attempt(self._tell_late, lambda _: None)
+            try_call(self._tell_late, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
     def _tell_late(self) -> None:
@@ -383,7 +383,7 @@ class Run:
             snapshot.close()
             aside.replace(self._document)
 
-    def exit(self, ending: Ending) -> None:
+    def exit(self, ending: FinalStatus) -> None:
         """Say that the interpreter ends, and how, in a last record and a snapshot, but stay open.
 
         What daemon threads still get is recorded behind that. The journal's lock goes with the process.
@@ -399,16 +399,16 @@ class Run:
             self._end(ending)
         self._writer.close()
 
-    def _end(self, ending: Ending, final_result: object = None) -> None:
+    def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         with self.guard("record the end of the run"):
-            self.guard.settle()
+            self.guard.note_recovery()
             unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
             self._put_back_again = math.inf if unasked else 0.0
             self._be_open()
             seconds = round(time.perf_counter() - self.began, 6)
             about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
-            said = {"final_result": final_result, **known(error=ending.error)}
-            self._append_surely("finalize", facts(about), members(said), 0, _NOTHING_ENDED)
+            said = {"final_result": final_result, **without_none(error=ending.error)}
+            self._append_surely("finalize", dump_members(about), members_to_json(said), 0, _NOTHING_ENDED)
             self._write_gaps()
 
     def abandon(self) -> None:

@@ -27,7 +27,7 @@ from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import take_name
 from trace_recorder.storage.file_descriptor import Descriptor, close_read
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, refuse_depth
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
 fcntl: ModuleType | None
@@ -393,7 +393,7 @@ def _parse(line: bytes, offset: int) -> Record | None:
         return None
     try:
         text = line.decode("utf-8", "surrogatepass")
-        refuse_depth(text, DEEPEST_DOCUMENT)
+        check_depth(text, MAX_DOCUMENT_DEPTH)
         fields, _ = _decode(text)
         record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):

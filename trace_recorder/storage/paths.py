@@ -19,7 +19,7 @@ from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
-from trace_recorder.guard import attempt, logger
+from trace_recorder.guard import logger, try_call
 from trace_recorder.storage.atomic_rename import take_name
 from trace_recorder.storage.journal import Journal, Record, held, read, sync_directory
 
@@ -89,7 +89,7 @@ def _create(document: Path, *, own: bool, sync: bool, child: bool, parent: str |
         moved = _move_aside(document)
         if moved is not None:
             message = "%s was there already, of an earlier run: that is %s now"
-            attempt(lambda: logger.warning(message, *moved), lambda _: None)
+            try_call(lambda: logger.warning(message, *moved), lambda _: None)
     for candidate in itertools.islice(_numbered(document), int(own and child), None):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):

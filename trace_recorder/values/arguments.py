@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 from functools import partial
 
-from trace_recorder.guard import attempt
-from trace_recorder.values.jsonable import marked, plain
+from trace_recorder.guard import try_call
+from trace_recorder.values.jsonable import describe_value, to_jsonable
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.plain_forms import number_of, whole_of
+from trace_recorder.values.simple_forms import to_integer, to_number
 
 
-class Numbers:
+class ArgumentReader:
     """Takes the arguments of one call of a method, `who`."""
 
     def __init__(self, who: str) -> None:
@@ -24,15 +24,17 @@ class Numbers:
 
     def number(self, name: str, value: object) -> Payload:
         """Copy a number."""
-        return self._taken(name, value, "a number", attempt(lambda: number_of(_opened(value)), lambda _: None))
+        found = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a number", found)
 
-    def whole(self, name: str, value: object) -> Payload:
+    def integer(self, name: str, value: object) -> Payload:
         """Copy a whole number."""
-        return self._taken(name, value, "a whole number", attempt(lambda: whole_of(_opened(value)), lambda _: None))
+        found = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a whole number", found)
 
-    def verdict(self, name: str, value: object) -> bool | None:
+    def optional_bool(self, name: str, value: object) -> bool | None:
         """Copy a bool, which may be None or a number that stands for one; what is none is None."""
-        found = None if value is None else attempt(partial(_verdict, value), lambda _: None)
+        found = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
         if found is None and value is not None:
             self._refuse(name, value, "True, False or None")
         return found
@@ -42,21 +44,21 @@ class Numbers:
         if self._refused:
             raise self._refused[0]
 
-    def _taken(self, name: str, value: object, kind: str, found: float | None) -> Payload:
+    def _copy_or_describe(self, name: str, value: object, kind: str, found: float | None) -> Payload:
         if found is None:
             self._refuse(name, value, kind)
-            return marked(value)
-        return plain(found)
+            return describe_value(value)
+        return to_jsonable(found)
 
     def _refuse(self, name: str, value: object, kind: str) -> None:
-        said = marked(value)["repr"][:200]
+        said = describe_value(value)["repr"][:200]
         self._refused.append(TypeError(f"{self._who}: {name} is {said}, and has to be {kind}."))
 
 
-def _opened(value: object) -> object:
+def _without_enum(value: object) -> object:
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def _verdict(value: object) -> bool | None:
-    number = number_of(_opened(value))
+def _to_bool(value: object) -> bool | None:
+    number = to_number(_without_enum(value))
     return bool(number) if number in {0, 1} else None

@@ -16,10 +16,10 @@ from typing import NoReturn
 
 from trace_recorder.values.messages import Payload
 
-DEEPEST = 200
+MAX_DEPTH = 200
 """JSON that is nested deeper is not taken apart: Python's own json refuses to read a little under 1,000 levels."""
 
-DEEPEST_DOCUMENT = DEEPEST + 50
+MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
 """A document holds such JSON some levels down."""
 
 
@@ -27,16 +27,16 @@ class NotJsonError(ValueError):
     """The text is no JSON object, or not one that can be taken apart and put together exactly."""
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise NotJsonError(f"{constant} is not JSON")
 
 
-def _number(text: str) -> float:
+def _finite_number(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if math.isfinite(number) else _refuse_constant(text)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_number)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -47,7 +47,7 @@ _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
+def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
     """A function that writes values without cycles as `json.dumps` does with these separators, and not ASCII alone.
 
     It keeps the machinery that `json.dumps` makes anew for each value, which takes longer than a small one.
@@ -63,19 +63,19 @@ def writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callabl
     return lambda value: "".join(encode(value, 0))
 
 
-def parse(text: str, deepest: int = DEEPEST) -> Payload:
+def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
 
     Raises NotJsonError.
     """
     _refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0), deepest=deepest)
+    value, end = _value(text, _skip(text, 0), max_depth=max_depth)
     if _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
     return value
 
 
-def mended(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """JSON text in which each half of a surrogate pair that stands alone is U+FFFD."""
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
@@ -85,17 +85,17 @@ def _refuse_lone_surrogates(text: str) -> None:
         raise NotJsonError("half of a surrogate pair stands alone")
 
 
-def refuse_depth(text: str, deepest: int, at: int = 0, end: int = sys.maxsize) -> None:
+def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:
     """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
     end = min(end, len(text))
-    if end - at <= 2 * deepest or text.count("[", at, end) + text.count("{", at, end) <= deepest:
+    if end - at <= 2 * max_depth or text.count("[", at, end) + text.count("{", at, end) <= max_depth:
         return
     left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
-    for _ in range(deepest):
+    for _ in range(max_depth):
         left = _CLOSED.sub("", left)  # one level less, from the inside
         if not left:
             return
-    raise NotJsonError(f"nested more than {deepest} levels deep")
+    raise NotJsonError(f"nested more than {max_depth} levels deep")
 
 
 def one_line(text: str) -> str:
@@ -108,12 +108,12 @@ class Member:
     """A member of a request: its name and how that is spelled, its value's text, and a list's elements if objects."""
 
     name: str
-    spelled: str
+    name_text: str
     value: str
     elements: list[tuple[int, int]] | None
 
 
-def members_of(text: str) -> list[Member]:
+def split_members(text: str) -> list[Member]:
     """Split a JSON object's text into its members; a list of objects also into its elements. Raises NotJsonError."""
     at = _skip(text, 0, "{")
     members: list[Member] = []
@@ -134,10 +134,10 @@ def members_of(text: str) -> list[Member]:
     return members
 
 
-def more_elements(data: bytes) -> list[str] | None:
+def split_added_elements(data: bytes) -> list[str] | None:
     """The elements that stand, each behind a comma, in what continues a list; None where anything else does."""
     try:
-        text = decode(data)
+        text = decode_json(data)
         elements: list[str] = []
         at = _skip(text, 0)
         while at < len(text):
@@ -150,7 +150,7 @@ def more_elements(data: bytes) -> list[str] | None:
     return elements
 
 
-def decode(data: bytes) -> str:
+def decode_json(data: bytes) -> str:
     """The text of JSON bytes. Raises NotJsonError where they are not UTF-8, or a surrogate stands alone."""
     try:
         text = data.decode()
@@ -175,14 +175,14 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     return spans if objects else None, at + 1
 
 
-def _value(text: str, at: int, kind: type = object, deepest: int = DEEPEST) -> tuple[Payload, int]:
+def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
     try:
         value, end = _decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
     if not isinstance(value, kind):
         raise NotJsonError(f"a name is expected at character {at}")
-    refuse_depth(text, deepest, at, end)
+    check_depth(text, max_depth, at, end)
     return value, end
 
 

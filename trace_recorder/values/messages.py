@@ -15,7 +15,7 @@ Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
 
 
-def known(**members: Payload) -> dict[str, Payload]:
+def without_none(**members: Payload) -> dict[str, Payload]:
     """The members that are known: None is left out."""
     for name, value in [*members.items()]:  # the fastest of many ways, on the path of every record
         if value is None:
@@ -43,7 +43,7 @@ class ToolCall:
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
-        return document | known(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
+        return document | without_none(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class ToolResult:
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
-        more = known(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
-        more |= known(execution_id=self.execution_id)
-        return document | more | known(extra=self.extra or None)
+        more = without_none(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
+        more |= without_none(execution_id=self.execution_id)
+        return document | more | without_none(extra=self.extra or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Message:
         """Render for the document: `role` and `content`, and what else is known."""
         if self.given is not None:
             return self.given
-        return {"role": self.role, "content": self.content} | known(
+        return {"role": self.role, "content": self.content} | without_none(
             tool_calls=[call.to_document() for call in self.tool_calls] or None,
             call_id=self.call_id,
             name=self.name,
@@ -134,13 +134,13 @@ class Usage:
     extra: dict[str, Payload] = field(default_factory=dict)
 
     @property
-    def stated(self) -> bool:
+    def is_known(self) -> bool:
         """Whether anything is known."""
         return bool(self.to_document())
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""
-        return known(
+        return without_none(
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             cache_creation_input_tokens=self.cache_creation_input_tokens,
@@ -171,10 +171,10 @@ class Block:
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, where the texts stand already: of them it has the length, in code points."""
         length = None if self.text is None else len(self.text)
-        return {"type": self.type} | known(characters=length, call_id=self.call_id, position=self.position)
+        return {"type": self.type} | without_none(characters=length, call_id=self.call_id, position=self.position)
 
 
-def _usual_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
+def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
     """The blocks of an answer that thought, spoke, and then called."""
     reasoning = [Block("reasoning", said.reasoning)] if said.reasoning else []
     content = [Block("text", said.content)] if said.content else []
@@ -196,11 +196,11 @@ class Choice:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """What the model thought, said and asked for, in its order."""
-        return self.interleaved or _usual_blocks(self)
+        return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"index": self.index, "content": self.content} | known(
+        return {"index": self.index, "content": self.content} | without_none(
             reasoning=self.reasoning,
             tool_calls=[call.to_document() for call in self.tool_calls] or None,
             finish_reason=self.finish_reason,
@@ -233,7 +233,7 @@ class LLMResponse:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """What the model thought, said and asked for, in its order."""
-        return self.interleaved or _usual_blocks(self)
+        return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: the seed's keys first; `choices` only where there are several, or one has more."""
@@ -245,7 +245,7 @@ class LLMResponse:
             document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
         several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
-        return document | known(
+        return document | without_none(
             reasoning=self.reasoning,
             blocks=[block.to_document() for block in self.interleaved] or None,
             id=self.id,

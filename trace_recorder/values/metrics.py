@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 
-_COUNTED = (
+_TOKEN_COUNTS = (
     "input_tokens",
     "output_tokens",
     "cache_creation_input_tokens",
@@ -18,10 +18,10 @@ _COUNTED = (
 _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls")
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 """What has fractions is summed in these parts of its unit, so that a sum does not depend on its order."""
-_BEYOND = 1e12
-_ORDER = (*_ALWAYS, "llm_seconds", *_COUNTED, "cost", "redactions")
+_MAX_VALUE = 1e12
+_ORDER = (*_ALWAYS, "llm_seconds", *_TOKEN_COUNTS, "cost", "redactions")
 
-Figures = Mapping[str, int]
+Counts = Mapping[str, int]
 """Counts, by the name of a metric, and what has fractions in the parts of `_UNITS`. What is unknown is not there."""
 
 
@@ -34,33 +34,33 @@ def metrics_of(
     """
     tally = Tally()
     for one in interactions:
-        tally.add(figures_of(one))
+        tally.add(interaction_counts(one))
     for step in steps:
-        tally.add(figures_of_step(step))
+        tally.add(step_counts(step))
     return tally.metrics(*others)
 
 
-def figures_of(one: LLMInteraction) -> Figures:
+def interaction_counts(one: LLMInteraction) -> Counts:
     """What one interaction adds."""
     figures = {"llm_calls": 1, "attempts": len(one.attempts)}
     if one.error is not None:
         figures["failed_llm_calls"] = 1
     if one.duration_seconds is not None:
-        _put(figures, "llm_seconds", one.duration_seconds)
+        _put_fraction(figures, "llm_seconds", one.duration_seconds)
     usage = one.response.usage
-    figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
+    figures.update((name, value) for name in _TOKEN_COUNTS if (value := getattr(usage, name)) is not None)
     if usage.cost is not None:
-        _put(figures, "cost", usage.cost)
+        _put_fraction(figures, "cost", usage.cost)
     return figures
 
 
-def _put(figures: dict[str, int], name: str, value: float) -> None:
+def _put_fraction(figures: dict[str, int], name: str, value: float) -> None:
     """Put what has fractions; what is beyond all measure is no figure."""
-    if abs(value) < _BEYOND:
+    if abs(value) < _MAX_VALUE:
         figures[name] = round(value * _UNITS[name])
 
 
-def figures_of_step(step: AgentStep) -> Figures:
+def step_counts(step: AgentStep) -> Counts:
     """What one step adds."""
     failed = sum(result.success is False for result in step.tool_results)
     return {"agent_steps": 1, "tool_calls": len(step.tool_calls), "failed_tool_calls": failed}
@@ -69,19 +69,19 @@ def figures_of_step(step: AgentStep) -> Figures:
 class Tally:
     """Sums of figures, to which may be added, and from which may be taken what was added."""
 
-    def __init__(self, first: Figures | None = None) -> None:
+    def __init__(self, first: Counts | None = None) -> None:
         self._sums: dict[str, int] = defaultdict(int)
-        self._stated: dict[str, int] = defaultdict(int)
+        self._times: dict[str, int] = defaultdict(int)
         self.add(first or {})
 
-    def add(self, figures: Figures, times: int = 1) -> None:
+    def add(self, figures: Counts, times: int = 1) -> None:
         """Add figures; with `times` -1, take them away."""
-        sums, stated = self._sums, self._stated
+        sums, stated = self._sums, self._times
         for name, value in figures.items():
             sums[name] += times * value
             stated[name] += times
 
-    def exchange(self, old: Figures, new: Figures) -> Figures:
+    def exchange(self, old: Counts, new: Counts) -> Counts:
         """Take figures away, add others, and return these."""
         if old != new:
             if old:
@@ -93,7 +93,7 @@ class Tally:
         """The sums, with those of others that count other things, in the document's order."""
         found: dict[str, int] = dict.fromkeys(_ALWAYS, 0)
         for tally in (self, *others):
-            found.update((name, tally._sums[name]) for name, times in tally._stated.items() if times)
+            found.update((name, tally._sums[name]) for name, times in tally._times.items() if times)
         return {name: _in_units(name, found[name]) for name in _ORDER if name in found}
 
 

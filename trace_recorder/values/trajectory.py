@@ -24,7 +24,7 @@ from trace_recorder.values.messages import (
     Tool,
     ToolCall,
     ToolResult,
-    known,
+    without_none,
 )
 
 SCHEMA_VERSION = 1
@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
-DELTA_CANDIDATES = 8
+MAX_DELTA_CANDIDATES = 8
 """How many earlier interactions a delta may be written against; sub-agents that take turns need more than one."""
 
 
@@ -47,7 +47,7 @@ class ErrorInfo:
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"type": self.type, "message": self.message} | known(status=self.status)
+        return {"type": self.type, "message": self.message} | without_none(status=self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Attempt:
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"number": self.number, "timestamp": self.timestamp} | known(
+        return {"number": self.number, "timestamp": self.timestamp} | without_none(
             status=self.status,
             error=self.error and self.error.to_document(),
             duration_seconds=self.duration_seconds,
@@ -79,14 +79,14 @@ class InteractionSource(Protocol):
     def request(self) -> RequestReading:
         """The request as its dialect's reader understands it."""
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         """The request without its messages, where that is known without reading all of them."""
 
     @property
-    def new_results(self) -> list[ToolResult]:
+    def new_tool_results(self) -> list[ToolResult]:
         """What the request brings back from tools since the model last spoke."""
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         """Whether the request is known; it is not where a record that it needs is damaged."""
 
     def raw_request(self) -> Payload:
@@ -102,7 +102,7 @@ class InteractionSource(Protocol):
         """The chunks of that stream, each with the seconds since the request; None where they are not known."""
 
 
-class NothingRaw:
+class WithoutRawData:
     """The half of a source that has no journal: nothing is known of what went over the wire."""
 
     __slots__ = ()
@@ -200,8 +200,8 @@ class LLMInteraction:
 
     def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
         """Render for the document; `messages` stands in for `input_messages`, which then need not be read."""
-        reading = self.source.request() if messages is None else self.source.offer()
-        if not self.source.is_whole():
+        reading = self.source.request() if messages is None else self.source.request_without_messages()
+        if not self.source.has_request():
             messages = {}
         elif messages is None:
             messages = {"input_messages": [message.to_document() for message in reading.messages]}
@@ -215,13 +215,13 @@ class LLMInteraction:
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,
             "agent": self.agent,
-            **known(
+            **without_none(
                 agent_id=self.agent_id,
                 parent_agent_id=self.parent_agent_id,
                 parent_execution_id=self.parent_execution_id,
             ),
             "api": self.api,
-            "request": known(
+            "request": without_none(
                 parameters=reading.parameters or None,
                 tools=[tool.raw for tool in reading.tools] or None,
                 instructions=reading.instructions or None,
@@ -286,9 +286,9 @@ class AgentStep:
             "error": self.error,
             **self.extra,
             "agent": self.agent,
-            **known(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
+            **without_none(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
             "derived": self.derived,
-            **known(
+            **without_none(
                 interaction_id=self.interaction and self.interaction.interaction_id,
                 interaction_ids=[*self.interaction_ids] or None,
                 duration_seconds=self.duration_seconds,
@@ -312,7 +312,7 @@ class Reward:
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"name": self.name, "value": self.value, "weight": self.weight} | known(
+        return {"name": self.name, "value": self.value, "weight": self.weight} | without_none(
             step_number=self.step_number, explanation=self.explanation, timestamp=self.timestamp
         )
 
@@ -331,18 +331,18 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Deltas:
+class MessageDeltas:
     """Writes each interaction's messages against the earlier one with which it shares the longest beginning.
 
     What an interaction was written against first stays: two that each stand on the other could not be read.
     """
 
-    _seen: deque[tuple[str, list[str]]] = field(default_factory=lambda: deque(maxlen=DELTA_CANDIDATES))
+    _seen: deque[tuple[str, list[str]]] = field(default_factory=lambda: deque(maxlen=MAX_DELTA_CANDIDATES))
     _chosen: dict[str, tuple[str | None, int]] = field(default_factory=dict)
 
     def of(self, one: LLMInteraction) -> dict[str, Payload] | None:
         """Return the members that stand in for `input_messages`; None for one recorded by hand, which stays whole."""
-        if one.api is None or not one.source.is_whole():
+        if one.api is None or not one.source.has_request():
             return None
         messages = [message.to_document() for message in one.input_messages]
         if one.interaction_id not in self._chosen:
@@ -351,13 +351,13 @@ class Deltas:
         return {"input_messages_delta": {"since": since, "kept": kept, "messages": messages[kept:]}}
 
     def _choose(self, identity: str, texts: list[str]) -> None:
-        candidates = [(_common(texts, earlier), earlier_identity) for earlier_identity, earlier in self._seen]
+        candidates = [(_common_length(texts, earlier), earlier_identity) for earlier_identity, earlier in self._seen]
         kept, since = max(candidates, key=itemgetter(0), default=(0, ""))
         self._seen.append((identity, texts))
         self._chosen[identity] = (since, kept) if kept else (None, 0)
 
 
-def _common(texts: list[str], earlier: list[str]) -> int:
+def _common_length(texts: list[str], earlier: list[str]) -> int:
     for position, (text, before) in enumerate(zip(texts, earlier, strict=False)):
         if text != before:
             return position
@@ -390,7 +390,7 @@ class Trajectory:
 
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Render the whole document, with complete lists of messages or with deltas."""
-        deltas = Deltas()
+        deltas = MessageDeltas()
         return {
             **self.head(),
             "llm_interactions": [

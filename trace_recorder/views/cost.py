@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import LLMInteraction
 from trace_recorder.views.token_counts import Counts, counts_of
 
@@ -120,7 +120,7 @@ class Costs:
 
     def to_json(self) -> dict[str, Payload]:
         """Give the sums: a member that nobody knows is not there."""
-        return known(
+        return without_none(
             currency=CURRENCY,
             stated=round(self.stated, 9) if self.stated_calls else None,
             stated_calls=self.stated_calls,

@@ -110,7 +110,7 @@ REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 def _is_unanswered(one: LLMInteraction) -> bool:
     response = one.response
     said = one.answered and (response.content or response.reasoning or response.tool_calls or not one.error)
-    return not said or not one.source.is_whole()
+    return not said or not one.source.has_request()
 
 
 def _calls(trajectory: Trajectory) -> int:

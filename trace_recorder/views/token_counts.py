@@ -35,7 +35,7 @@ class Counts:
 def counts_of(one: LLMInteraction) -> Counts | None:
     """Count an interaction's tokens; None where the provider stated none."""
     usage = one.response.usage
-    if not usage.stated:
+    if not usage.is_known:
         return None
     return Counts(
         _sum(usage.input_tokens, *_left_out(one, usage)),
@@ -48,7 +48,7 @@ def counts_of(one: LLMInteraction) -> Counts | None:
 
 def is_usage_left_out(one: LLMInteraction) -> bool:
     """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
-    if not (one.stream and one.complete and one.error is None) or one.response.usage.stated:
+    if not (one.stream and one.complete and one.error is None) or one.response.usage.is_known:
         return False
     return asks_for_no_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
 

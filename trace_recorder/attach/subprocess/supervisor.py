@@ -24,7 +24,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.imports.load import load
 from trace_recorder.recording.amend import append_end
 from trace_recorder.storage.paths import journal_of
-from trace_recorder.values.run_ending import status_of_exit
+from trace_recorder.values.final_status import status_from_exit_code
 
 SITE = Path(__file__).parent / "site"
 PASSED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -151,7 +151,7 @@ def _is_before_terminal() -> bool:
 def _conclude(document: Path, code: int) -> None:
     """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
     own = load(document).status
-    ended = status_of_exit(code)
+    ended = status_from_exit_code(code)
     stays = own == ("completed" if ended == "completed" else "failed")
     exit_code = code if code >= 0 else 128 - code
     error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None

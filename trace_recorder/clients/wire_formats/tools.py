@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.errors import MessageFormatError
-from trace_recorder.values.messages import Payload, Tool, known
+from trace_recorder.values.messages import Payload, Tool, without_none
 
 GivenTool = Callable[..., object] | Mapping[str, Payload] | Tool
 
@@ -38,7 +38,7 @@ def besides(tool: Tool) -> dict[str, Payload]:
 
 def named(tool: Tool, parameters: str) -> dict[str, Payload]:
     """The declaration that most dialects share, with its schema under their own name."""
-    return {"name": tool.name, **known(description=tool.description), parameters: tool.parameters or _NOTHING}
+    return {"name": tool.name, **without_none(description=tool.description), parameters: tool.parameters or _NOTHING}
 
 
 _NOTHING = {"type": "object", "properties": {}}

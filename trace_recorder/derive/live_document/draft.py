@@ -28,7 +28,7 @@ from trace_recorder.derive.tool_matching import MarkedStep, ToolStep
 from trace_recorder.storage import journal
 from trace_recorder.storage.items.disk_backed import FiledItems, JournalFile
 from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.metrics import Figures, Tally, figures_of
+from trace_recorder.values.metrics import Counts, Tally, interaction_counts
 from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
 
 Key = TypeVar("Key")
@@ -57,7 +57,7 @@ class _Shown:
     step: StepText | None = None
     one: LLMInteraction | None = None
     response: bytes | None = None
-    figures: Figures = field(default_factory=dict)
+    figures: Counts = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
 
@@ -206,7 +206,7 @@ class Draft:
         self._long += len(shown.piece)
         if self._long > self._limit:
             self._turn_to_deltas()
-        shown.figures = self._of_calls.exchange(shown.figures, figures_of(one))
+        shown.figures = self._of_calls.exchange(shown.figures, interaction_counts(one))
         shown.gaps = unreadable([one])
         self._show_step(shown)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from trace_recorder.derive.live_document.buffer import Cut
 from trace_recorder.derive.requests import Known
-from trace_recorder.values.json_text import writer
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.trajectory import AgentStep, History, LLMInteraction
@@ -27,8 +27,8 @@ _MESSAGES = b'"input_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
 _STEP_RESPONSE = b'"llm_response": '
-_encode = writer(", ", ": ")
-_encode_lines = writer(",\n", ": ")
+_encode = make_json_writer(", ", ": ")
+_encode_lines = make_json_writer(",\n", ": ")
 
 
 @dataclass(frozen=True, slots=True)

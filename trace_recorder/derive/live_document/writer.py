@@ -25,7 +25,7 @@ from typing import Literal
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.steps import StaleDraftError, Told
-from trace_recorder.guard import has_room
+from trace_recorder.guard import stack_has_room
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import Descriptor
 from trace_recorder.values.trajectory import History, Status
@@ -222,7 +222,7 @@ class Writer:
     def save(self) -> None:
         """Write the document now."""
         self._hurry = True  # whoever is writing now is waited for
-        if has_room(ROOM):
+        if stack_has_room(ROOM):
             self._write(lambda: None)
         else:  # an agent deep in a recursion has no stack left for it
             thread = threading.Thread(target=self._write, args=(lambda: None,))

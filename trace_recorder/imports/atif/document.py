@@ -19,7 +19,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.steps import Reading, Source, error_of
 from trace_recorder.imports.atif.tool_steps import tool_steps
-from trace_recorder.values.messages import Payload, ToolResult, known
+from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
 
@@ -120,7 +120,7 @@ def _kept(readings: Sequence[Reading], model: str | None) -> dict[str, Payload]:
     """What the trajectories say beyond the values: the root's, and of its sub-agents by the id of their first call."""
     root, *subs = readings
     of_subs = {sub.first: kept for sub in subs if sub.calls and (kept := sub.kept(root.document, model))}
-    return root.kept(root.document, model) | known(subagents=of_subs or None)
+    return root.kept(root.document, model) | without_none(subagents=of_subs or None)
 
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:

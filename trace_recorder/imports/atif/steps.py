@@ -24,15 +24,15 @@ from trace_recorder.values.messages import (
     ToolCall,
     ToolResult,
     Usage,
-    known,
+    without_none,
 )
-from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction, NothingRaw
+from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 @dataclass(slots=True)
-class Source(NothingRaw):
+class Source(WithoutRawData):
     """What the document tells of a call: the messages of the conversation up to `length`, which calls share."""
 
     shared: list[Message]
@@ -46,12 +46,12 @@ class Source(NothingRaw):
         """What the model was shown."""
         return RequestReading(self.shared[: self.length], self.tools, self.parameters)
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         """The same: the messages are at hand."""
         return self.request()
 
     @property
-    def new_results(self) -> list[ToolResult]:
+    def new_tool_results(self) -> list[ToolResult]:
         """What came back from tools since the model last spoke."""
         found: list[ToolResult] = []
         for message in reversed(self.shared[: self.length]):
@@ -61,7 +61,7 @@ class Source(NothingRaw):
                 found.append(result_of(message))
         return found[::-1]
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         """Whether it is known: it is."""
         return True
 
@@ -85,7 +85,7 @@ class Reading:
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
         subs = self.document.get("subagent_trajectories") or ()
         silent = [sub for sub in subs if not any(map(_is_call, sub["steps"]))]
-        return left | known(steps=steps[last:] or None, subagent_trajectories=silent or None)
+        return left | without_none(steps=steps[last:] or None, subagent_trajectories=silent or None)
 
     def read(self) -> Iterator[LLMInteraction]:
         """Give the calls that its steps tell of."""
@@ -240,8 +240,8 @@ def _response(
     parts = said.content if isinstance(said.content, list) else []
     text = "".join(part.get("text") or "" for part in parts) if parts else said.content
     metrics = step.get("metrics") or {}
-    ids = known(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
-    prompt = known(prompt_token_ids=metrics.get("prompt_token_ids"))
+    ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
+    prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
     content = text if isinstance(text, str) else None
     besides = {**(extra.get("choice_extra") or {}), **ids}
     choice = Choice(0, content, said.reasoning, said.tool_calls, extra.get("finish_reason"), extra=besides)
@@ -272,7 +272,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage:
     stated = (metrics.get("extra") or {}).get("usage")
     if isinstance(stated, dict):
         return Usage(**stated)
-    counts = known(
+    counts = without_none(
         input_tokens=metrics.get("prompt_tokens"),
         output_tokens=metrics.get("completion_tokens"),
         cache_read_input_tokens=metrics.get("cached_tokens"),

@@ -32,7 +32,16 @@ from typing import Self
 from zlib import crc32
 
 from trace_recorder.storage.redaction.names import kind_of
-from trace_recorder.values.json_text import COLON, STRING, Member, decode, members_of, more_elements, one_line, writer
+from trace_recorder.values.json_text import (
+    COLON,
+    STRING,
+    Member,
+    decode_json,
+    make_json_writer,
+    one_line,
+    split_added_elements,
+    split_members,
+)
 from trace_recorder.values.messages import Payload
 
 LARGE_MEMBER = 256
@@ -275,7 +284,7 @@ def _continued(lanes: list[_Lane], request: bytes, items: _Items) -> tuple[str, 
     """Take apart a request that the request of a lane begins and ends, with new elements between; None for another."""
     for lane in lanes:
         middle = lane.middle(request)
-        added = None if middle is None else more_elements(middle)
+        added = None if middle is None else split_added_elements(middle)
         if added is not None:
             for element in added:
                 lane.growing.add(items.of(element))
@@ -285,14 +294,14 @@ def _continued(lanes: list[_Lane], request: bytes, items: _Items) -> tuple[str, 
 
 def _begun(request: bytes, items: _Items) -> tuple[str, _Parts, _Lane | None]:
     """Take apart a request that continues none. Of members with one name the last counts, as for every reader."""
-    text = decode(request)
-    members = members_of(text)
+    text = decode_json(request)
+    members = split_members(text)
     by_name = {member.name: member for member in members}
     body: list[str] = []
     parts: dict[str, int | _List] = {}
     for name, member in by_name.items():
         part = _part(text, member, items)
-        body.append(f"{member.spelled}:{one_line(member.value) if part is None else 'null'}")
+        body.append(f"{member.name_text}:{one_line(member.value) if part is None else 'null'}")
         if part is not None:
             parts[name] = part
     skeleton = "{" + ",".join(body) + "}"
@@ -349,7 +358,7 @@ def _digest(name: str, text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=15, person=name.encode()).digest()
 
 
-_dump = writer(",", ":")
+_dump = make_json_writer(",", ":")
 
 
 def _against(base: array[int], numbers: array[int]) -> list[Payload]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trace_recorder.imports.atif.extra_members import DIALECT, KEPT, effort_of, kept_in
 from trace_recorder.imports.atif.tool_steps import MARK
-from trace_recorder.values.messages import Choice, Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.values.messages import Choice, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
@@ -122,10 +122,10 @@ class Steps:
         kept = {} if said.answer or said.message.role == "tool" else kept_in(said.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
-            **known(timestamp=_time_of(said)),
+            **without_none(timestamp=_time_of(said)),
             "source": source,
             **members,
-            **known(is_copied_context=said.copied or None),
+            **without_none(is_copied_context=said.copied or None),
             **kept,
         }
         self.steps.append(step)
@@ -136,7 +136,7 @@ class Steps:
         message = said.message
         calls = [_call(call) for call in message.tool_calls]
         members = {"message": self.images.content(message)}
-        members |= known(reasoning_content=message.reasoning, tool_calls=calls or None)
+        members |= without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
         if said.answer:
             told = self.told.steps.get(said.turn, ())
             step = self._step(said, "agent", _about(said.turn) | members | _of_call(said.turn, told))
@@ -158,12 +158,12 @@ class Steps:
             step = next((one for one in reversed(self.steps) if one["source"] == "agent"), None)
         result = {"content": self.images.content(message), **_only(kept, "subagent_trajectory_ref")}
         if step is None:
-            extra = known(tool_call_id=message.call_id, tool_name=message.name)
+            extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._step(said, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
         failed = message.extra.get("is_error")
         extra = ({"success": not failed} if isinstance(failed, bool) else {}) | kept.get("extra", {})
-        _results(step).append(known(source_call_id=message.call_id, **result, extra=extra or None))
+        _results(step).append(without_none(source_call_id=message.call_id, **result, extra=extra or None))
 
     def _tell(self, turn: Turn) -> None:
         """Add what the steps tell of the results of a turn's calls."""
@@ -178,7 +178,7 @@ class Steps:
             text = result_text(result)
             found = [one for one in _known_results(step) if _is_of(one, result, text)]
             if not found:
-                found = [known(source_call_id=result.call_id if result.call_id in called else None)]
+                found = [without_none(source_call_id=result.call_id if result.call_id in called else None)]
                 found[0] |= {"content": text} if _says_something(result) else {}
                 _results(step).extend(found)
             extra = found[0].get("extra", {}) | _extra_of(result, found[0].get("content"), derived=derived)
@@ -244,23 +244,23 @@ def _of_tools(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payl
     for result in one.tool_results:
         content = result_text(result)
         extra = _extra_of(result, content, derived=False)
-        results.append({"source_call_id": result.call_id, "content": content} | known(extra=extra or None))
+        results.append({"source_call_id": result.call_id, "content": content} | without_none(extra=extra or None))
     return {
         "step_id": number,
         "timestamp": at or one.timestamp,
         "source": "agent",
         "message": "",
         "tool_calls": [_call(call) for call in one.tool_calls],
-        **known(observation={"results": results} if results else None),
+        **without_none(observation={"results": results} if results else None),
         "llm_call_count": 0,
-        "extra": {MARK: True} | known(error=one.error),
+        "extra": {MARK: True} | without_none(error=one.error),
     }
 
 
 def _extra_of(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
     value = None if derived or result.result == content else result.result
     error = None if result.error == content else result.error
-    return known(
+    return without_none(
         success=result.success,
         error=error,
         result=value,
@@ -269,7 +269,7 @@ def _extra_of(result: ToolResult, content: Payload, *, derived: bool) -> dict[st
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
-    extra = {**call.extra, **known(call_id_made_up=call.call_id_made_up or None)}
+    extra = {**call.extra, **without_none(call_id_made_up=call.call_id_made_up or None)}
     members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
     return members | ({"extra": extra} if extra else {})
 
@@ -277,7 +277,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 def _about(turn: Turn) -> dict[str, Payload]:
     one, parameters = turn.interaction, turn.parameters
     response = one.response
-    return known(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
+    return without_none(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
 
 
 def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
@@ -288,16 +288,16 @@ def _of_call(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
     metrics = metrics_of_call(one)
     if "metrics_extra" in kept:
         metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
-    extra = _extra_of_call(turn) | known(agent_steps=[_told(step) for step in told if not step.derived] or None)
+    extra = _extra_of_call(turn) | without_none(agent_steps=[_told(step) for step in told if not step.derived] or None)
     count = kept.get("llm_call_count", 1 if made else None)
-    return known(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
+    return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
 
 
 def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
     """Give a call's tokens, its cost where the provider stated one, and what was recorded for training."""
     counts, tokens = counts_of(one), tokens_of(one)
     usage = one.response.usage
-    return known(
+    return without_none(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
@@ -313,7 +313,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     one = turn.interaction
     response = one.response
     others = [choice.to_document() for choice in response.choices[1:]]
-    return known(
+    return without_none(
         interaction_id=one.interaction_id,
         requested_at=None if one.api in AT_THE_END else one.timestamp,
         step_number=one.step_number,
@@ -347,7 +347,7 @@ def _unsampled(choice: Choice) -> dict[str, Payload] | None:
 
 def _told(step: AgentStep) -> dict[str, Payload]:
     """What an agent recorded of its own step, beyond what its call says."""
-    return known(
+    return without_none(
         step_number=step.step_number,
         timestamp=step.timestamp,
         state=step.state,

@@ -55,7 +55,7 @@ class Turn:
     def whole(self) -> bool:
         """Whether the prompt is known, and the answer came to its end."""
         one = self.interaction
-        return self.answered and one.complete and one.error is None and one.source.is_whole()
+        return self.answered and one.complete and one.error is None and one.source.has_request()
 
     def answer(self, choice: int = 0) -> Message:
         """What the model said, as a message."""

@@ -15,23 +15,23 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
-MOST_ELEMENTS = 10_000
+MAX_ARRAY_ELEMENTS = 10_000
 """An array with more elements has no plain form: writing it out would keep the agent waiting."""
 
-_TEXTS = (PurePath, uuid.UUID, decimal.Decimal)
-_TIMES = (datetime.date, datetime.time)
+_AS_TEXT = (PurePath, uuid.UUID, decimal.Decimal)
+_AS_ISO_TIME = (datetime.date, datetime.time)
 
 
-def form_of(value: object) -> object:
+def simple_form(value: object) -> object:
     """The plain form of a value, or the value itself where it has none."""
-    if isinstance(value, _TEXTS):
+    if isinstance(value, _AS_TEXT):
         return str(value)
-    if isinstance(value, _TIMES):
+    if isinstance(value, _AS_ISO_TIME):
         return value.isoformat()
     if isinstance(value, datetime.timedelta):
-        return duration(value)
+        return iso_duration(value)
     if is_numpy(value):
-        return _of_numpy(value)
+        return _numpy_form(value)
     return value
 
 
@@ -41,8 +41,8 @@ def is_numpy(value: object) -> bool:
     return hasattr(kind, "tolist") and any(base.__module__.partition(".")[0] == "numpy" for base in kind.__mro__)
 
 
-def _of_numpy(value: Any) -> object:
-    if value.size > MOST_ELEMENTS:
+def _numpy_form(value: Any) -> object:
+    if value.size > MAX_ARRAY_ELEMENTS:
         return value
     if value.dtype.kind == "M":
         return value.astype(str).tolist()
@@ -50,7 +50,7 @@ def _of_numpy(value: Any) -> object:
     return float(plain) if type(plain) is type(value) else plain  # a long double gives itself
 
 
-def duration(value: datetime.timedelta) -> str:
+def iso_duration(value: datetime.timedelta) -> str:
     """A span of time as ISO 8601 has it: P1DT2H3M4.5S."""
     left = abs(value)
     hours, seconds = divmod(left.seconds, 3600)
@@ -63,7 +63,7 @@ def duration(value: datetime.timedelta) -> str:
     return f"{'-' if value < datetime.timedelta() else ''}P{said}"
 
 
-def number_of(value: object) -> int | float | None:
+def to_number(value: object) -> int | float | None:
     """What plainly is a number, as Python's own; None of anything else. A bool is 0 or 1."""
     found: Any = value
     if is_numpy(found):
@@ -79,9 +79,9 @@ def number_of(value: object) -> int | float | None:
     return float(found) if hasattr(type(found), "__float__") else None
 
 
-def whole_of(value: object) -> int | None:
+def to_integer(value: object) -> int | None:
     """What plainly is a whole number; None of anything else."""
-    number = number_of(value)
+    number = to_number(value)
     if isinstance(number, float):
         return int(number) if math.isfinite(number) and number.is_integer() else None
     return number

@@ -11,17 +11,17 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from trace_recorder.values.jsonable import named_error
+from trace_recorder.values.jsonable import describe_error
 from trace_recorder.values.trajectory import Status
 
-_CANCELLED = frozenset({"CancelledError", "Cancelled"})
+_CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
 """What asyncio and trio end a task with."""
-_BY_SIGNAL = frozenset({129, 130, 143})
+_SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
 """How shells, and programs that handle a signal, exit for SIGHUP, SIGINT and SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class FinalStatus:
     """How a run ended. Whether its task succeeded is for the caller to say; what failed has not."""
 
     status: Status
@@ -29,21 +29,21 @@ class Ending:
     error: dict[str, str] | None = None
 
 
-def ending_of(error: BaseException | None) -> Ending:
+def status_from_exception(error: BaseException | None) -> FinalStatus:
     """How a run ended that this exception left, or none."""
-    status = _status_of(error)
+    status = _status_from(error)
     if error is None or status != "failed":
-        return Ending(status)
-    return Ending(status, success=False, error=named_error(error))
+        return FinalStatus(status)
+    return FinalStatus(status, success=False, error=describe_error(error))
 
 
-def ending_of_process() -> Ending:
+def status_of_process() -> FinalStatus:
     """How a process ends that has an open run: an exit code is known to nobody inside, an exception is."""
-    error = uncaught()
-    return Ending("interrupted") if error is None or hasattr(sys, "ps1") else ending_of(error)
+    error = uncaught_exception()
+    return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
 
 
-def uncaught() -> BaseException | None:
+def uncaught_exception() -> BaseException | None:
     """The exception that ends this process: on its way in a worker, else noted by the interpreter when it prints it.
 
     Debuggers note theirs there too, in a process that goes on.
@@ -52,25 +52,25 @@ def uncaught() -> BaseException | None:
     return error if isinstance(error, BaseException) else None
 
 
-def status_of_exit(code: int) -> Status:
+def status_from_exit_code(code: int) -> Status:
     """What an exit code says of a run; -n is signal n."""
     if code == 0:
         return "completed"
-    return "interrupted" if code < 0 or code in _BY_SIGNAL else "failed"
+    return "interrupted" if code < 0 or code in _SIGNAL_EXIT_CODES else "failed"
 
 
-def _status_of(error: BaseException | None) -> Status:
+def _status_from(error: BaseException | None) -> Status:
     if error is None:
         return "completed"
     if isinstance(error, BaseExceptionGroup):
-        statuses = {_status_of(one) for one in error.exceptions}
+        statuses = {_status_from(one) for one in error.exceptions}
         return "interrupted" if statuses == {"interrupted"} else "failed"
     if isinstance(error, SystemExit):
-        return status_of_exit(error.code or 0) if isinstance(error.code, int | None) else "failed"
-    return "interrupted" if _came_from_outside(error) else "failed"
+        return status_from_exit_code(error.code or 0) if isinstance(error.code, int | None) else "failed"
+    return "interrupted" if _is_interruption(error) else "failed"
 
 
-def _came_from_outside(error: BaseException) -> bool:
+def _is_interruption(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt | GeneratorExit):
         return True
-    return not isinstance(error, Exception) and type(error).__name__ in _CANCELLED
+    return not isinstance(error, Exception) and type(error).__name__ in _CANCELLATION_CLASSES
