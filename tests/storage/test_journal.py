@@ -23,7 +23,7 @@ from tests.counting import arguments_of
 from tests.faults.unlucky import limit
 from tests.run_fixtures import ROOT, TIME, interrupted, json_objects, line, python
 from trace_recorder.storage import journal as journals
-from trace_recorder.storage.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
+from trace_recorder.storage.journal import BadLine, Journal, Record, is_locked, read, writer_is_alive
 from trace_recorder.values.jsonable import to_json
 
 LONG = "x" * 500
@@ -149,7 +149,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     def read_all() -> None:
         found.extend(read(broken))
 
-    checked = arguments_of(read_all, journals._parse, lambda arguments: len(arguments["line"]))
+    checked = arguments_of(read_all, journals._parse_record, lambda arguments: len(arguments["line"]))
 
     assert (len(found), sum(checked) < 3 * len(broken)) == (1, True)
 
@@ -331,11 +331,11 @@ def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
     ) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
-        alive = writer_holds(path)
+        alive = is_locked(path)
         writer.send_signal(signal.SIGKILL)
         writer.wait()
 
-        assert (alive, writer_holds(path)) == (True, False)
+        assert (alive, is_locked(path)) == (True, False)
 
 
 def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) 
     answers = (
         writer_is_alive(journal.path, "elsewhere"),
         writer_is_alive(journal.path, None),
-        writer_holds(tmp_path / "none"),
+        is_locked(tmp_path / "none"),
     )
 
     journal.close()

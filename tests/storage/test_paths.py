@@ -15,7 +15,7 @@ import pytest
 
 from tests.run_fixtures import ROOT, python
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
-from trace_recorder.storage.paths import create, default_name, document_of, journal_of
+from trace_recorder.storage.paths import create_files, default_name, document_path_for, journal_path_for
 
 
 def run(path: Path, task: str) -> TrajectoryRecorder:
@@ -30,7 +30,7 @@ def tasks(directory: Path) -> dict[str, str]:
     """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
     found = {}
     for path in sorted(directory.iterdir()):
-        if path.suffix == ".json" and journal_of(path).exists():
+        if path.suffix == ".json" and journal_path_for(path).exists():
             document = json.loads(path.read_text())["task"]
             found[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
         elif not (path.suffix == ".jsonl" and path.with_suffix(".json").exists()):
@@ -54,7 +54,7 @@ def test_a_document_and_its_journal_know_each_other(given: str, document: str, j
     """From either of a run's paths the other is known."""
     path = Path("d") / given
 
-    assert (document_of(path), journal_of(document_of(path)), journal_of(path)) == (
+    assert (document_path_for(path), journal_path_for(document_path_for(path)), journal_path_for(path)) == (
         *(Path("d") / document, Path("d") / journal, Path("d") / journal),
     )
 
@@ -351,7 +351,7 @@ def run_by_time(directory: Path) -> Path:
 
 def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
     """The candidates are the name itself, then numbers, whichever is free."""
-    made = [create(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
+    made = [create_files(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
 
     for _, journal in made:
         journal.close()

@@ -31,7 +31,7 @@ from trace_recorder.recording import process, tools
 from trace_recorder.recording.live_objects import Registry
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
-from trace_recorder.storage.reserved_path import DIRECTORY, Files, is_sentence
+from trace_recorder.storage.reserved_path import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.values.arguments import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception, status_of_process
 from trace_recorder.values.messages import Payload, without_none
@@ -75,7 +75,7 @@ class TrajectoryRecorder:
         model: str | None = None,
         max_steps: int | None = None,
         metadata: Mapping[str, object] | None = None,
-        directory: str | os.PathLike[str] = DIRECTORY,
+        directory: str | os.PathLike[str] = DEFAULT_DIRECTORY,
         history: Literal["auto", "inline", "delta"] = "auto",
         redact: Redactor | Sequence[Redactor] | None = default_redactor,
         durability: Literal["process", "disk"] = "process",
@@ -83,12 +83,12 @@ class TrajectoryRecorder:
     ) -> None:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
-        if task is None and is_sentence(trajectory_path):
+        if task is None and looks_like_sentence(trajectory_path):
             message = (
                 f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
             )
             warnings.warn(message, stacklevel=2)
-        self._files = Files(trajectory_path, directory, sync=durability == "disk")
+        self._files = RunPaths(trajectory_path, directory, sync=durability == "disk")
         self._about = telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps)
         self._metadata = telling.metadata_of(metadata)
         self._history = history
@@ -390,7 +390,7 @@ class TrajectoryRecorder:
         if self._run is not None and self._path is not None:
             return self._path
         if self._disabled:
-            return self._files.unused()
+            return self._files.disabled_path()
         with self._lock:
             return self._files.reserve(self._parent or process.parent())
 
@@ -429,7 +429,7 @@ class TrajectoryRecorder:
             self._run.abandon()
             self._forgotten.detach()
             self._run = None
-        self._files.forked()
+        self._files.release_after_fork()
 
     def exiting(self) -> None:
         """Have everything on file before the interpreter ends."""

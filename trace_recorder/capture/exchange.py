@@ -95,7 +95,7 @@ class Exchange:
         self._headers: dict[str, str] = {}
         self._decode: Decoder | None = None
         self._streams = False
-        self._buffer: list[stream_chunks.Piece] = []
+        self._buffer: list[stream_chunks.TimedBytes] = []
         self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
@@ -263,7 +263,7 @@ class Exchange:
             end = len(data) if whole else data.rfind(b"\n") + 1
 
             def taken(masked: bytes, end: int) -> None:
-                _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
+                _, self._buffer[: len(parts)], self._continues = stream_chunks.split_at(parts, end)
                 self._buffered = len(data) - end
                 self._due = max(FLUSH_BYTES, 2 * self._buffered)
                 self._written.append(masked)
@@ -282,7 +282,7 @@ class Exchange:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
             "zlib": packed,
-            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
+            **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
         } | without_none(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
@@ -426,7 +426,7 @@ def _is_same(one: Sent, other: Sent) -> bool:
     return one.url == other.url and one.body == other.body
 
 
-def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
+def _joined(pieces: list[stream_chunks.TimedBytes]) -> bytes:
     return b"".join([data for _, data in pieces])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.load import load
-from trace_recorder.storage.paths import journal_of
+from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -41,7 +41,7 @@ def runs_in(directory: Path) -> list[Path]:
     """The documents of a directory, and the journals that stand without one. Raises OSError."""
     files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
     documents = [path for path in files if path.suffix == ".json"]
-    with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
+    with_document = {journal_path_for(path) for path in files if path.suffix != ".jsonl"}
     return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
 
 
@@ -67,7 +67,7 @@ def is_directory(path: Path) -> bool:
 def _identity(run: Path) -> Path:
     """What the two files of a run have in common."""
     try:
-        return journal_of(run).resolve()
+        return journal_path_for(run).resolve()
     except (OSError, RuntimeError):  # a loop of links, which is an error of either kind
         return run
 

@@ -21,7 +21,7 @@ from trace_recorder.dialects.json_access import json_value
 from trace_recorder.dialects.readers import Reader, join_stream, reader_of, why_incomplete
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Record
-from trace_recorder.storage.stream_chunks import Piece, chunks
+from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
@@ -157,10 +157,10 @@ class Call:
         parts = self._stream_parts()
         return None if parts is None else b"".join(text for text, _ in parts)
 
-    def raw_chunks(self) -> tuple[Piece, ...] | None:
+    def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
         """The chunks of that stream, and when each came, in seconds since the request; None where nothing says so."""
         try:
-            return chunks(parts) if (parts := self._stream_parts()) is not None else None
+            return read_chunks(parts) if (parts := self._stream_parts()) is not None else None
         except (ValueError, TypeError, KeyError):
             return None
 

@@ -68,7 +68,7 @@ def validate(path: str | Path) -> Report:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    journal_path = paths.journal_of(path)
+    journal_path = paths.journal_path_for(path)
     if not journal_path.is_file():
         return Report(path, tuple(_document(path.read_bytes(), None)))
     data = journal_path.read_bytes()
@@ -80,7 +80,7 @@ def validate(path: str | Path) -> Report:
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
-    findings = [*_journal(lines, records, fold), *_beside(paths.document_of(journal_path), fold, records)]
+    findings = [*_journal(lines, records, fold), *_beside(paths.document_path_for(journal_path), fold, records)]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
 

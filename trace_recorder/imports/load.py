@@ -16,7 +16,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.atif.document import from_atif, is_atif
 from trace_recorder.storage import journal
-from trace_recorder.storage.paths import document_of, journal_of
+from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
@@ -33,7 +33,7 @@ def load(path: str | Path) -> Trajectory:
     path = Path(path)
     if path.is_dir():
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
-    journal_path = journal_of(path)
+    journal_path = journal_path_for(path)
     if journal_path.is_file():
         return fold_journal(journal_path)[0]
     data = path.read_bytes()
@@ -63,7 +63,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     host = fold.start.data.get("host") if fold.start else None
     alive = journal.writer_is_alive(path, host)
     status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.end is None and not fold.ends_in_damage and not journal.writer_holds(path):
+    if fold.end is None and not fold.ends_in_damage and not journal.is_locked(path):
         fold.gaps += _cut_off(path)
 
     def refuse(error: Exception) -> Trajectory:
@@ -75,7 +75,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
 def _cut_off(path: Path) -> list[Gap]:
     """What the document beside a journal without an end says of one."""
     try:
-        document: Payload = json.loads(document_of(path).read_bytes())
+        document: Payload = json.loads(document_path_for(path).read_bytes())
         status = document.get("status")
     except (OSError, ValueError, RecursionError, AttributeError):
         return []

@@ -19,7 +19,7 @@ from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.load import fold_journal
 from trace_recorder.storage import journal
 from trace_recorder.storage.journal import BINARY, Journal, Record
-from trace_recorder.storage.paths import document_of, journal_of
+from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.redaction.redactor import default_redactor, masks_in
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
@@ -83,7 +83,7 @@ def _files_of(path: Path) -> tuple[Path, Path]:
         other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
         if other.exists():
             return other, path
-    return document_of(path), journal_of(path)
+    return document_path_for(path), journal_path_for(path)
 
 
 def _data(reward: Mapping[str, Payload]) -> str:

@@ -168,12 +168,12 @@ class Run:
             self._be_open()
             encoded = self._items.encode(body)
             said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            *masked, (said, count) = self._redaction.mask_all([*(new.said for new in encoded.new), said])
+            *masked, (said, count) = self._redaction.mask_all([*(new.members_to_mask for new in encoded.new), said])
             items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, masked, strict=True)]
             data = _data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
             records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
             seq, _ = self._journal.append_all(records, now())
-            encoded.written(seq)
+            encoded.mark_written(seq)
         self._settle()
         self._recorded(kind)
 
@@ -230,7 +230,7 @@ class Run:
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
-            self._journal.put_back()
+            self._journal.recreate()
             self._put_back_again = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)

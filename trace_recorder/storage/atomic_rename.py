@@ -12,16 +12,16 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from trace_recorder.storage.file_descriptor import close_read
+from trace_recorder.storage.file_descriptor import close_ignoring_errors
 
 _AT_FDCWD = -100
 _NOREPLACE = 1
 _EXCHANGE = 2
 
 
-def take_name(path: str | Path, name: str | Path) -> None:
+def rename_exclusive(path: str | Path, name: str | Path) -> None:
     """Move a file to a name that nobody has. Raises FileExistsError where somebody has it, and any other OSError."""
-    failed = _call(path, name, _NOREPLACE)
+    failed = _rename_with_flags(path, name, _NOREPLACE)
     if failed == 0:
         return
     if failed not in (None, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):  # the last of a sandbox
@@ -31,7 +31,7 @@ def take_name(path: str | Path, name: str | Path) -> None:
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # no hard links either: exclusive creation decides who is first, and the file moves over it
-        close_read(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        close_ignoring_errors(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(path, name)  # noqa: PTH105 - as the calls around it
     else:
         os.unlink(path)  # noqa: PTH108
@@ -39,10 +39,10 @@ def take_name(path: str | Path, name: str | Path) -> None:
 
 def exchange_names(one: str | Path, other: str | Path) -> bool:
     """Exchange the names of two files; False where the system cannot, or one of them is not there."""
-    return _call(one, other, _EXCHANGE) == 0
+    return _rename_with_flags(one, other, _EXCHANGE) == 0
 
 
-def _call(one: str | Path, other: str | Path, how: int) -> int | None:
+def _rename_with_flags(one: str | Path, other: str | Path, how: int) -> int | None:
     """The error number of renameat2, 0 for success, None where there is no such call."""
     call, names = _renameat2(), (os.fsencode(one), os.fsencode(other))
     if b"\0" in names[0] + names[1]:  # C would take what stands before it

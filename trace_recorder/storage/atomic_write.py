@@ -15,12 +15,12 @@ from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import exchange_names
-from trace_recorder.storage.file_descriptor import close_read
+from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.journal import BINARY, sync_directory, sync_file
 
-_READ_AT_ONCE = 1024 * 1024
+_COPY_BYTES = 1024 * 1024
 """What is copied is read in parts of so many bytes, where the system cannot copy by itself."""
-_WRITTEN_AT_ONCE = 1000
+_MAX_BUFFERS = 1000
 """How many texts are handed to the system together; Linux takes 1,024."""
 
 
@@ -45,14 +45,14 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
         write_all(fd, content)
         if sync:
             sync_file(fd)
-        if sync or not _exchange(temporary, str(path)):
+        if sync or not _exchange_with_file(temporary, str(path)):
             os.replace(temporary, path)  # noqa: PTH105
         else:
             os.unlink(temporary)  # noqa: PTH108
         if sync:
             sync_directory(path.parent)
     except BaseException:
-        close_read(fd)
+        close_ignoring_errors(fd)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
@@ -66,16 +66,16 @@ def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
         if isinstance(part, bytes):
             waiting.append(part)
         else:
-            _write(fd, waiting)
+            _write_buffers(fd, waiting)
             waiting.clear()
-            _copy(fd, part)
-    _write(fd, waiting)
+            _copy_span(fd, part)
+    _write_buffers(fd, waiting)
 
 
-def _write(fd: int, texts: Sequence[bytes]) -> None:
+def _write_buffers(fd: int, texts: Sequence[bytes]) -> None:
     """Write texts one behind the other, without putting them together where the system takes them as they are."""
-    for start in range(0, len(texts), _WRITTEN_AT_ONCE):
-        some = texts[start : start + _WRITTEN_AT_ONCE]
+    for start in range(0, len(texts), _MAX_BUFFERS):
+        some = texts[start : start + _MAX_BUFFERS]
         written = os.writev(fd, some) if hasattr(os, "writev") else 0
         if written < sum(map(len, some)):
             view = memoryview(b"".join(some))[written:]
@@ -83,22 +83,22 @@ def _write(fd: int, texts: Sequence[bytes]) -> None:
                 view = view[os.write(fd, view) :]
 
 
-def _copy(fd: int, span: Span) -> None:
+def _copy_span(fd: int, span: Span) -> None:
     done = 0
     while done < span.length:
-        copied = _system_copies(fd, span, done)
+        copied = _send_file(fd, span, done)
         if not copied:
-            part = os.pread(span.fd, min(span.length - done, _READ_AT_ONCE), span.offset + done)
+            part = os.pread(span.fd, min(span.length - done, _COPY_BYTES), span.offset + done)
             if not part:
                 raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
-            _write(fd, [part])
+            _write_buffers(fd, [part])
             copied = len(part)
         done += copied
 
 
-def _system_copies(fd: int, span: Span, done: int) -> int:
+def _send_file(fd: int, span: Span, done: int) -> int:
     """Have the system copy what it can; 0 where it cannot, or where reading and writing is cheaper."""
-    if span.length - done < _READ_AT_ONCE or not hasattr(os, "sendfile"):
+    if span.length - done < _COPY_BYTES or not hasattr(os, "sendfile"):
         return 0
     try:
         return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
@@ -106,6 +106,6 @@ def _system_copies(fd: int, span: Span, done: int) -> int:
         return 0  # not between these files, or no room: writing will say so
 
 
-def _exchange(one: str, other: str) -> bool:
+def _exchange_with_file(one: str, other: str) -> bool:
     """Exchange two names; a directory that has taken the document's name stays where it is."""
     return os.path.isfile(other) and exchange_names(one, other)  # noqa: PTH113

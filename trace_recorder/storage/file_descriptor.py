@@ -21,7 +21,7 @@ class Descriptor:
         self.number = number
         self._identity = state.st_dev, state.st_ino
 
-    def state(self) -> os.stat_result:
+    def stat(self) -> os.stat_result:
         """What the system says of the file. Raises OSError where the number is nobody's, or another file's, by now."""
         state = os.fstat(self.number)
         if (state.st_dev, state.st_ino) != self._identity:
@@ -31,12 +31,12 @@ class Descriptor:
     def is_ours(self) -> bool:
         """Whether the number is still this file's."""
         try:
-            self.state()
+            self.stat()
         except OSError:
             return False
         return True
 
-    def same_as(self, state: os.stat_result) -> bool:
+    def is_file_of(self, state: os.stat_result) -> bool:
         """Whether this is the file of which the system says that."""
         return (state.st_dev, state.st_ino) == self._identity
 
@@ -46,7 +46,7 @@ class Descriptor:
             os.close(self.number)
 
 
-def close_read(number: int) -> None:
+def close_ignoring_errors(number: int) -> None:
     """Close a file of which nothing can be lost any more: it was only read, or is to be removed, or has been."""
     with suppress(OSError):
         os.close(number)

@@ -25,8 +25,8 @@ from types import ModuleType
 from typing import NamedTuple
 from zlib import crc32
 
-from trace_recorder.storage.atomic_rename import take_name
-from trace_recorder.storage.file_descriptor import Descriptor, close_read
+from trace_recorder.storage.atomic_rename import rename_exclusive
+from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
@@ -43,18 +43,18 @@ SCHEMA = "trace-recorder/journal"
 VERSION = 1
 UNSUPPORTED = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL})
 """What a file system answers that does not have what is asked for: a lock, or the flushing of a directory."""
-_CRC_TAIL = len(',"crc":"00000000"}')
+_CRC_LENGTH = len(',"crc":"00000000"}')
 _LINE_BEGIN = '{"seq":'
 _LINE_START = _LINE_BEGIN.encode()
-_DAMAGED = "not a record, or its CRC does not match"
-_TORN = "the file ends in the middle of a record"
-_COPIED = 1 << 20
+_WHY_DAMAGED = "not a record, or its CRC does not match"
+_WHY_TORN = "the file ends in the middle of a record"
+_COPY_BYTES = 1 << 20
 """How many bytes are copied at once."""
-_TRIES = 8
+_MAX_STARTS = 8
 """At how many places before an end a record may begin; more than one only where a record holds another."""
-_MARK = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
+_BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 _decode = json.JSONDecoder().raw_decode
-_CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
+_CRC_AT_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
 
 
 class Record(NamedTuple):
@@ -82,7 +82,7 @@ class BadLine:
 Data = str | Callable[[Sequence[int]], str]
 """A record's data as JSON text, on one line; or a function that makes it, from the CRCs of those written with it."""
 
-Pending = tuple[int, int, list[bytes]]
+PendingWrite = tuple[int, int, list[bytes]]
 """A write that has not returned yet: its first `seq`, where the file ended before it, and its lines."""
 
 
@@ -97,7 +97,7 @@ class Journal:
         self.sync = sync
         self._torn = False
         self._end = -1
-        self._pending: Pending | None = None
+        self._pending: PendingWrite | None = None
         self._pid = os.getpid()
 
     @classmethod
@@ -106,7 +106,7 @@ class Journal:
 
         Raises FileExistsError where the name is taken. With `sync`, the directory entry is on disk on return.
         """
-        return cls(_create(path, lambda _: None, sync=sync), path, sync=sync)
+        return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
     def append(self, kind: str, data: str, time: str) -> tuple[int, int]:
         """Write one record, as `append_all` does, and return its (seq, crc)."""
@@ -119,11 +119,11 @@ class Journal:
         the system refuses; the file then ends as it did before, or its torn end is closed by the next record.
         """
         while True:
-            fd = self._number()
-            self._settle()
+            fd = self._writable_fd()
+            self._resolve_pending_write()
             seq, before = self.next_seq, self._end if self._end >= 0 else self.size
             crcs: list[int] = []
-            lines = list(_lines(records, seq, time, crcs))
+            lines = list(_encode_lines(records, seq, time, crcs))
             if self._torn:
                 lines[0] = b"\n" + lines[0]
             text = lines[0] if len(lines) == 1 else b"".join(lines)
@@ -140,13 +140,13 @@ class Journal:
             if self.sync:
                 sync_file(fd)
         except OSError:
-            self._take_back(pending, written)
+            self._undo_failed_write(pending, written)
             raise
         if self._pending is pending:  # else a handler has settled it, and recorded something behind it
             self._torn, self._pending, self._end = False, None, before + length
         return seq + count - 1, crcs[-1]
 
-    def _take_back(self, pending: Pending, written: int) -> None:
+    def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
         """Cut off what was written last, which may stand elsewhere than was thought: others may have cut the file."""
         with contextlib.suppress(OSError):
             before, number = self.size - written, self._open.number
@@ -155,9 +155,9 @@ class Journal:
                 self._pending = moved
                 os.ftruncate(number, before)
         with contextlib.suppress(OSError):
-            self._settle()
+            self._resolve_pending_write()
 
-    def _settle(self) -> None:
+    def _resolve_pending_write(self) -> None:
         """Ask the system what became of a write that did not return: an error or Ctrl-C may have come with it."""
         pending = self._pending
         if pending is None:
@@ -178,7 +178,7 @@ class Journal:
     @property
     def size(self) -> int:
         """The bytes that have been written; asked of the system, which Ctrl-C cannot interrupt half way."""
-        return self._open.state().st_size
+        return self._open.stat().st_size
 
     @property
     def _open(self) -> Descriptor:
@@ -186,19 +186,19 @@ class Journal:
             raise OSError(errno.EBADF, "the journal has been closed", str(self.path))
         return self._file
 
-    def _number(self) -> int:
+    def _writable_fd(self) -> int:
         """The number to write to; where somebody has closed it, the file is opened again."""
         file = self._open
         if not file.is_ours():
-            self._file = file = self._opened_again(file)
-            say_once("somebody closed the descriptor of a journal (os.closerange does); it has been opened again")
+            self._file = file = self._open_by_name(file)
+            warn_once("somebody closed the descriptor of a journal (os.closerange does); it has been opened again")
         return file.number
 
-    def _opened_again(self, file: Descriptor) -> Descriptor:
+    def _open_by_name(self, file: Descriptor) -> Descriptor:
         """Open this file by its name, and lock it. Raises OSError, also where another file has the name by now."""
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
-        if not file.same_as(os.fstat(fd)):
-            close_read(fd)
+        if not file.is_file_of(os.fstat(fd)):
+            close_ignoring_errors(fd)
             raise FileNotFoundError(f"the descriptor of {self.path} was closed, and another file has its name")
         lock(fd)
         return Descriptor(fd)
@@ -215,11 +215,11 @@ class Journal:
     def is_removed(self) -> bool:
         """Whether the file has no name at all any more: it is gone when it is closed."""
         try:
-            return self._file is not None and self._file.state().st_nlink == 0
+            return self._file is not None and self._file.stat().st_nlink == 0
         except OSError:  # the descriptor is another's: the file is opened again before it is written to
             return False
 
-    def put_back(self) -> None:
+    def recreate(self) -> None:
         """Give a removed file its name again, with all that was ever written to it. Raises OSError where it cannot.
 
         Raises FileExistsError where another has taken the name.
@@ -227,14 +227,14 @@ class Journal:
         if self.path.exists():  # asked before everything is copied
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
         old = self._open
-        self._file = Descriptor(_create(self.path, self._copy_to, sync=self.sync))
+        self._file = Descriptor(_create_locked(self.path, self._copy_to, sync=self.sync))
         with contextlib.suppress(OSError):
             old.close()  # all of it has been copied
 
     def _copy_to(self, fd: int) -> None:
         at, size = 0, self.size
         while at < size:
-            at += os.write(fd, os.pread(self._open.number, min(size - at, _COPIED), at))
+            at += os.write(fd, os.pread(self._open.number, min(size - at, _COPY_BYTES), at))
         if self.sync:
             sync_file(fd)
 
@@ -260,10 +260,10 @@ class Journal:
     def reopen(self) -> None:
         """Open a file again that was closed, to write more. Raises OSError, also where another has its name by now."""
         if self._file is None and self._closed is not None:
-            self._file = self._opened_again(self._closed)
+            self._file = self._open_by_name(self._closed)
 
 
-def _lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
+def _encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
     """The lines of records from `seq` on; the CRC of each is added to `crcs`."""
     for kind, data in records:
         text = data if isinstance(data, str) else data(crcs)
@@ -274,16 +274,16 @@ def _lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[
         yield b'%s,"crc":"%08x"}\n' % (line, crcs[-1])
 
 
-def _create(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
+def _create_locked(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
     """Create a file exclusively, locked and filled before it can be seen."""
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
     try:
         lock(fd)
         fill(fd)
-        take_name(temporary, path)
+        rename_exclusive(temporary, path)
     except BaseException:
-        close_read(fd)
+        close_ignoring_errors(fd)
         raise
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -301,7 +301,7 @@ def sync_directory(directory: Path) -> None:
     try:
         sync_file(fd)
     finally:
-        close_read(fd)
+        close_ignoring_errors(fd)
 
 
 def sync_file(fd: int) -> None:
@@ -311,7 +311,7 @@ def sync_file(fd: int) -> None:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        say_once(f"this file system cannot be told to write to the disk at once ({error.strerror})")
+        warn_once(f"this file system cannot be told to write to the disk at once ({error.strerror})")
 
 
 def lock(fd: int, *, shared: bool = False) -> bool | None:
@@ -325,18 +325,18 @@ def lock(fd: int, *, shared: bool = False) -> bool | None:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        say_once(f"this file system has no locks ({error.strerror}): whether a run goes on cannot be known from them")
+        warn_once(f"this file system has no locks ({error.strerror}): whether a run goes on cannot be known from them")
         return None
     return True
 
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
-def say_once(what: str) -> None:
+def warn_once(what: str) -> None:
     """Log what this system does not offer, once a process: recording goes on without."""
-    if what not in _said:
-        _said.add(what)
+    if what not in _warned:
+        _warned.add(what)
         logger.warning("%s", what)
 
 
@@ -353,39 +353,39 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
 
 
 def _read_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
-    record = _parse(line, offset)
+    record = _parse_record(line, offset)
     if record is not None:
         yield record
     else:
-        yield from _salvage(line, offset, torn=torn)
+        yield from _read_damaged_line(line, offset, torn=torn)
 
 
-def _salvage(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
+def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
     """Read a damaged line: a record welded onto a torn one, or onto a block of NULs, is whole in itself."""
-    begins: deque[int] = deque(maxlen=_TRIES)
+    begins: deque[int] = deque(maxlen=_MAX_STARTS)
     passed = 0
     tries = 0
-    for mark in _MARK.finditer(line):
+    for mark in _BOUNDARY.finditer(line):
         if mark[0].startswith(_LINE_START):
             begins.append(mark.start())
             continue
         for begin in reversed(begins) if tries < 1000 else ():
-            record = _parse(line[begin : mark.end()], offset + begin)
+            record = _parse_record(line[begin : mark.end()], offset + begin)
             if record is not None:
                 if begin > passed:
-                    yield BadLine(offset + passed, begin - passed, _DAMAGED, torn=False)
+                    yield BadLine(offset + passed, begin - passed, _WHY_DAMAGED, torn=False)
                 yield record
                 passed = mark.end()
                 begins.clear()
                 break
             tries += 1
     if passed < len(line):
-        yield BadLine(offset + passed, len(line) - passed, _TORN if torn else _DAMAGED, torn)
+        yield BadLine(offset + passed, len(line) - passed, _WHY_TORN if torn else _WHY_DAMAGED, torn)
 
 
-def _parse(line: bytes, offset: int) -> Record | None:
+def _parse_record(line: bytes, offset: int) -> Record | None:
     """Read one line, or return None where it is no record or its CRC does not match."""
-    tail = _CRC.search(line, max(0, len(line) - _CRC_TAIL))
+    tail = _CRC_AT_END.search(line, max(0, len(line) - _CRC_LENGTH))
     if tail is None or not line.startswith(_LINE_START):
         return None
     crc = int(tail[1], 16)
@@ -403,10 +403,10 @@ def _parse(line: bytes, offset: int) -> Record | None:
 
 def writer_is_alive(path: Path, host: str | None) -> bool | None:
     """Whether a journal's writer still runs: by its lock, on its own host; None where that cannot be known."""
-    return writer_holds(path) if host == socket.gethostname() else None
+    return is_locked(path) if host == socket.gethostname() else None
 
 
-def writer_holds(path: Path) -> bool | None:
+def is_locked(path: Path) -> bool | None:
     """Whether a process of this host holds the lock of a journal; None where that cannot be known."""
     if fcntl is None:
         return None
@@ -419,19 +419,19 @@ def writer_holds(path: Path) -> bool | None:
     except OSError:
         return None
     finally:
-        close_read(fd)
+        close_ignoring_errors(fd)
     return None if free is None else not free
 
 
 def _is_named(path: Path, file: Descriptor) -> bool:
     try:
-        return file.same_as(os.stat(path))  # noqa: PTH116 - on the path of every record
+        return file.is_file_of(os.stat(path))  # noqa: PTH116 - on the path of every record
     except OSError:
         return False
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[bool]:
+def hold_lock(path: Path) -> Iterator[bool]:
     """Hold the lock of a journal whose writer is gone; False where another holds it. What is not there is free."""
     try:
         fd = os.open(path, os.O_RDONLY)
@@ -445,4 +445,4 @@ def held(path: Path) -> Iterator[bool]:
         # it may have been moved, and another taken its place, before the lock was had
         yield had is not False and _is_named(path, Descriptor(fd))
     finally:
-        close_read(fd)
+        close_ignoring_errors(fd)

@@ -14,22 +14,22 @@ from pathlib import Path
 from trace_recorder.storage import paths
 from trace_recorder.storage.journal import Journal
 
-DIRECTORY = "trajectories"
+DEFAULT_DIRECTORY = "trajectories"
 
 
-def is_sentence(path: object) -> bool:
+def looks_like_sentence(path: object) -> bool:
     """Whether a path looks like something else: words with spaces between them, without a suffix or a directory."""
     if not isinstance(path, str) or len(path.split()) < 3 or "/" in path or "\\" in path:
         return False
     return not Path(path).suffix or " " in Path(path).suffix
 
 
-class Files:
+class RunPaths:
     """The path that a recorder was given, or the directory in which files are named by the time."""
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
-        self._path = None if path is None else paths.document_of(Path(path))
-        is_default = directory == DIRECTORY
+        self._path = None if path is None else paths.document_path_for(Path(path))
+        is_default = directory == DEFAULT_DIRECTORY
         self._directory = Path(os.environ.get("TRACE_RECORDER_DIR") or directory if is_default else directory)
         self._sync = sync
         self._is_child = False
@@ -46,24 +46,24 @@ class Files:
         """The same, and the journal, for a run that begins."""
         document, journal = self._reserve(parent)
         self._reserved = None
-        self._given_back.detach()
+        self._finalizer.detach()
         return document, journal
 
     def _reserve(self, parent: str | None) -> tuple[Path, Journal]:
         if self._reserved is None:
             own = self._path is not None
             path = self._path or self._directory / paths.default_name(datetime.now())  # noqa: DTZ005 - local time
-            self._reserved = paths.create(
+            self._reserved = paths.create_files(
                 path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
             )
-            self._given_back = weakref.finalize(self, self._reserved[1].discard_if_empty)
+            self._finalizer = weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
-    def unused(self) -> Path:
+    def disabled_path(self) -> Path:
         """Where a run would go that is not recorded at all."""
         return (self._path or self._directory / "disabled.json").absolute()
 
-    def forked(self) -> None:
+    def release_after_fork(self) -> None:
         """Leave what was reserved to the process from which this one was forked."""
         self._is_child = True
         if self._reserved is not None:

@@ -17,13 +17,15 @@ from tests.histories import PATTERNS, append_only
 from tests.run_fixtures import TIME, Payload, exactly, json_objects, json_texts, json_values
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.storage.items import encoder as items
+from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.item_lists import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import BadLine, Data, Journal, Record, read
 from trace_recorder.values.json_text import NotJsonError, parse
 
 EXCHANGES = load()
-LARGE = "x" * items.LARGE_STRING
+LARGE = "x" * MIN_STRING_CHARACTERS
 
 
 class Store:
@@ -48,7 +50,7 @@ class Store:
         for text in texts:
             self.lost.append(text)
             encoded = self._encoder.encode(text.encode())
-            encoded.written(self._write(encoded))
+            encoded.mark_written(self._write(encoded))
             self.lost.remove(text)
 
     def kinds(self) -> list[str]:
@@ -75,7 +77,7 @@ def records(encoded: Encoded, seq: int) -> list[tuple[str, str]]:
 def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
     """The records that an encoded request makes; its own says what depends on the CRCs of the others."""
     members = f'"items":{encoded.items},"body":{encoded.body}'
-    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.said}}}") for new in encoded.new]
+    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.members_to_mask}}}") for new in encoded.new]
     return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]
 
 
@@ -113,7 +115,7 @@ def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(items, "KNOWN_ITEMS", forgets * 10 or items.KNOWN_ITEMS)
+        patch.setattr(items, "MAX_KNOWN_ITEMS", forgets * 10 or items.MAX_KNOWN_ITEMS)
         assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
@@ -199,12 +201,12 @@ def test_what_is_remembered_of_requests_has_a_limit() -> None:
     """Requests whose bytes stand behind their longest list are remembered within the same limit."""
     encoder = ItemEncoder()
     for number in range(20):
-        request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (items.LANE_BYTES // 8)}"}}'.encode()
+        request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (MAX_PREFIX_BYTES // 8)}"}}'.encode()
         encoded = encoder.encode(request)
         records(encoded, number * 3 + 1)
-        encoded.written(number * 3 + 3)
+        encoded.mark_written(number * 3 + 3)
 
-    assert items.LANE_BYTES // 4 < kept_by(encoder).characters < 1.5 * items.LANE_BYTES
+    assert MAX_PREFIX_BYTES // 4 < kept_by(encoder).characters < 1.5 * MAX_PREFIX_BYTES
 
 
 NO_OBJECTS = (
@@ -288,7 +290,7 @@ def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[i
         text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
         encoded = encoder.encode(text.encode())
         seq, _ = journal.append_all(unfinished(encoded), TIME)
-        encoded.written(seq)
+        encoded.mark_written(seq)
         sizes.append(journal.size)
         texts.append(text)
     journal.close()
@@ -339,7 +341,7 @@ def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
     encoder = ItemEncoder()
     for text in texts:
         encoded = encoder.encode(text.encode())
-        encoded.written(journal.append_all(unfinished(encoded), TIME)[0])
+        encoded.mark_written(journal.append_all(unfinished(encoded), TIME)[0])
     journal.close()
     whole = list(read(path.read_bytes()))
 

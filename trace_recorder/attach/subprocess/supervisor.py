@@ -23,7 +23,7 @@ from trace_recorder.attach.subprocess.handoff import Order
 from trace_recorder.guard import Guard
 from trace_recorder.imports.load import load
 from trace_recorder.recording.amend import append_end
-from trace_recorder.storage.paths import journal_of
+from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.final_status import status_from_exit_code
 
 SITE = Path(__file__).parent / "site"
@@ -65,7 +65,8 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
         pid, code = _run(command, {**os.environ, **order.written(), "PYTHONPATH": _python_path()})
         with _guard("record how the agent ended"):
             document = order.heard(pid)
-            if document is not None and journal_of(document).is_file():  # there is none where recording is turned off
+            # there is no journal where recording is turned off
+            if document is not None and journal_path_for(document).is_file():
                 _conclude(document, code)
         return Ended(code, _with_files(order.announced()), order.met_library(), disabled=is_disabled(os.environ))
     finally:
@@ -73,7 +74,7 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
 
 
 def _with_files(documents: Sequence[Path]) -> list[Path]:
-    return [path for path in documents if path.is_file() or journal_of(path).is_file()]
+    return [path for path in documents if path.is_file() or journal_path_for(path).is_file()]
 
 
 def _python_path() -> str:

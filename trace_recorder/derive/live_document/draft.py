@@ -26,7 +26,7 @@ from trace_recorder.derive.live_document.steps import StaleDraftError, StepText,
 from trace_recorder.derive.steps import is_step
 from trace_recorder.derive.tool_matching import MarkedStep, ToolStep
 from trace_recorder.storage import journal
-from trace_recorder.storage.items.disk_backed import FiledItems, JournalFile
+from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
 from trace_recorder.storage.journal import BadLine, Record
 from trace_recorder.values.metrics import Counts, Tally, interaction_counts
 from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
@@ -89,7 +89,7 @@ class Draft:
         told.drafts += 1
         self._limit = limit
         self._status = status
-        self._fold = Fold(FiledItems(self._file), texts.message)
+        self._fold = Fold(DiskBackedItems(self._file), texts.message)
         self._fold.executions.has_marks = told.marks
         self._interactions = Pieces()
         self._steps = StepTexts(told, self._fold.summarised)

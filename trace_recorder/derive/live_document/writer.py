@@ -165,7 +165,7 @@ class _Last:
 
 
 def _state(file: Descriptor) -> tuple[int, int]:
-    state = file.state()
+    state = file.stat()
     return state.st_size, state.st_mtime_ns
 
 

@@ -17,10 +17,10 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Record
 from trace_recorder.values.messages import Payload
 
-AT_HAND = 512 * 1024
+MAX_CACHED_BYTES = 512 * 1024
 """Of so many bytes of items, as they stand in the journal, the values are kept."""
 
-BASES = 64
+MAX_BASES = 64
 """How many full lists are kept; a list is written against the last one of its name."""
 
 
@@ -48,7 +48,7 @@ class JournalFile:
 
     def is_in_place(self) -> bool:
         """Whether it is still open, and has the journal's name: a removed one is made again."""
-        return self._file is not None and self._file.is_ours() and self._file.same_as(self._path.stat())
+        return self._file is not None and self._file.is_ours() and self._file.is_file_of(self._path.stat())
 
     def __del__(self) -> None:
         file, self._file = self._file, None
@@ -57,7 +57,7 @@ class JournalFile:
                 file.close()
 
 
-class FiledItems(ItemTable):
+class DiskBackedItems(ItemTable):
     """An `ItemTable` that takes the records of one journal, in order, and reads them there again."""
 
     def __init__(self, file: JournalFile) -> None:
@@ -65,7 +65,7 @@ class FiledItems(ItemTable):
         self._file = file
         self._offsets = {"n": array("q"), "s": array("q")}
         self._sizes: dict[tuple[str, int], int] = {}
-        self._at_hand = 0
+        self._cached_bytes = 0
 
     def add_record(self, record: Record) -> None:
         """Take an item record."""
@@ -76,31 +76,31 @@ class FiledItems(ItemTable):
             raise KeyError(f"item {number}: there are not so many items")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
-        self._keep(kind, number, record)
+        self._cache(kind, number, record)
 
         if kind == "n":
             self._end = max(self._end, number + 1)
 
-    def _keep(self, kind: str, number: int, record: Record) -> None:
+    def _cache(self, kind: str, number: int, record: Record) -> None:
         self.add_item(record.data, record.crc)
         self._sizes[kind, number] = record.length
-        self._at_hand += record.length
-        while self._at_hand > AT_HAND and len(self._sizes) > 1:
+        self._cached_bytes += record.length
+        while self._cached_bytes > MAX_CACHED_BYTES and len(self._sizes) > 1:
             oldest, oldest_number = next(iter(self._sizes))
-            self._at_hand -= self._sizes.pop((oldest, oldest_number))
+            self._cached_bytes -= self._sizes.pop((oldest, oldest_number))
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
         super().add_base(seq, items)
-        if len(self._bases) > BASES:
+        if len(self._bases) > MAX_BASES:
             del self._bases[next(iter(self._bases))]
 
     def _fetch(self, kind: str, number: int) -> None:
         offsets = self._offsets[kind]
         if not 0 <= number < len(offsets) or offsets[number] < 0:
             raise KeyError(number)
-        self._keep(kind, number, self._file.record_at(offsets[number]))
+        self._cache(kind, number, self._file.record_at(offsets[number]))
 
     def _item(self, number: int) -> tuple[Payload, int]:
         if number not in self._items:

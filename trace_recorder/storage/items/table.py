@@ -11,13 +11,13 @@ from contextlib import suppress
 from itertools import chain
 from zlib import crc32
 
-from trace_recorder.storage.items.encoder import SCATTERED
+from trace_recorder.storage.items.encoder import MAX_FULL_RANGES
 from trace_recorder.storage.journal import Record
 from trace_recorder.values.messages import Payload
 
-MOST_MISSING = 100_000
+MAX_MISSING_ITEMS = 100_000
 """Of so many items the lines may be missing; a number that is higher still is no item's, whoever wrote it."""
-_AGAIN = 4
+_MAX_REPEATS = 4
 """A list names all that there is at most so many times, beside what it names one by one."""
 
 
@@ -40,7 +40,7 @@ class ItemTable:
             return
         with suppress(KeyError):
             self._items[data["n"]] = self._filled(data), crc
-        if data["n"] < len(self._items) + MOST_MISSING:
+        if data["n"] < len(self._items) + MAX_MISSING_ITEMS:
             self._end = max(self._end, data["n"] + 1)
 
     def add_record(self, record: Record) -> None:
@@ -89,13 +89,13 @@ class ItemTable:
 
     def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
         """The numbers in ranges, which are looked at before a list is made of them: they may say anything."""
-        left = len(ranges) + _AGAIN * max(self._end, len(base))
+        left = len(ranges) + _MAX_REPEATS * max(self._end, len(base))
         for entry in ranges:
             first, last, end = _bounds(entry, self._end, len(base))
             left -= last - first
             if not 0 <= first <= last < end or left < 0:
                 raise KeyError(f"{entry}: there are not so many items")
-        return list(_expanded(ranges, base))
+        return list(_expand_ranges(ranges, base))
 
     def check(self, data: Mapping[str, Payload]) -> bool:
         """Whether the ranges of a record lead to the very item records that its writer meant."""
@@ -109,7 +109,7 @@ class ItemTable:
 
 
 def _is_full(part: Payload) -> bool:
-    return isinstance(part, list) and len(part) > SCATTERED
+    return isinstance(part, list) and len(part) > MAX_FULL_RANGES
 
 
 def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
@@ -118,7 +118,7 @@ def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
     return first, last, positions if isinstance(entry, dict) else items
 
 
-def _expanded(ranges: list[Payload], base: list[int]) -> Iterator[int]:
+def _expand_ranges(ranges: list[Payload], base: list[int]) -> Iterator[int]:
     return chain.from_iterable(
         base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
         for entry in ranges
