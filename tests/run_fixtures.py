@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.fold import Fold
-from trace_recorder.storage.journal import Record, read
+from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.trajectory import Status, Trajectory
 
 Payload = Any

@@ -29,7 +29,7 @@ from tests.run_fixtures import (
     streamed,
 )
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.trajectory import Trajectory
 
 START = ("start", {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": "t", "task": "x"})

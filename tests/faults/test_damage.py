@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.run_fixtures import asked, call, records_of, said, streamed
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 
 DAMAGES = {
     "nuls": lambda block: bytes(len(block)),

@@ -22,7 +22,8 @@ from tests.run_fixtures import CHAT, TIME, Answer, Wire, asked, call, said, stre
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.guard import Guard, try_call
-from trace_recorder.storage.journal import Journal, Record, read
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import Record, read
 
 
 class TooLateError(Exception):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.run_fixtures import ROOT, Payload, journal_of, json_values, line, records_of, rich_run
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
-from trace_recorder.storage.journal import read
+from trace_recorder.storage.journal_reader import read
 
 
 def started(**about: Payload) -> bytes:

@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 from tests.counting import arguments_of
 from tests.faults.unlucky import limit
 from tests.run_fixtures import ROOT, TIME, interrupted, json_objects, line, python
-from trace_recorder.storage import journal as journals
-from trace_recorder.storage.journal import BadLine, Journal, Record, is_locked, read, writer_is_alive
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lock import is_locked, writer_is_alive
+from trace_recorder.storage.journal_reader import BadLine, Record, read
 from trace_recorder.values.jsonable import to_json
 
 LONG = "x" * 500
@@ -149,7 +151,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     def read_all() -> None:
         found.extend(read(broken))
 
-    checked = arguments_of(read_all, journals._parse_record, lambda arguments: len(arguments["line"]))
+    checked = arguments_of(read_all, journal_reader._parse_record, lambda arguments: len(arguments["line"]))
 
     assert (len(found), sum(checked) < 3 * len(broken)) == (1, True)
 

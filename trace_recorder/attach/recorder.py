@@ -30,8 +30,8 @@ from trace_recorder.recording import manual_records as telling
 from trace_recorder.recording import process, tools
 from trace_recorder.recording.live_objects import Registry
 from trace_recorder.recording.run import Run
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
-from trace_recorder.storage.reserved_path import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.values.arguments import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception, status_of_process
 from trace_recorder.values.messages import Payload, without_none

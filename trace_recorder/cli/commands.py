@@ -29,7 +29,7 @@ from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import Sheet
 from trace_recorder.guard import try_call
-from trace_recorder.storage.reserved_path import DEFAULT_DIRECTORY
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.toolbrain.parsing import PARSERS
 

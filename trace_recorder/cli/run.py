@@ -16,7 +16,7 @@ from trace_recorder.cli import run_summary
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.guard import try_call
-from trace_recorder.storage.reserved_path import DEFAULT_DIRECTORY
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
 Task = Annotated[str | None, typer.Option("--task", help="What the agent is to do, for the file.")]

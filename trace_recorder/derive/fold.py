@@ -23,7 +23,7 @@ from trace_recorder.dialects.json_access import as_int
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import Tally, metrics_of

@@ -20,7 +20,7 @@ from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.dialects.readers import Reader, join_stream, reader_of, why_incomplete
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.jsonable import to_jsonable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from trace_recorder.derive.steps import OpenCalls, is_step
 from trace_recorder.derive.tool_matching import Asking, MarkedStep, ToolUse
 from trace_recorder.derive.tool_steps import ToolSteps
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import LLMInteraction
 

@@ -24,9 +24,9 @@ from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.journal import Record as RecordShape
 from trace_recorder.derive.schemas.json_schema import breaches
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.storage import journal, paths
+from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.storage.journal_reader import VERSION, BadLine, Record
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
@@ -74,7 +74,7 @@ def validate(path: str | Path) -> Report:
     data = journal_path.read_bytes()
     if not data.strip(b"\0"):
         return Report(path, (Finding("error", "journal", "it is empty: nothing is on file"),))
-    lines = list(journal.read(data))
+    lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
     refused = _refusal(lines, records)
     if refused:
@@ -92,8 +92,8 @@ def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Fi
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line of it is a record of this package")
     version = records[0].data.get("version") if records else None
-    if isinstance(version, int) and version > journal.VERSION:
-        return Finding("error", "journal", f"it has version {version}, and {journal.VERSION} is the newest known here")
+    if isinstance(version, int) and version > VERSION:
+        return Finding("error", "journal", f"it has version {version}, and {VERSION} is the newest known here")
     return None
 
 

@@ -15,7 +15,7 @@ from trace_recorder.derive.fold import MISSING, Fold
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.atif.document import from_atif, is_atif
-from trace_recorder.storage import journal
+from trace_recorder.storage import journal_lock, journal_reader
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
@@ -57,13 +57,13 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     """Read a journal; also give its fold, for those who look closer than a trajectory does."""
     fold = Fold()
     data = path.read_bytes()
-    for record in journal.read(data):
+    for record in journal_reader.read(data):
         fold.add(record)
     _refuse_others(fold, data, path)
     host = fold.start.data.get("host") if fold.start else None
-    alive = journal.writer_is_alive(path, host)
+    alive = journal_lock.writer_is_alive(path, host)
     status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.end is None and not fold.ends_in_damage and not journal.is_locked(path):
+    if fold.end is None and not fold.ends_in_damage and not journal_lock.is_locked(path):
         fold.gaps += _cut_off(path)
 
     def refuse(error: Exception) -> Trajectory:
@@ -93,9 +93,9 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
             )
         return
     version = fold.start.data.get("version")
-    if isinstance(version, int) and version > journal.VERSION:
+    if isinstance(version, int) and version > journal_reader.VERSION:
         raise TrajectoryFormatError(
-            f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal.VERSION}. "
+            f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal_reader.VERSION}. "
             "Install a newer trace_recorder to read it."
         )
 

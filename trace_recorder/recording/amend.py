@@ -17,8 +17,9 @@ from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import Snapshot
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.load import fold_journal
-from trace_recorder.storage import journal
-from trace_recorder.storage.journal import BINARY, Journal, Record
+from trace_recorder.storage.file_system import BINARY, lock
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.redaction.redactor import default_redactor, masks_in
 from trace_recorder.values.jsonable import to_json
@@ -104,7 +105,7 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
         _lock(fd, path)
         status = _status(path)
         data = path.read_bytes()
-        writer.next_seq = 1 + max((one.seq for one in journal.read(data) if isinstance(one, Record)), default=0)
+        writer.next_seq = 1 + max((one.seq for one in read(data) if isinstance(one, Record)), default=0)
         if not writer.is_in_place():
             raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
         if data and not data.endswith(b"\n"):  # a torn end is closed, so that what comes is a line of its own
@@ -115,7 +116,7 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
 
 
 def _lock(fd: int, path: Path) -> None:
-    if journal.lock(fd) is False:  # where there are no locks, `_status` decides
+    if lock(fd) is False:  # where there are no locks, `_status` decides
         raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.")
 
 

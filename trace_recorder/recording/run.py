@@ -35,7 +35,8 @@ from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording import process
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal import SCHEMA, VERSION, Data, Journal
+from trace_recorder.storage.journal import Data, Journal
+from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import dump_members, members_to_json, to_jsonable

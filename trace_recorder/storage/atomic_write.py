@@ -16,7 +16,7 @@ from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import exchange_names
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
-from trace_recorder.storage.journal import BINARY, sync_directory, sync_file
+from trace_recorder.storage.file_system import BINARY, sync_directory, sync_file
 
 _COPY_BYTES = 1024 * 1024
 """What is copied is read in parts of so many bytes, where the system cannot copy by itself."""

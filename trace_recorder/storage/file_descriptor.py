@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from pathlib import Path
 
 
 class Descriptor:
@@ -39,6 +40,13 @@ class Descriptor:
     def is_file_of(self, state: os.stat_result) -> bool:
         """Whether this is the file of which the system says that."""
         return (state.st_dev, state.st_ino) == self._identity
+
+    def has_name(self, path: Path) -> bool:
+        """Whether this file has that name."""
+        try:
+            return self.is_file_of(os.stat(path))  # noqa: PTH116 - called for every record
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close it, unless the number is another's. Raises OSError where the system could not write all of it."""

@@ -21,7 +21,8 @@ from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.items.item_lists import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import BadLine, Data, Journal, Record, read
+from trace_recorder.storage.journal import Data, Journal
+from trace_recorder.storage.journal_reader import BadLine, Record, read
 from trace_recorder.values.json_text import NotJsonError, parse
 
 EXCHANGES = load()

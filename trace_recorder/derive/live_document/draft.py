@@ -25,9 +25,9 @@ from trace_recorder.derive.live_document.renderer import Spelled, Texts
 from trace_recorder.derive.live_document.steps import StaleDraftError, StepText, StepTexts, Told
 from trace_recorder.derive.steps import is_step
 from trace_recorder.derive.tool_matching import MarkedStep, ToolStep
-from trace_recorder.storage import journal
+from trace_recorder.storage import journal_reader
 from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
-from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.metrics import Counts, Tally, interaction_counts
 from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
 
@@ -122,7 +122,7 @@ class Draft:
         size = BLOCK
         while data := self._file.read(size, self._read):
             whole = data.rfind(b"\n") + 1
-            for record in journal.read(data[:whole], base=self._read):
+            for record in journal_reader.read(data[:whole], base=self._read):
                 self._take(record)
                 breathe()
             self._read += whole

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from trace_recorder.storage import journal
 from trace_recorder.storage.file_descriptor import Descriptor
+from trace_recorder.storage.file_system import BINARY
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
 MAX_CACHED_BYTES = 512 * 1024
@@ -30,7 +30,7 @@ class JournalFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: Descriptor | None = None
-        self._file = Descriptor(os.open(path, os.O_RDONLY | journal.BINARY))
+        self._file = Descriptor(os.open(path, os.O_RDONLY | BINARY))
 
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes from `offset` on; fewer at its end."""
@@ -41,7 +41,7 @@ class JournalFile:
         size = 4096
         while (data := self.read(size, offset)) and b"\n" not in data and len(data) == size:
             size *= 8
-        for record in journal.read(data.partition(b"\n")[0], base=offset):
+        for record in read(data.partition(b"\n")[0], base=offset):
             if isinstance(record, Record):
                 return record
         raise KeyError(offset)
