@@ -31,7 +31,8 @@ from trace_recorder.errors import (
 )
 from trace_recorder.imports.load import load
 from trace_recorder.storage.redaction.redactor import default_redactor
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 __all__ = [
     "AgentStep",

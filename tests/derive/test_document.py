@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from tests.run_fixtures import Answer, Payload, asked, call, folded, line, records_of, rich_run, said, streamed
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_deltas import MessageDeltas
 from trace_recorder.values.messages import Message, RequestReading, ToolCall, ToolResult
-from trace_recorder.values.trajectory import LLMInteraction, MessageDeltas, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 
 ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps", "success"),
@@ -222,7 +224,7 @@ def test_a_delta_says_only_what_is_new() -> None:
     lists = [one, two, [*one, Message("user", "more")], [*two, Message("user", "more")]]
     deltas = MessageDeltas()
 
-    written = [deltas.of(interaction(number, messages)) for number, messages in enumerate(lists)]
+    written = [deltas.delta_of(interaction(number, messages)) for number, messages in enumerate(lists)]
 
     assert [one and one["input_messages_delta"] for one in written] == [
         {"since": None, "kept": 0, "messages": [{"role": "user", "content": "one"}]},

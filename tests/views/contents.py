@@ -16,8 +16,8 @@ from trace_recorder import Trajectory
 from trace_recorder.derive.steps import derive_steps
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.dialects.readers import join_stream, reader_of
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import RequestReading, ToolResult
-from trace_recorder.values.trajectory import LLMInteraction
 
 Payload = Any
 Path = tuple[str | int, ...]

@@ -20,6 +20,7 @@ from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.checked_types import check_types
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     Choice,
@@ -29,18 +30,7 @@ from trace_recorder.values.messages import (
     RequestReading,
     ToolResult,
 )
-from trace_recorder.values.trajectory import (
-    SCHEMA_VERSION,
-    AgentStep,
-    Attempt,
-    ErrorInfo,
-    Gap,
-    LLMInteraction,
-    Reward,
-    Status,
-    Trajectory,
-    WithoutRawData,
-)
+from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
 Element = TypeVar("Element")
 

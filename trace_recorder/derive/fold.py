@@ -25,9 +25,10 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import Tally, metrics_of
-from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 Kept = TypeVar("Kept")
 

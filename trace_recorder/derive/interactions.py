@@ -24,8 +24,8 @@ from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.jsonable import to_jsonable
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
-from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 LARGEST_STREAM = 64 * 1024 * 1024
 MOST_GROWN = 64

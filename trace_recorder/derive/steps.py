@@ -12,8 +12,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trace_recorder.derive.tool_matching import Answers, ToolUse, tools_in
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 
 FORGOTTEN = 4096
 """Of so many calls that were forgotten it is known that they were made."""

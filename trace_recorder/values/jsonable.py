@@ -2,7 +2,7 @@
 
 Invariant: neither ever raises for a value, whatever its own code does, and what they give can be read by every JSON
 reader. What JSON can say comes back equal (tuples as lists); what has a plain form, a path, a date, a set, an Enum, an
-array, is that (`simple_forms.py`). What JSON has no word for, a NaN, bytes, a lone surrogate, an integer beyond 64 bits,
+array, is that (`simple_forms.py`). What JSON cannot say, a NaN, bytes, a lone surrogate, an integer beyond 64 bits,
 a cycle, a value nested too deep or too large, an object of a class unknown here, becomes {"__type__": …, "repr": …}.
 Objects are not walked by their attributes: a client inside an argument would be. Ctrl-C passes.
 """

@@ -14,8 +14,8 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.trajectory import LLMInteraction
 from trace_recorder.views.token_counts import Counts, counts_of
 
 CURRENCY = "USD"

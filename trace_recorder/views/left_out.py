@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import Content, Place, contents_of, contents_of_answer
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unasked_of

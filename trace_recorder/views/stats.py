@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import agent_of
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.rewards import rewards_of

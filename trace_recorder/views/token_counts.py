@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.stream_usage import asks_for_no_usage
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
-from trace_recorder.values.trajectory import LLMInteraction
 
 _CACHE_APART = {"anthropic-messages"}
 _THOUGHTS_APART = {"google-generate", "google-interactions"}

@@ -28,8 +28,9 @@ from trace_recorder.derive.tool_matching import MarkedStep, ToolStep
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.metrics import Counts, Tally, interaction_counts
-from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
+from trace_recorder.values.trajectory import Gap, History, Status
 
 Key = TypeVar("Key")
 

@@ -15,8 +15,9 @@ from trace_recorder.derive.live_document.buffer import Cut
 from trace_recorder.derive.requests import Known
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, RequestReading
-from trace_recorder.values.trajectory import AgentStep, History, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, History
 
 OFFERS = 32
 """Of how many offers the texts are remembered."""

@@ -19,9 +19,10 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.steps import Reading, Source, error_of
 from trace_recorder.imports.atif.tool_steps import tool_steps
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 _PREFIX = "ATIF-v"
 

@@ -13,6 +13,7 @@ from trace_recorder.derive.requests import result_of
 from trace_recorder.dialects import manual as by_hand
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.tool_steps import is_of_tools
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     Choice,
@@ -26,7 +27,6 @@ from trace_recorder.values.messages import (
     Usage,
     without_none,
 )
-from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 

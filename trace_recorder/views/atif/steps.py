@@ -16,8 +16,9 @@ from pathlib import Path
 
 from trace_recorder.imports.atif.extra_members import DIALECT, KEPT, effort_of, kept_in
 from trace_recorder.imports.atif.tool_steps import MARK
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Message, Payload, ToolCall, ToolResult, without_none
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.conversations.call_chains import Turn

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, RequestReading
-from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.conversations.chained_call import Relation, Turn, agent_of, answer_of
 from trace_recorder.views.conversations.prompt_matching import Answer, Heard, Place, Repeats

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Message, RequestReading, ToolResult
-from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteraction, WithoutRawData
+from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(frozen=True, slots=True)

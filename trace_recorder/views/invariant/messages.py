@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, agent_of, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of

@@ -15,8 +15,8 @@ from functools import partial
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
-from trace_recorder.values.trajectory import LLMInteraction
 from trace_recorder.views.content.parts import Image, Text, parts_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
