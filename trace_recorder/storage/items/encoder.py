@@ -95,9 +95,14 @@ class ItemEncoder:
                 if isinstance(part, ItemList):
                     part.mark_written()
             self._bases |= {name: (seq, numbers) for name, numbers in full.items()}
-            self._prefixes = newest_prefixes(prefix, prefixes)
+            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
 
         return Encoded(new, body, dump_json(described), parts, remember)
+
+    def new_bytes(self, request: bytes) -> int:
+        """Return how many bytes of a request are probably new. Can be called from any thread."""
+        added = (prefix.added_bytes(request) for prefix in self._prefixes)
+        return min((len(part) for part in added if part is not None), default=len(request))
 
     def _encode_parts(self, parts: Parts) -> tuple[dict[str, Payload], dict[str, array[int]]]:
         """Return the `items` member of the record, and the lists in it that later ones may use as their base."""
