@@ -1,6 +1,6 @@
-"""Names of files changed at once: a name taken only if nobody has it, and two names exchanged.
+"""Atomic renames: to a name only if it is free, and two names exchanged.
 
-Linux has a system call for both, `renameat2`; elsewhere a hard link takes a name, and names cannot be exchanged.
+Linux has a system call for both, `renameat2`. Elsewhere a hard link takes a name, and names cannot be exchanged.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _EXCHANGE = 2
 
 
 def rename_exclusive(path: str | Path, name: str | Path) -> None:
-    """Move a file to a name that nobody has. Raises FileExistsError where somebody has it, and any other OSError."""
+    """Rename a file to a name that is free. Raises FileExistsError where it is taken, and any other OSError."""
     failed = _rename_with_flags(path, name, _NOREPLACE)
     if failed == 0:
         return
-    if failed not in (None, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):  # the last of a sandbox
+    if failed not in (None, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):  # EPERM: a sandbox
         raise OSError(failed, os.strerror(failed), str(name))
     try:
         os.link(path, name)
     except (FileExistsError, FileNotFoundError):
         raise
-    except OSError:  # no hard links either: exclusive creation decides who is first, and the file moves over it
+    except OSError:  # no hard links either: create the name exclusively, then rename over it
         close_ignoring_errors(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(path, name)  # noqa: PTH105 - as the calls around it
     else:
@@ -38,14 +38,14 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
 
 
 def exchange_names(one: str | Path, other: str | Path) -> bool:
-    """Exchange the names of two files; False where the system cannot, or one of them is not there."""
+    """Exchange the names of two files; False where the system cannot, or one does not exist."""
     return _rename_with_flags(one, other, _EXCHANGE) == 0
 
 
 def _rename_with_flags(one: str | Path, other: str | Path, how: int) -> int | None:
-    """The error number of renameat2, 0 for success, None where there is no such call."""
+    """Call renameat2. Return its error number, 0 for success, None where there is no such call."""
     call, names = _renameat2(), (os.fsencode(one), os.fsencode(other))
-    if b"\0" in names[0] + names[1]:  # C would take what stands before it
+    if b"\0" in names[0] + names[1]:  # C would end the name there
         raise ValueError("embedded null byte")
     if call is None:
         return None

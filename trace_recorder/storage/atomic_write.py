@@ -1,8 +1,8 @@
-"""Replacing a file at once: a reader sees the old content or the new, and never half of either.
+"""Atomic writes: a reader sees the old content of a file or the new, never a part of either.
 
-Where the system can exchange two names (Linux), that is used and the old file removed: replacing by rename makes
-ext4 allocate and write out the new file's blocks before the call returns, which costs many times the rest. What the
-new content repeats of the old one is copied by the system, from file to file.
+Where the system can exchange two names (Linux), that is used, and the old file is removed: to replace a file by rename,
+ext4 first allocates and writes the new blocks, which costs many times the rest. What the new content has in common with
+the old is copied by the system from file to file.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.file_system import BINARY, sync_directory, sync_file
 
 _COPY_BYTES = 1024 * 1024
-"""What is copied is read in parts of so many bytes, where the system cannot copy by itself."""
+"""How many bytes are copied at a time where the system cannot copy by itself."""
 _MAX_BUFFERS = 1000
-"""How many texts are handed to the system together; Linux takes 1,024."""
+"""How many buffers one `writev` gets; Linux accepts 1,024."""
 
 
 class Span(NamedTuple):
@@ -33,13 +33,13 @@ class Span(NamedTuple):
 
 
 def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = False) -> int:
-    """Give `path` this content, mode 0600, and return a descriptor to read it by; with `sync`, it is on disk then.
+    """Replace the content of `path`, mode 0600, and return a descriptor that reads it; with `sync`, it is on disk.
 
-    OSError leaves the old content.
+    Raises OSError; the old content is then unchanged.
     """
     temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
     with suppress(FileNotFoundError):
-        os.unlink(temporary)  # noqa: PTH108 - on the path of every record; so below
+        os.unlink(temporary)  # noqa: PTH108 - called for every record; so below
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     try:
         write_all(fd, content)
@@ -73,7 +73,7 @@ def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
 
 
 def _write_buffers(fd: int, texts: Sequence[bytes]) -> None:
-    """Write texts one behind the other, without putting them together where the system takes them as they are."""
+    """Write buffers one after another, without joining them where the system supports that."""
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]
         written = os.writev(fd, some) if hasattr(os, "writev") else 0
@@ -97,15 +97,15 @@ def _copy_span(fd: int, span: Span) -> None:
 
 
 def _send_file(fd: int, span: Span, done: int) -> int:
-    """Have the system copy what it can; 0 where it cannot, or where reading and writing is cheaper."""
+    """Let the system copy, and return how many bytes; 0 where it cannot, or where reading and writing is cheaper."""
     if span.length - done < _COPY_BYTES or not hasattr(os, "sendfile"):
         return 0
     try:
         return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
     except OSError:
-        return 0  # not between these files, or no room: writing will say so
+        return 0  # not supported between these files, or no space: then writing fails too
 
 
 def _exchange_with_file(one: str, other: str) -> bool:
-    """Exchange two names; a directory that has taken the document's name stays where it is."""
+    """Exchange two names, if the other one is a file: a directory with that name is not replaced."""
     return os.path.isfile(other) and exchange_names(one, other)  # noqa: PTH113

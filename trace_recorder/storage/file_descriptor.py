@@ -1,7 +1,8 @@
-"""A file's descriptor that is known to be ours: by device and inode, not by its number alone.
+"""A file descriptor that is checked to be ours: by device and inode, not by its number alone.
 
-A program may close descriptors that it did not open (`os.closerange`, as daemons do), and the system gives their
-numbers to the next files. What is written, read or closed by the number alone would be somebody else's then.
+A program may close descriptors that it did not open (`os.closerange`, as daemons do), and the system gives the numbers
+to files that are opened later. Writing to, reading from or closing the number alone would then affect another file.
+There is no lock between the check and the use: a thread of the agent could still close the number in between.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class Descriptor:
         self._identity = state.st_dev, state.st_ino
 
     def stat(self) -> os.stat_result:
-        """What the system says of the file. Raises OSError where the number is nobody's, or another file's, by now."""
+        """Return the file's status. Raises OSError if the number is closed, or another file's now."""
         state = os.fstat(self.number)
         if (state.st_dev, state.st_ino) != self._identity:
-            raise OSError(errno.EBADF, "the descriptor was closed by somebody else, and is another file's by now")
+            raise OSError(errno.EBADF, "the descriptor was closed by other code, and is another file's now")
         return state
 
     def is_ours(self) -> bool:
@@ -38,7 +39,7 @@ class Descriptor:
         return True
 
     def is_file_of(self, state: os.stat_result) -> bool:
-        """Whether this is the file of which the system says that."""
+        """Whether a status is that of this file."""
         return (state.st_dev, state.st_ino) == self._identity
 
     def has_name(self, path: Path) -> bool:
@@ -49,12 +50,12 @@ class Descriptor:
             return False
 
     def close(self) -> None:
-        """Close it, unless the number is another's. Raises OSError where the system could not write all of it."""
+        """Close it, unless the number is another file's. Raises OSError where the system could not write everything."""
         if self.is_ours():
             os.close(self.number)
 
 
 def close_ignoring_errors(number: int) -> None:
-    """Close a file of which nothing can be lost any more: it was only read, or is to be removed, or has been."""
+    """Close a file from which nothing can be lost: it was only read, or is temporary."""
     with suppress(OSError):
         os.close(number)

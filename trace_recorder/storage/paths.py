@@ -137,16 +137,7 @@ def create_files(
 
 
 def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:
-    if document.is_dir():
-        raise TrajectoryPathError(
-            errno.EISDIR,
-            "This path is a directory; give TrajectoryRecorder the path of a file in it, "
-            "or directory= to have the file named by its time",
-            str(document),
-        )
-    for path in (document, journal_path_for(document)):
-        if path.exists() and not path.is_file():  # opening a pipe would wait for its reader
-            raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(path))
+    _check_path(document)
     make_directory(document.parent, sync=sync)
     _remove_stale_files(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
     if own and not child and not _is_journal_of_run(parent, journal_path_for(document)):
@@ -159,6 +150,20 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_path_for(candidate), sync=sync)
     raise AssertionError("unreachable: numbers do not end")
+
+
+def _check_path(document: Path) -> None:
+    """Raise TrajectoryPathError where a directory, or anything else that is no file, has one of the two names."""
+    if document.is_dir():
+        raise TrajectoryPathError(
+            errno.EISDIR,
+            "This path is a directory; give TrajectoryRecorder the path of a file in it, "
+            "or directory= to have the file named by its time",
+            str(document),
+        )
+    for path in (document, journal_path_for(document)):
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its reader
+            raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(path))
 
 
 def make_directory(directory: Path, *, sync: bool) -> None:

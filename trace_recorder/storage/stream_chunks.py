@@ -1,15 +1,15 @@
-"""Where the chunks of a stream ended and when each came, as two short texts beside a part of its text.
+"""The chunks of a stream: where each ended and when it came, as two short texts beside a part of the stream's text.
 
-`chunk_ends` says where, in the part's text as it is on file: for each chunk how many newlines it goes over and, behind
-a `+`, how many bytes more, where it does not end with a newline; `2*50` is fifty chunks of two lines. A provider sends
-whole events, so that a stream takes some bytes, and masks, which leave lines where they are, move nothing. A chunk
-that ended within a mask ends behind it.
+`chunk_ends` has the ends, relative to the part's text as it is on file: for each chunk how many newlines it has and,
+after a `+`, how many bytes follow the last one; `2*50` means fifty chunks of two lines. Providers send whole events, so
+that a stream takes a few bytes, and masking, which keeps the lines, moves nothing. A chunk that ended inside a masked
+secret ends behind the mask.
 
-`chunk_times` says when, in milliseconds: the first since the request was sent, each other since the one before, as
+`chunk_times` has the times in milliseconds: the first since the request was sent, each other since the one before, as
 unsigned base64 VLQ (digits of five bits, the lowest first, of which all but the last have 32 added).
 
-Each part says the pieces of chunks in it, and nothing else of its text is left over. Where a part ends within a chunk,
-the next one begins with the rest, and says so (`continues`).
+The chunks of a part cover its text completely. Where a part ends inside a chunk, the next part begins with the rest of
+that chunk, and has `continues`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from itertools import accumulate, groupby, islice
 from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
-"""When it came, in seconds on some clock or since the request, and what."""
+"""The time in seconds, on some clock or since the request, and the bytes that came then."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _CONTINUATION = 32
-"""What is added to a digit that is not the last of its number."""
+"""Added to each digit but the last of a number."""
 _MAX_WEIGHT = _CONTINUATION**9
-"""That of the last digit of a number with ten, which is a million years."""
+"""The weight of the tenth digit, which is about a million years."""
 
 
 def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
-    """Split what came at a byte: what is before, what is behind, and whether that cuts a chunk in two."""
+    """Split chunks at a byte. Return those before, those after, and whether a chunk is cut in two."""
     before: list[TimedBytes] = []
     for number, (at, data) in enumerate(pieces):
         if not data:
@@ -46,7 +46,7 @@ def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], 
 
 
 def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
-    """Say of a part of a stream where its pieces ended and when they came; `masked` is its text as it is written."""
+    """Return the two texts for a part of a stream; `masked` is its text as written, `began` the request's time."""
     raw = b"".join([data for _, data in pieces])
     ends = list(accumulate(len(data) for _, data in pieces))
     if raw != masked:
@@ -55,9 +55,9 @@ def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -
 
 
 def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[TimedBytes, ...]:
-    """The chunks of a stream from its parts, each a text and the data of its record.
+    """Return the chunks of a stream from its parts, each a text and the data of its record.
 
-    Raises ValueError, KeyError or TypeError where a part does not say, or says something else than its text.
+    Raises ValueError, KeyError or TypeError where a part lacks the two texts, or they do not fit its text.
     """
     found: list[TimedBytes] = []
     for text, data in parts:
@@ -140,7 +140,7 @@ def _decode_times(said: str) -> Iterator[float]:
 
 
 def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
-    """Where these places of a text are after it was masked, line by line where it has as many lines as before."""
+    """Yield where positions of a text are after masking; line by line if the number of lines is the same."""
     before, after = raw.split(b"\n"), masked.split(b"\n")
     if len(before) != len(after):
         before, after = [raw], [masked]
@@ -159,7 +159,7 @@ def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iter
 
 
 def _common_length(one: bytes, other: bytes) -> int:
-    """How many bytes at the beginning of two texts are the same."""
+    """Return how many bytes at the beginning of two texts are the same."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

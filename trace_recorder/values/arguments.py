@@ -1,7 +1,7 @@
-"""Arguments that have to be a bool or a number, whatever their class: numpy's, Decimal's, an Enum's value.
+"""Arguments that must be a bool or a number, of whatever class: numpy's, Decimal's, an Enum's value.
 
-What is anything else is misuse, which raises a TypeError; but only when all that was said with it is on file. So it is
-described as it is recorded, and `raise_if_refused` follows.
+Anything else is misuse and raises a TypeError, but only after everything else in the call is recorded. Until then the
+wrong value is recorded as a description; the caller calls `raise_if_refused` last.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from trace_recorder.values.simple_forms import to_integer, to_number
 
 
 class ArgumentReader:
-    """Takes the arguments of one call of a method, `who`."""
+    """Reads the arguments of one call of a method; `who` is its name, for the error message."""
 
     def __init__(self, who: str) -> None:
         self._who = who
         self._refused: list[TypeError] = []
 
     def number(self, name: str, value: object) -> Payload:
-        """Copy a number."""
+        """Return a number as JSON has it, or a description of the value."""
         found = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
         return self._copy_or_describe(name, value, "a number", found)
 
     def integer(self, name: str, value: object) -> Payload:
-        """Copy a whole number."""
+        """Return a whole number as JSON has it, or a description of the value."""
         found = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
         return self._copy_or_describe(name, value, "a whole number", found)
 
     def optional_bool(self, name: str, value: object) -> bool | None:
-        """Copy a bool, which may be None or a number that stands for one; what is none is None."""
+        """Return a bool, where 0 and 1 count as one; None for None, and for a value that is no bool."""
         found = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
         if found is None and value is not None:
             self._refuse(name, value, "True, False or None")
         return found
 
     def raise_if_refused(self) -> None:
-        """Raise TypeError where anything was given that is none of these."""
+        """Raise TypeError if any argument was of a wrong kind."""
         if self._refused:
             raise self._refused[0]
 

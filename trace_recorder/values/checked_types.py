@@ -1,7 +1,7 @@
-"""Values of files that anybody may have written, held against the types that they are declared to have.
+"""Checks the values that are read from files against the types that their fields declare.
 
-`typed(value)` is for the dataclasses of `trajectory.py` and `messages.py`: whoever uses such a value, a view or the
-command line, may take it at its word.
+Anybody may have written a file. `check_types(value)` is for the dataclasses of `values/`: views and the command line
+may then rely on the declared types.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from trace_recorder.values.messages import Payload
 Value = TypeVar("Value")
 
 MAX_SECONDS = 1e15
-"""A duration that is longer is none: there is no date so far away."""
+"""The longest duration that is accepted; a longer one would leave the range of dates."""
 _ACCEPTED_TYPES: dict[Any, tuple[type, ...]] = {int: (int, float), float: (int, float)}
 _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
 def check_types(value: Value) -> Value:
-    """Give a dataclass's value back. Raises TypeError where one of its fields is not of its type."""
+    """Return a dataclass's value. Raises TypeError or ValueError where a field has not its declared type or range."""
     kind: Any = type(value)
     for name, kinds in _checked_fields(kind):
         found = getattr(value, name)
@@ -43,14 +43,14 @@ def _type_names(kinds: tuple[type, ...]) -> list[str]:
 
 @cache
 def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
-    """The fields whose types can be told by `isinstance`; what is within a list or a mapping is not looked at."""
+    """Return the fields that `isinstance` can check; what is inside a list or a mapping is not checked."""
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     return [(name, kinds) for name in names if (kinds := _types_of_hint(hints[name]))]
 
 
 def _types_of_hint(hint: Payload) -> tuple[type, ...]:
-    """The classes that a hint names; none where it says nothing, or more than that."""
+    """Return the classes that a type hint allows; none where `isinstance` cannot check it."""
     if get_origin(hint) in {Union, UnionType}:
         kinds = [_types_of_hint(one) for one in get_args(hint)]
         return tuple(kind for one in kinds for kind in one) if all(kinds) else ()

@@ -1,9 +1,8 @@
-"""How a run ended, by the exception that ended it: one rule for blocks, for processes, and for runs from outside.
+"""How a run ended, by the exception that ended it: one rule for `with` blocks, processes and supervised programs.
 
-What leaves the code that a run is recorded of ends it: nothing, or SystemExit of 0 or None, as completed; what somebody
-else ended, by Ctrl-C or by cancelling a task, which is how asyncio passes Ctrl-C on, as interrupted; any other
-exception as failed. Of signals there is no handler here: a process that one kills leaves a run without an end, which
-its reader finds to be interrupted.
+Completed: no exception, or SystemExit with 0 or None. Interrupted: KeyboardInterrupt, or cancellation, as asyncio turns
+Ctrl-C into that. Failed: any other exception. There is no signal handler: a process that a signal kills leaves a run
+without an end, which its reader finds to be interrupted.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from trace_recorder.values.jsonable import describe_error
 from trace_recorder.values.trajectory import Status
 
 _CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
-"""What asyncio and trio end a task with."""
+"""The exceptions by which asyncio and trio cancel a task."""
 _SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
-"""How shells, and programs that handle a signal, exit for SIGHUP, SIGINT and SIGTERM."""
+"""The exit codes for SIGHUP, SIGINT and SIGTERM, of shells and of programs that handle them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalStatus:
-    """How a run ended. Whether its task succeeded is for the caller to say; what failed has not."""
+    """How a run ended. Only the caller knows whether its task succeeded, but a run that failed did not."""
 
     status: Status
     success: bool | None = None
@@ -30,7 +29,7 @@ class FinalStatus:
 
 
 def status_from_exception(error: BaseException | None) -> FinalStatus:
-    """How a run ended that this exception left, or none."""
+    """Return how a run ended that was left by this exception, or by none."""
     status = _status_from(error)
     if error is None or status != "failed":
         return FinalStatus(status)
@@ -38,22 +37,22 @@ def status_from_exception(error: BaseException | None) -> FinalStatus:
 
 
 def status_of_process() -> FinalStatus:
-    """How a process ends that has an open run: an exit code is known to nobody inside, an exception is."""
+    """Return how an open run ends with its process: by the uncaught exception, as the exit code is not known inside."""
     error = uncaught_exception()
     return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
 
 
 def uncaught_exception() -> BaseException | None:
-    """The exception that ends this process: on its way in a worker, else noted by the interpreter when it prints it.
+    """Return the exception that ends this process: the current one, or the one that the interpreter printed last.
 
-    Debuggers note theirs there too, in a process that goes on.
+    Debuggers set `sys.last_exc` too, in a process that goes on.
     """
     error = sys.exception() or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None
 
 
 def status_from_exit_code(code: int) -> Status:
-    """What an exit code says of a run; -n is signal n."""
+    """Return the status of a run from its exit code; -n is signal n."""
     if code == 0:
         return "completed"
     return "interrupted" if code < 0 or code in _SIGNAL_EXIT_CODES else "failed"

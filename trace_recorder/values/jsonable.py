@@ -1,10 +1,10 @@
-"""Any Python value as plain JSON: `plain(value)` copies it, `to_json(value)` writes it on one line.
+"""Any Python value as JSON: `to_jsonable(value)` copies it, `to_json(value)` writes it on one line.
 
-Invariant: neither ever raises for a value, whatever its own code does, and what they give can be read by every JSON
-reader. What JSON can say comes back equal (tuples as lists); what has a plain form, a path, a date, a set, an Enum, an
-array, is that (`simple_forms.py`). What JSON cannot say, a NaN, bytes, a lone surrogate, an integer beyond 64 bits,
-a cycle, a value nested too deep or too large, an object of a class unknown here, becomes {"__type__": …, "repr": …}.
-Objects are not walked by their attributes: a client inside an argument would be. Ctrl-C passes.
+Invariant: neither raises for any value, whatever the value's own code does, and every JSON reader can read the result.
+What JSON can express comes back equal (tuples as lists). A path, a date, a set, an Enum or an array has a simple form
+(`simple_forms.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN, bytes, a lone surrogate, an
+integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an unknown class. The attributes of
+such objects are not read: an argument may contain an SDK's whole client. KeyboardInterrupt passes.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.simple_forms import simple_form
 
 _MAX_DEPTH = 200
-"""Deeper nesting is not walked: Python's own json refuses to read back a little under 1,000 levels."""
+"""Values nested deeper are described; Python's own json cannot read back a little under 1,000 levels."""
 _MAX_NODES = 1_000_000
-"""A value with more parts than this is cut: lists that stand in one another twice unfold without end."""
+"""Where a value with more parts is cut; lists that contain one another twice would grow without limit."""
 _MAX_REPR = 10_000
-"""The longest repr that is kept, in characters."""
+"""The longest repr in a description, in characters."""
 _RECORD_FRAMES = 60
-"""How many frames copying a record's own members takes; of what is nested deeper, what has no room is described."""
+"""How many frames are needed to copy a record's own members; values for which there are not enough are described."""
 _NOT_GIVEN_CLASSES = frozenset({"NotGiven", "Omit"})
-"""Classes by which the SDKs say that an argument was not given: as a dict's value they say that it is not there."""
+"""The SDKs' classes for an argument that was not given; a dict's member with such a value is left out."""
 _ATTRIBUTES = (
     *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
     *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
 )
-"""The attributes that messages, responses, tools, calls and results have."""
+"""The attributes of messages, responses, tools, tool calls and tool results."""
 _NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
-"""The members that hold such values again."""
+"""The attributes whose values are such objects again."""
 
 
 def to_json(value: object) -> str:
@@ -50,7 +50,7 @@ def to_json(value: object) -> str:
 def members_to_json(value: Mapping[str, object]) -> str:
     """Write a mapping's members as JSON text, without the braces around them.
 
-    Raises RecursionError where the stack has no room for it: what would be written then were no members of a record.
+    Raises RecursionError where the stack has no room: a description of the whole mapping would not be members.
     """
     if not stack_has_room(_RECORD_FRAMES):
         raise RecursionError("the stack has no room for a record")
@@ -58,7 +58,7 @@ def members_to_json(value: Mapping[str, object]) -> str:
 
 
 def dump_members(value: Mapping[str, Payload]) -> str:
-    """Write the members of a mapping that is plain already, such as what the recorder itself says of a record."""
+    """Write the members of a mapping that is JSON already, without the braces, faster than `members_to_json`."""
     return _dump(value)[1:-1]
 
 
@@ -68,24 +68,24 @@ def to_jsonable(value: object) -> Payload:
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
-    """Whether a value is an exception, be it one that does not say of which class it is."""
+    """Whether a value is an exception; False if its own code raises when asked for its class."""
     return try_call(lambda: isinstance(value, BaseException), lambda _: False)
 
 
 def error_message(error: BaseException) -> str:
-    """The message of an exception, whatever its own code does."""
+    """Return the message of an exception, whatever its own code does."""
     return try_call(lambda: _escape_surrogates(str(error)), lambda _: _escape_surrogates(_repr(error)))
 
 
 def describe_error(error: BaseException) -> dict[str, Payload]:
-    """An exception as records state it: `type` and `message`."""
+    """Return an exception as it is written in records: its `type` and `message`."""
     return {"type": type(error).__name__, "message": error_message(error)}
 
 
 def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
-    """Copy a value that is to be None or of one of these classes; what is of another is described.
+    """Copy a value that must be None or of one of these classes; a value of another class is described.
 
-    A number that is to be a text is its digits.
+    Where a str is expected, a number becomes its digits.
     """
     copied = to_jsonable(value)
     if type(copied) in {int, float} and str in kinds:
@@ -97,19 +97,20 @@ def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
 def object_to_jsonable(value: object) -> Payload:
     """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
 
-    Beside what `plain` takes, an object counts by its attributes, of which those are read that such values have.
+    In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
+    `_ATTRIBUTES`.
     """
     return _Copier().copy(value, 0, (), opens=True)
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
-    """Copy a list of such values; one alone is a list of one, None an empty list."""
+    """Copy a list of such values; a single value becomes a list of one, None an empty list."""
     copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
 
 def describe_value(value: object) -> dict[str, str]:
-    """Describe a value that JSON has no word for: its class and its repr, both shortened where they are long."""
+    """Describe a value that JSON cannot express by its class and its repr, both of bounded length."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return {
@@ -119,7 +120,7 @@ def describe_value(value: object) -> dict[str, str]:
 
 
 class _Copier:
-    """Copies one value. `opens` is whether an object counts by its attributes, at the place where it stands."""
+    """Copies one value. `opens` says whether objects of unknown classes are copied by their attributes."""
 
     __slots__ = ("_left",)
 
@@ -127,7 +128,7 @@ class _Copier:
         self._left = _MAX_NODES
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], *, opens: bool) -> Payload:
-        """Copy one value, or describe it where its own code raises."""
+        """Copy one value; describe it if its own code raises."""
         return try_call(partial(self._copy, value, depth, above, opens), lambda _: describe_value(value))
 
     def _copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
@@ -174,14 +175,14 @@ class _Copier:
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
-    """The elements of a set in an order that is always the same: their own, or else that of their JSON."""
+    """Return the elements of a set in a reproducible order: their own, or that of their JSON texts."""
     kinds = {type(element) for element in copied}
     own = kinds <= {int, float} or kinds == {str}
     return sorted(copied, key=None if own else _dump)
 
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
-    """Whether this is a description already: what was copied once is the same when it is copied again."""
+    """Whether a value is a description already, which is not described again when it is copied again."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 
 
@@ -199,7 +200,7 @@ def _scalar(value: str | float | None) -> Payload:
 
 
 def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
-    """A JSON name for any key; one that is taken gets its class beside it, and a number where that is taken too."""
+    """Return a unique JSON name for a key: with its class if the name is taken, and with a number if both are."""
     name = json_key(key)
     if name not in taken:
         return name
@@ -211,7 +212,7 @@ def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int])
 
 
 def json_key(key: object) -> str:
-    """Give the text by which any key is known: itself, its plain form, or its repr."""
+    """Return a text for any key: itself, its simple form, or its repr."""
     if isinstance(key, str) and not isinstance(key, enum.Enum):
         return _escape_surrogates(str.__str__(key))
     form = try_call(lambda: simple_form(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
@@ -219,7 +220,7 @@ def json_key(key: object) -> str:
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """The fields of a pydantic model or a dataclass by name, or None for anything else."""
+    """Return the fields of a pydantic model or a dataclass by name; None for anything else."""
     kind = type(value)
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
         return dict(value.model_dump(warnings=False))  # type: ignore[attr-defined]
@@ -238,7 +239,7 @@ def _fields(value: object, opens: bool) -> Mapping[Payload, object] | None:
 
 
 def _known_attributes(value: object) -> dict[str, object]:
-    """What an object has of the attributes of such values; methods of these names are none of them."""
+    """Return the attributes in `_ATTRIBUTES` that an object has, without methods."""
     absent = object()
     found = ((name, try_call(partial(getattr, value, name, absent), lambda _: absent)) for name in _ATTRIBUTES)
     return {name: element for name, element in found if element is not absent and not callable(element)}
@@ -260,7 +261,7 @@ def _escape_surrogates(text: str) -> str:
 
 
 class _BoundedRepr(reprlib.Repr):
-    """A repr that ends: containers are shown some levels deep, and what raises says so."""
+    """A repr of bounded size: containers are shown some levels deep, and a repr that raises is replaced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,7 +274,7 @@ class _BoundedRepr(reprlib.Repr):
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = 100
 
     def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002 - the base class's signature
-        """Python refuses to spell a huge integer in decimal digits."""
+        """Write huge integers in hexadecimal: Python refuses to convert them to decimal."""
         return repr(x) if x.bit_length() < 10_000 else hex(x)
 
 

@@ -1,9 +1,8 @@
 """The values of a conversation with a model: what readers (`dialects/`) make of a provider's raw JSON.
 
-Plain, immutable data: no file is opened, no SDK is known. Unknown is absent: a token count that the provider did
-not give is None, never 0. What a provider says that has no place in these values stays beside it in `extra`, under
-the provider's own names. Each value renders itself for the document with `to_document`;
-one that was handed over by the user, as he gave it (`given`).
+Immutable data: no file is opened, no SDK is known. What is unknown is None: a token count that the provider did not
+give is never 0. Members of a provider's JSON that have no field here are kept in `extra`, under the provider's names.
+Each value renders itself for the document with `to_document`; one that the user recorded by hand, as it was `given`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ Payload = Any
 
 
 def without_none(**members: Payload) -> dict[str, Payload]:
-    """The members that are known: None is left out."""
-    for name, value in [*members.items()]:  # the fastest of many ways, on the path of every record
+    """Return the members that are not None."""
+    for name, value in [*members.items()]:  # measured as the fastest way; called for every record
         if value is None:
             del members[name]
     return members
@@ -51,7 +50,7 @@ class ToolResult:
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
     `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
-    known where an agent was started in the tool, whose `parent_execution_id` it is.
+    known where a sub-agent was started in the tool, and is the `parent_execution_id` of its calls.
     """
 
     call_id: str
@@ -66,7 +65,7 @@ class ToolResult:
     execution_id: str | None = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
+        """Render for the document; `call_id`, `success`, `result` and `error` are always there."""
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
@@ -121,7 +120,7 @@ class Usage:
     """Tokens as the provider counts them; None is unknown.
 
     Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
-    number stands as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
+    number is as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
     `extra` is every other member of the provider's usage object.
     """
 
@@ -135,7 +134,7 @@ class Usage:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known."""
+        """Whether the provider gave any count."""
         return bool(self.to_document())
 
     def to_document(self) -> dict[str, Payload]:
@@ -158,9 +157,8 @@ BlockType = Literal["reasoning", "text", "tool_call", "other"]
 class Block:
     """One block of an answer, in its place among the others.
 
-    `text` is what it thought or said; thinking that is not shown is a block with an empty one. A call is that of
-    `call_id`. Another block, such as what a tool of the server did, is the one at `position` in the list that `extra`
-    keeps of the answer, under the provider's own name.
+    `text` is the reasoning or the text; it is empty for reasoning that the provider hides. A tool call is identified by
+    `call_id`. Any other block, such as a tool that the provider ran, is at `position` in the list of blocks in `extra`.
     """
 
     type: BlockType
@@ -169,13 +167,13 @@ class Block:
     position: int | None = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document, where the texts stand already: of them it has the length, in code points."""
+        """Render for the document, which has the texts already: only their lengths, in code points."""
         length = None if self.text is None else len(self.text)
         return {"type": self.type} | without_none(characters=length, call_id=self.call_id, position=self.position)
 
 
 def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
-    """The blocks of an answer that thought, spoke, and then called."""
+    """Return the blocks of an answer in the usual order: reasoning, text, tool calls."""
     reasoning = [Block("reasoning", said.reasoning)] if said.reasoning else []
     content = [Block("text", said.content)] if said.content else []
     return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
@@ -213,9 +211,9 @@ class Choice:
 class LLMResponse:
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `interleaved` are its blocks, where their order is another than thinking, content, calls; `blocks` are they in any
-    case. `finish_reason` is the provider's own word. A response without any usage has one whose counts are all None.
-    `extra` holds every member of the answer that has no place here (`system_fingerprint`, `service_tier`, …).
+    `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
+    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` whose counts are all None.
+    `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
 
     content: str | None = None
@@ -236,7 +234,7 @@ class LLMResponse:
         return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document: the seed's keys first; `choices` only where there are several, or one has more."""
+        """Render for the document; `choices` only if there are several, or one of them has `extra`."""
         if self.given is not None:
             return self.given
         document: dict[str, Payload] = {"content": self.content, "model": self.model}
@@ -262,7 +260,7 @@ NO_RESPONSE = LLMResponse(given={})
 class RequestReading:
     """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
 
-    The first `instructions` messages hold for this request alone: one that goes on from it does not carry them over.
+    The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
     """
 
     messages: list[Message] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Values that JSON has no word for and that have a plain form all the same: paths, times, sets, numpy's.
+"""Values that JSON cannot express but that have a simple form: paths, ids, times, numpy's numbers and arrays.
 
-`form_of` gives a value of Python's own kinds, whose parts may be anything again; `jsonable.py` copies these.
-numpy is never imported: its values are known by where their class comes from.
+`simple_form` returns a value of Python's built-in types, whose parts may be anything again; `jsonable.py` copies them.
+numpy is never imported: its values are recognised by the module of their class.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import PurePath
 from typing import Any
 
 MAX_ARRAY_ELEMENTS = 10_000
-"""An array with more elements has no plain form: writing it out would keep the agent waiting."""
+"""An array with more elements has no simple form: writing it would keep the agent waiting."""
 
 _AS_TEXT = (PurePath, uuid.UUID, decimal.Decimal)
 _AS_ISO_TIME = (datetime.date, datetime.time)
 
 
 def simple_form(value: object) -> object:
-    """The plain form of a value, or the value itself where it has none."""
+    """Return the simple form of a value, or the value itself if it has none."""
     if isinstance(value, _AS_TEXT):
         return str(value)
     if isinstance(value, _AS_ISO_TIME):
@@ -36,7 +36,7 @@ def simple_form(value: object) -> object:
 
 
 def is_numpy(value: object) -> bool:
-    """Whether a value is one of numpy's scalars or arrays, be it of a class derived from them."""
+    """Whether a value is a scalar or an array of numpy, or of a class derived from them."""
     kind = type(value)
     return hasattr(kind, "tolist") and any(base.__module__.partition(".")[0] == "numpy" for base in kind.__mro__)
 
@@ -46,12 +46,12 @@ def _numpy_form(value: Any) -> object:
         return value
     if value.dtype.kind == "M":
         return value.astype(str).tolist()
-    plain = value.tolist()
-    return float(plain) if type(plain) is type(value) else plain  # a long double gives itself
+    converted = value.tolist()
+    return float(converted) if type(converted) is type(value) else converted  # a long double returns itself
 
 
 def iso_duration(value: datetime.timedelta) -> str:
-    """A span of time as ISO 8601 has it: P1DT2H3M4.5S."""
+    """Return a duration in ISO 8601: P1DT2H3M4.5S."""
     left = abs(value)
     hours, seconds = divmod(left.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
@@ -64,7 +64,7 @@ def iso_duration(value: datetime.timedelta) -> str:
 
 
 def to_number(value: object) -> int | float | None:
-    """What plainly is a number, as Python's own; None of anything else. A bool is 0 or 1."""
+    """Return any kind of number as an int or a float; None for anything else. A bool is 0 or 1."""
     found: Any = value
     if is_numpy(found):
         found = found.item() if found.size == 1 else None
@@ -74,13 +74,13 @@ def to_number(value: object) -> int | float | None:
         if isinstance(found, kind):
             return kind(found)
     if hasattr(type(found), "__index__"):
-        with suppress(TypeError):  # an array of another kind has the method, and refuses; `int` would cut it
+        with suppress(TypeError):  # arrays of other kinds have the method but refuse; `int` would truncate them
             return operator.index(found)
     return float(found) if hasattr(type(found), "__float__") else None
 
 
 def to_integer(value: object) -> int | None:
-    """What plainly is a whole number; None of anything else."""
+    """Return any kind of whole number as an int; None for anything else."""
     number = to_number(value)
     if isinstance(number, float):
         return int(number) if math.isfinite(number) and number.is_integer() else None

@@ -1,6 +1,6 @@
-"""A journal that is read while it grows, and its items, which stay there: the newest values are kept at hand.
+"""A journal that is read while it grows, and a table of its items that stay on disk: only the newest values are cached.
 
-What `ItemTable` keeps in memory grows with the run; `FiledItems` does not, but for eight bytes an item.
+The memory of an `ItemTable` grows with the run; that of `DiskBackedItems` only by eight bytes for each item.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
 MAX_CACHED_BYTES = 512 * 1024
-"""Of so many bytes of items, as they stand in the journal, the values are kept."""
+"""How many bytes of items are cached, counted as they are in the journal."""
 
 MAX_BASES = 64
-"""How many full lists are kept; a list is written against the last one of its name."""
+"""How many full lists are kept; a list is only ever relative to the last one of its name."""
 
 
 class JournalFile:
-    """A journal that is open to be read, by whatever name it goes meanwhile."""
+    """A journal that is open for reading, also if it is renamed or removed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,11 +33,11 @@ class JournalFile:
         self._file = Descriptor(os.open(path, os.O_RDONLY | BINARY))
 
     def read(self, size: int, offset: int) -> bytes:
-        """At most `size` bytes from `offset` on; fewer at its end."""
+        """Return `size` bytes from `offset` on; fewer at the end of the file."""
         return b"" if self._file is None else os.pread(self._file.number, size, offset)
 
     def record_at(self, offset: int) -> Record:
-        """The record that begins at an offset. Raises KeyError where there is none."""
+        """Return the record that begins at an offset. Raises KeyError if there is none."""
         size = 4096
         while (data := self.read(size, offset)) and b"\n" not in data and len(data) == size:
             size *= 8
@@ -47,7 +47,7 @@ class JournalFile:
         raise KeyError(offset)
 
     def is_in_place(self) -> bool:
-        """Whether it is still open, and has the journal's name: a removed one is made again."""
+        """Whether the file is open and has the journal's name: a removed journal is created again as another file."""
         return self._file is not None and self._file.is_ours() and self._file.is_file_of(self._path.stat())
 
     def __del__(self) -> None:
@@ -58,7 +58,7 @@ class JournalFile:
 
 
 class DiskBackedItems(ItemTable):
-    """An `ItemTable` that takes the records of one journal, in order, and reads them there again."""
+    """An `ItemTable` that takes the records of one journal in order, and reads their values from it again."""
 
     def __init__(self, file: JournalFile) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class DiskBackedItems(ItemTable):
         kind = "s" if "s" in record.data else "n"
         number = record.data[kind]
         offsets = self._offsets[kind]
-        if not 0 <= number <= record.offset:  # each takes some bytes
+        if not 0 <= number <= record.offset:  # every item takes at least one byte of the journal
             raise KeyError(f"item {number}: there are not so many items")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset

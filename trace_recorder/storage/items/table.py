@@ -1,7 +1,8 @@
 """Expanding items: from the records that `ItemEncoder` wrote, the JSON that was sent.
 
-What the records look like stands in `encoder.py`. Nothing is taken for granted: a number that is not there, as its line
-was damaged, costs the calls that use it, and `check` says whether ranges lead to the records that their writer meant.
+The records are described in `encoder.py`. Nothing in them is trusted: ranges are checked before they are expanded, a
+missing item (its line was damaged) affects only the calls that use it, and `check` verifies that ranges lead to the
+records that their writer meant.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 
 MAX_MISSING_ITEMS = 100_000
-"""Of so many items the lines may be missing; a number that is higher still is no item's, whoever wrote it."""
+"""How many lines of items may be missing; a number beyond that is invalid."""
 _MAX_REPEATS = 4
-"""A list names all that there is at most so many times, beside what it names one by one."""
+"""How many times ranges of a list may cover all items; more would exhaust memory."""
 
 
 class ItemTable:
-    """Expands what `ItemEncoder` wrote. It takes item records, and requests whose lists may serve as a base.
+    """Expands what `ItemEncoder` wrote, from the item records and the requests whose lists may be a base.
 
-    A number that is not there (its line was damaged) makes `expand` raise KeyError, for the calls that use it only.
+    `expand` raises KeyError for a request that uses a missing item.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class ItemTable:
         self._bases: dict[int, dict[str, list[int]]] = {}
 
     def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
-        """Take an item record's data and the CRC of its line."""
+        """Add an item, from its record's data and CRC."""
         if "s" in data:
             self._strings[data["s"]] = data["value"]
             return
@@ -44,22 +45,22 @@ class ItemTable:
             self._end = max(self._end, data["n"] + 1)
 
     def add_record(self, record: Record) -> None:
-        """Take an item record."""
+        """Add an item from its record."""
         self.add_item(record.data, record.crc)
 
     def _filled(self, data: Mapping[str, Payload]) -> Payload:
-        """The value of an item, with its large strings in their places. Raises KeyError where one is missing."""
+        """Return the value of an item with its large strings filled in. Raises KeyError if one is missing."""
         strings = {mark: self._string(number) for mark, number in data.get("strings", {}).items()}
         return _fill(data["value"], strings) if strings else data["value"]
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
-        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
+        """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
         full = {name: self._numbers(part, []) for name, part in items.items() if _is_full(part)}
         if full:
             self._bases[seq] = full
 
     def element(self, number: int) -> Payload:
-        """The value of an item. Raises KeyError where it is not there."""
+        """Return the value of an item. Raises KeyError if it is missing."""
         return self._item(number)[0]
 
     def _item(self, number: int) -> tuple[Payload, int]:
@@ -82,13 +83,13 @@ class ItemTable:
         return body
 
     def numbers(self, name: str, part: Payload) -> list[int]:
-        """The item numbers of a list, in order. Raises KeyError where what it names is not there."""
+        """Return the item numbers of a list, in order. Raises KeyError if it refers to missing items."""
         if isinstance(part, list):
             return self._numbers(part, [])
         return self._numbers(part["ranges"], self._base(part["base"])[name])
 
     def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
-        """The numbers in ranges, which are looked at before a list is made of them: they may say anything."""
+        """Return the numbers of ranges, after checking them: a hostile file may claim billions."""
         left = len(ranges) + _MAX_REPEATS * max(self._end, len(base))
         for entry in ranges:
             first, last, end = _bounds(entry, self._end, len(base))
@@ -98,7 +99,7 @@ class ItemTable:
         return list(_expand_ranges(ranges, base))
 
     def check(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the ranges of a record lead to the very item records that its writer meant."""
+        """Whether the ranges of a record lead to the item records that its writer meant, by their CRCs."""
         for name, expected in data["check"].items():
             found = 0
             for number in self.numbers(name, data["items"][name]):
@@ -113,7 +114,7 @@ def _is_full(part: Payload) -> bool:
 
 
 def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
-    """The first and the last number of a range, and where what it names ends."""
+    """Return the first and the last number of a range, and the end of the numbers that are valid."""
     first, last = entry["base"] if isinstance(entry, dict) else entry
     return first, last, positions if isinstance(entry, dict) else items
 
