@@ -30,6 +30,7 @@ LASTING = (
     "storage/redaction/redactor.py",
     "derive/live_document/writer.py",
     "storage/atomic_write.py",
+    "attach/lifecycle.py",
     "attach/recorder.py",
     "guard.py",
 )

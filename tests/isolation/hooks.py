@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tests.isolation.outcomes import KINDS
-from trace_recorder import TrajectoryRecorder, guard
-from trace_recorder.capture import exchange, headers, transport
-from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder import guard
+from trace_recorder.attach.lifecycle import Lifecycle
+from trace_recorder.attach.recorder import RecorderTarget
+from trace_recorder.capture import exchange, headers, stream_flusher, transport
 from trace_recorder.derive import interactions as interaction
 from trace_recorder.derive.live_document.writer import Snapshot
 from trace_recorder.guard import Guard
@@ -77,7 +78,7 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
         start(thread)
 
     patch.setattr(threading.Thread, "start", refuse)
-    patch.setattr(pulse, "_thread", None)
+    patch.setattr(stream_flusher, "_thread", None)
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
@@ -125,9 +126,9 @@ def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
 
 HOOKS: dict[str, Hook] = {
     "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
-    "begin the run": Hook(failing(TrajectoryRecorder, "_run_for"), always("begin the run")),
+    "begin the run": Hook(failing(Lifecycle, "run_for"), always("begin the run")),
     "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
-    "ask for the step": Hook(failing(TrajectoryRecorder, "context"), always(REQUEST)),
+    "ask for the step": Hook(failing(RecorderTarget, "context"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
@@ -140,10 +141,12 @@ HOOKS: dict[str, Hook] = {
     ),
     "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
     "decode": Hook(failing(exchange, "decoder_of", lambda _: fail), always(PART)),
-    "watch a stream": Hook(failing(pulse, "watch"), streamed(PART)),
+    "watch a stream": Hook(failing(stream_flusher, "watch"), streamed(PART)),
     "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
     "beat": Hook(
-        together(failing(pulse, "watch", exchange.Exchange.beat), failing(exchange.Exchange, "flush")),
+        together(
+            failing(stream_flusher, "watch", exchange.Exchange.write_pending), failing(exchange.Exchange, "flush")
+        ),
         streamed(PART, END),
     ),
     "compress a part": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), streamed(PART, END)),

@@ -11,7 +11,7 @@ from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.capture import stream_flusher
 from trace_recorder.derive.validate import validate
 
 pytestmark = of_the_sdks
@@ -28,7 +28,7 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
     with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
         recorder.start()
         if hook is not HOOKS["start a thread"]:
-            patch.setattr(pulse, "watch", lambda _: None)  # it would write a part whenever its second is over
+            patch.setattr(stream_flusher, "watch", lambda _: None)  # it would write a part whenever its second is over
         hook.breaks(patch)
         return outcome_of(shape, server.url, kind, recorder.wrap)
 

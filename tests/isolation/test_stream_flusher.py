@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.isolation.hooks import fail, no_threads_of_ours
-from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.capture import stream_flusher
 
 PATIENCE = 120.0
 
@@ -18,34 +18,34 @@ class Stream:
     def __init__(self) -> None:
         self.beaten = threading.Event()
 
-    def beat(self) -> None:
+    def write_pending(self) -> None:
         self.beaten.set()
 
 
 class Failing(Stream):
     """Fails at each."""
 
-    def beat(self) -> None:
-        super().beat()
+    def write_pending(self) -> None:
+        super().write_pending()
         fail()
 
 
 class Ending(Stream):
     """Ends the thread in which it beats."""
 
-    def beat(self) -> None:
-        super().beat()
+    def write_pending(self) -> None:
+        super().write_pending()
         raise SystemExit
 
 
 def test_a_beat_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a stream of a strict run has raised in the pulse's thread, other streams are flushed as ever."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    monkeypatch.setattr(stream_flusher, "SECONDS", 0.02)
     failing, stream = Failing(), Stream()
-    pulse.watch(failing)
+    stream_flusher.watch(failing)
     assert failing.beaten.wait(PATIENCE)
 
-    pulse.watch(stream)
+    stream_flusher.watch(stream)
 
     assert stream.beaten.wait(PATIENCE)
 
@@ -53,29 +53,29 @@ def test_a_beat_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.filterwarnings("ignore:Exception in thread:pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_was_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where something of the user's has ended the thread, say with SystemExit, the next stream starts another."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    monkeypatch.setattr(stream_flusher, "SECONDS", 0.02)
     ending, stream = Ending(), Stream()
-    pulse.watch(ending)
+    stream_flusher.watch(ending)
     assert ending.beaten.wait(PATIENCE)
-    thread = pulse._thread
+    thread = stream_flusher._thread
     assert thread is not None
     thread.join(PATIENCE)
 
-    pulse.watch(stream)
+    stream_flusher.watch(stream)
 
     assert stream.beaten.wait(PATIENCE)
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system gives no thread for one stream, the next one asks again, and both are flushed."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    monkeypatch.setattr(stream_flusher, "SECONDS", 0.02)
     first, second = Stream(), Stream()
     with monkeypatch.context() as patch:
         no_threads_of_ours(patch)
         with pytest.raises(Exception, match="on purpose"):
-            pulse.watch(first)
+            stream_flusher.watch(first)
 
-    pulse.watch(second)
+    stream_flusher.watch(second)
 
     assert first.beaten.wait(PATIENCE)
     assert second.beaten.wait(PATIENCE)

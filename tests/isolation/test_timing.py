@@ -18,8 +18,7 @@ import pytest
 from tests.capture.server import Answer, chat_chunk, serving
 from tests.isolation.hooks import Break, fail, failing, flush_at_once, together
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import exchange
-from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.capture import exchange, stream_flusher
 from trace_recorder.storage.journal import Journal
 
 Payload = Any
@@ -89,7 +88,7 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
     """A long stream on a full disk costs a handful of vain writes, each of twice the size, and loses nothing later."""
     monkeypatch.setattr(exchange, "FLUSH_BYTES", 64)
     monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
-    monkeypatch.setattr(pulse, "watch", lambda _: None)
+    monkeypatch.setattr(stream_flusher, "watch", lambda _: None)
     tries: list[int] = []
     write = exchange.Exchange._write_stream
     lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
@@ -117,7 +116,7 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
 def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
     monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
-    monkeypatch.setattr(pulse, "watch", lambda _: None)
+    monkeypatch.setattr(stream_flusher, "watch", lambda _: None)
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
     exchanges: list[exchange.Exchange] = []
@@ -155,7 +154,7 @@ def test_a_run_that_ends_waits_for_a_response_that_is_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where another thread finalizes at a stream's very end, the response is on file before that."""
-    monkeypatch.setattr(exchange, "PATIENCE", 60.0)
+    monkeypatch.setattr(exchange, "LOCK_TIMEOUT_SECONDS", 60.0)
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     finalizing = threading.Thread(target=recorder.finalize)

@@ -23,9 +23,7 @@ from urllib.parse import urljoin
 from weakref import ref
 
 from trace_recorder.background_work import breathe, work_aside
-from trace_recorder.capture import headers
-from trace_recorder.capture import stream_flusher as pulse
-from trace_recorder.capture import usage_warning as usage_notice
+from trace_recorder.capture import headers, stream_flusher, usage_warning
 from trace_recorder.capture.decoding import Decoder, decoder_of
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.readers import join_stream, why_incomplete
@@ -46,11 +44,11 @@ REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
 FLUSH_BYTES = 32 * 1024
 FLUSH_SECONDS = 1.0
-PATIENCE = 1.0
+LOCK_TIMEOUT_SECONDS = 1.0
 """For how many seconds an ending run waits for a stream that is being recorded at that moment."""
 LONG_STREAM = 32 * 1024
 """Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
-ASIDE_SECONDS = 10.0
+ASSEMBLY_TIMEOUT_SECONDS = 10.0
 """For how many seconds an ending run waits for a stream that is put together aside."""
 MOST_PARTS = 64
 """Of so many parts is made, at most, what is there at once."""
@@ -61,7 +59,7 @@ LONGEST_LINE = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """A request as it is about to be sent."""
 
     endpoint: Endpoint
@@ -72,25 +70,25 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class _Failed:
+class _FailedAttempt:
     """The last exchange in this context, which failed or was sent elsewhere: an equal request is its next attempt."""
 
     run: Run
     interaction_id: str
     attempt: int
-    sent: Sent
+    sent: SentRequest
     redirected: bool = False
     claims: Iterator[int] = field(default_factory=itertools.count)
     """Contexts are copied: of all that see this failure, the first that asks the same is the next attempt."""
 
 
-_failed: ContextVar[_Failed | None] = ContextVar("trace_recorder_failed_attempt", default=None)
+_failed: ContextVar[_FailedAttempt | None] = ContextVar("trace_recorder_failed_attempt", default=None)
 
 
 class Exchange:
     """The recording of one exchange. Call `answered` or `failed`; then `chunk`s; then `ended` or `closed`."""
 
-    def __init__(self, run: Run, sent: Sent) -> None:
+    def __init__(self, run: Run, sent: SentRequest) -> None:
         self.run = run
         self._sent = sent
         self._began = time.perf_counter()
@@ -109,12 +107,12 @@ class Exchange:
         self._chunks = 0
         self._part = BodyPart()
         self._parts = 0
-        self._lost = False
+        self._decoding_failed = False
         self._guarded = run.guard("record a part of a response")
-        self._hearer: ref[object] | None = None
-        self._aside: threading.Event | None = None
-        self._request_aside: threading.Event | None = None
-        self._given_up: BaseException | None = None
+        self._watched_body: ref[object] | None = None
+        self._assembly_done: threading.Event | None = None
+        self._request_written: threading.Event | None = None
+        self._cancelled_by: BaseException | None = None
         self._ended_at = -1.0
         self._first: float | None = None
         self._last: float | None = None
@@ -125,7 +123,7 @@ class Exchange:
         last = _failed.get()
         if last is not None:
             _failed.set(None)
-            if last.run is self.run and _is_same(last.sent, self._sent) and next(last.claims) == 0:
+            if last.run is self.run and _is_same_request(last.sent, self._sent) and next(last.claims) == 0:
                 stated = dict(self._sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
                 return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
         return self.run.next_id(), 0, False
@@ -157,7 +155,7 @@ class Exchange:
 
     def begin_aside(self, context: Mapping[str, Payload]) -> Callable[[], None]:
         """What writes the request, for another thread: whoever ends the run meanwhile waits for it."""
-        self._request_aside = written = threading.Event()
+        self._request_written = written = threading.Event()
         self.run.hold(self)
 
         def write() -> None:
@@ -167,20 +165,20 @@ class Exchange:
                     return
                 with self._lock:
                     self._finish()  # as nothing was written of it, nothing will be
-                self.run.let_go(self)
+                self.run.release(self)
             finally:
                 with self._lock:
                     written.set()
-                if self._given_up is not None:
-                    self.failed(self._given_up)
+                if self._cancelled_by is not None:
+                    self.failed(self._cancelled_by)
 
         return write
 
-    def given_up(self, error: BaseException) -> None:
+    def call_cancelled(self, error: BaseException) -> None:
         """Hear that the call was cancelled while its request was being written."""
         with self._lock:
-            self._given_up = error
-            if self._request_aside is None or not self._request_aside.is_set():
+            self._cancelled_by = error
+            if self._request_written is None or not self._request_written.is_set():
                 return
         self.failed(error)
 
@@ -200,11 +198,11 @@ class Exchange:
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
-    def heard_by(self, hearer: object) -> None:
+    def watch_body(self, body: object) -> None:
         """Hear who tells of the response from now on: an object that the caller may drop."""
-        self._hearer = self.run.watch(self, hearer)
+        self._watched_body = self.run.watch(self, body)
 
-    def left(self) -> None:
+    def abandoned_by_caller(self) -> None:
         """Hear that it was dropped."""
         self.closed("it was abandoned")
 
@@ -213,12 +211,12 @@ class Exchange:
         return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
 
     def _remember_failure(self) -> None:
-        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
+        _failed.set(_FailedAttempt(self.run, self.interaction_id, self._attempt, self._sent))
 
     def _remember_redirect(self, raw: Mapping[bytes, bytes]) -> None:
         elsewhere = next((value for name, value in raw.items() if name.lower() == b"location"), b"")
         sent = replace(self._sent, url=urljoin(self._sent.url, elsewhere.decode("latin-1")))
-        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, sent, redirected=True))
+        _failed.set(_FailedAttempt(self.run, self.interaction_id, self._attempt, sent, redirected=True))
 
     def failed(self, error: BaseException) -> None:
         """Hear that there is no response: the connection failed, timed out, or was cancelled."""
@@ -227,7 +225,7 @@ class Exchange:
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members_to_json(describe_error(error)))
-                self.run.let_go(self)
+                self.run.release(self)
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
@@ -246,9 +244,9 @@ class Exchange:
             self._take_encoded(now, data)
         if self._is_due(now):
             self.write_on()
-        elif self._streams and not pulse.is_watched(self):
+        elif self._streams and not stream_flusher.is_watched(self):
             with self._guarded:
-                pulse.watch(self)
+                stream_flusher.watch(self)
 
     def _is_due(self, now: float) -> bool:
         if self._streams:
@@ -266,11 +264,11 @@ class Exchange:
     def _take_encoded(self, now: float, data: bytes) -> None:
         """Undo the encoding; where that fails once, what follows cannot be understood either."""
         with self._guarded, self._lock:
-            if self._lost or self._decode is None:
+            if self._decoding_failed or self._decode is None:
                 return
-            self._lost = True
+            self._decoding_failed = True
             decoded = self._decode(data)
-            self._lost = False
+            self._decoding_failed = False
             self._keep(now, decoded)
 
     def write_on(self) -> None:
@@ -294,24 +292,24 @@ class Exchange:
         self.catch_up()
         self.ended()
 
-    def beat(self, *, last: bool = False) -> None:
+    def write_pending(self, *, last: bool = False) -> None:
         """Write what has waited for a second; for the `last` time, also what may still become a secret."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
-            self.run.settle_left()
+            self.run.end_abandoned()
             if is_held and not self._done:
                 self.flush(last=last)
-                pulse.watch(self)
+                stream_flusher.watch(self)
 
-    def cut_off(self) -> None:
+    def end_with_run(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
         with self._held() as is_held:
-            if is_held and self._status and self._aside is None:
+            if is_held and self._status and self._assembly_done is None:
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
     def _held(self) -> Iterator[bool]:
         """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
-        held = self._lock.acquire(timeout=PATIENCE)
+        held = self._lock.acquire(timeout=LOCK_TIMEOUT_SECONDS)
         try:
             yield held
         finally:
@@ -413,11 +411,11 @@ class Exchange:
         with self.run.guard("record a part of a response"):
             self.flush(last=True)
         self._ended_at = time.perf_counter()
-        self._aside = aside = threading.Event()
+        self._assembly_done = aside = threading.Event()
         try:
             threading.Thread(target=self._end_aside, args=(aside,), name="trace_recorder response", daemon=True).start()
         except RuntimeError:  # the system has no more threads
-            self._aside = None
+            self._assembly_done = None
             self.ended()
 
     def _end_aside(self, aside: threading.Event) -> None:
@@ -428,25 +426,25 @@ class Exchange:
 
     def wait(self) -> None:
         """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
-        for one in (self._request_aside, self._aside):
+        for one in (self._request_written, self._assembly_done):
             if one is not None:
-                one.wait(ASIDE_SECONDS)
+                one.wait(ASSEMBLY_TIMEOUT_SECONDS)
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        if self._done or self._aside is not None:  # as it mostly is: looking through the stack takes long
+        if self._done or self._assembly_done is not None:  # as it mostly is: looking through the stack takes long
             return
-        if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
+        if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
-            self.run.later(end)
+            self.run.defer(end)
         else:
             end()
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
-        if self._aside is not None:
+        if self._assembly_done is not None:
             return
         if not isinstance(error, GeneratorExit):
             self._end("record a broken response", _in_words(error), error)
@@ -460,7 +458,7 @@ class Exchange:
             if self._finish():
                 try_call(lambda: self._write_ending(why, error), self._write_bare_ending)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
-                self.run.let_go(self)  # last: a run that ends meanwhile waits for it
+                self.run.release(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         if self._streams:
@@ -490,7 +488,7 @@ class Exchange:
         self.flush(last=True)
         joined = self._joined()
         why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
-        complete = why is None or (joined is not None and joined.ended and not self._lost)
+        complete = why is None or (joined is not None and joined.ended and not self._decoding_failed)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | without_none(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
@@ -499,7 +497,7 @@ class Exchange:
             time_to_last_token_seconds=self._seconds(self._last),
         )
         if complete and joined is not None and self._status < 300:
-            usage_notice.look(self._sent.endpoint.api, self._sent.body, joined.body)
+            usage_warning.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _joined(self) -> JoinedStream | None:
@@ -508,7 +506,7 @@ class Exchange:
         return None
 
     def _missing(self) -> str | None:
-        return "a part of it could not be decoded" if self._lost else None
+        return "a part of it could not be decoded" if self._decoding_failed else None
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
@@ -524,8 +522,8 @@ class Exchange:
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
-        self._hearer = None
-        pulse.forget(self)
+        self._watched_body = None
+        stream_flusher.forget(self)
         return first
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
@@ -534,7 +532,7 @@ class Exchange:
         return round((time.perf_counter() if at < 0 else at) - self._began, 6)
 
 
-def _is_same(one: Sent, other: Sent) -> bool:
+def _is_same_request(one: SentRequest, other: SentRequest) -> bool:
     return one.url == other.url and one.body == other.body
 
 

@@ -21,7 +21,7 @@ SECONDS = 1.0
 class Stream(Protocol):
     """What can be watched."""
 
-    def beat(self) -> None:
+    def write_pending(self) -> None:
         """Write what is not on file yet."""
 
 
@@ -63,7 +63,7 @@ def _run() -> None:
                 _thread = None
                 return
         for stream in streams:
-            try_call(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
+            try_call(stream.write_pending, lambda _: None)  # a strict run raises; the streams of others go on
 
 
 _sleep = threading.Event()

@@ -60,7 +60,7 @@ def run(
     raise typer.Exit(ended.code)
 
 
-def _tell(ended: parent.Ended, command: Sequence[str]) -> None:
+def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
     """Say what was recorded; that it cannot be said, or takes too long for somebody, changes no exit."""
 
     def tell() -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trace_recorder.attach.subprocess.supervisor import Ended
+from trace_recorder.attach.subprocess.supervisor import CommandResult
 from trace_recorder.cli.list_runs import outline
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.text_layout import counted
@@ -26,7 +26,7 @@ _WITH_ARGUMENT = "cmWX"
 _FIGURES = (("llm_calls", "failed_llm_calls", "LLM call"), ("tool_calls", "failed_tool_calls", "tool call"))
 
 
-def lines(ended: Ended, command: Sequence[str]) -> Iterator[str]:
+def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
     """Tell what a command has left."""
     if not ended.documents:
         yield f"nothing was recorded: {_reason(ended, command)}"
@@ -65,10 +65,10 @@ def _near(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _reason(ended: Ended, command: Sequence[str]) -> str:
+def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if ended.disabled:
         return "TRACE_RECORDER_DISABLED is set"
-    if ended.met_library:
+    if ended.imported_http_library:
         return "no LLM call went through httpx or httpx2, to an address that is known as a model's"
     option = _ignoring(command)
     if option:

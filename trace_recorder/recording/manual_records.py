@@ -29,7 +29,7 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
-    """What is told of a run when it begins, by a call of `who`. Raises TypeError where `max_steps` is no number."""
+    """Return what a call of `who` says of a run that begins. Raises TypeError where `max_steps` is no number."""
     texts = {
         "task": to_jsonable_of_type(task, str),
         "provider": to_jsonable_of_type(provider, str),
@@ -47,28 +47,28 @@ def metadata_of(given: object) -> dict[str, Payload]:
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
 
-def interaction(  # noqa: PLR0913, PLR0917 - what is told of a call
+def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     run: Run, messages: object, response: object, provider: object, model: object, tools: object
 ) -> None:
     """Record a call to a model; an exception as its response is a call that failed."""
     error = describe_error(response) if is_error(response) else None
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
-    about = {"interaction_id": run.next_id(), **steps.joined(names, steps.context_of(run))}
+    about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
     said = {"response": None if error else object_to_jsonable(response), **without_none(error=error)}
     body = {"messages": objects_to_jsonable(messages), "tools": objects_to_jsonable(tools)}
     run.append_body("llm_interaction", about, members_to_json(said), to_json(body).encode())
 
 
-def step(run: Run, number: object, state: object, messages: object, told: Mapping[str, object]) -> None:
-    """Record a step; `told` is what else is told of it, by the names of `record_agent_step`."""
+def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
+    """Record a step; `details` is what else is said of it, by the names of `record_agent_step`."""
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
-    about = steps.joined(names, steps.agent_of(run)) | steps.step_of(run, number)
+    about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
-        "llm_response": object_to_jsonable(told["llm_response"]),
-        "tool_calls": None if told["tool_calls"] is None else objects_to_jsonable(told["tool_calls"]),
-        "tool_results": None if told["tool_results"] is None else objects_to_jsonable(told["tool_results"]),
-        "reflection": to_jsonable_of_type(told["reflection"], str),
-        "error": steps.in_words(told["error"]),
+        "llm_response": object_to_jsonable(details["llm_response"]),
+        "tool_calls": None if details["tool_calls"] is None else objects_to_jsonable(details["tool_calls"]),
+        "tool_results": None if details["tool_results"] is None else objects_to_jsonable(details["tool_results"]),
+        "reflection": to_jsonable_of_type(details["reflection"], str),
+        "error": steps.error_text(details["error"]),
     }
     body = {"llm_messages": None if messages is None else objects_to_jsonable(messages)}
     run.append_body("agent_step", about, members_to_json(said), to_json(body).encode())

@@ -46,7 +46,7 @@ __records__ = True  # `guard.is_recording` looks for this name
 from trace_recorder.background_work import AT_ONCE
 from trace_recorder.storage.redaction.body_parts import BodyPart
 
-SHOWN: Mapping[str, When] = {
+DOCUMENT_TIMING: Mapping[str, When] = {
     "llm_request": "soon",
     "llm_stream": "soon",
     "llm_response": "in passing",
@@ -54,20 +54,20 @@ SHOWN: Mapping[str, When] = {
 }
 """When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
-REMEMBERED = 256 * 1024
+MAX_REMEMBERED_CHARS = 256 * 1024
 """Of so many characters that were said of the run itself it is kept in mind what they are."""
 _OF_THE_RUN = ("start", "annotation")
 
-PUT_BACK_SECONDS = 1.0
+RECREATE_RETRY_SECONDS = 1.0
 """How long to wait after a removed journal could not be made again: there may be much to copy."""
 
-_NOTHING_BEGUN = '"task":null,"metadata":{}'
-_NOTHING_ENDED = '"final_result":null'
+_EMPTY_START = '"task":null,"metadata":{}'
+_EMPTY_FINALIZE = '"final_result":null'
 _STARTED = time.time()
 
 
 @dataclass(slots=True)
-class _Earlier:
+class _RunText:
     """A record that is on file: its number, and what was said in it, as it was masked last."""
 
     seq: int
@@ -77,16 +77,16 @@ class _Earlier:
 class Unfinished(Protocol):
     """What is being recorded when a run ends."""
 
-    def beat(self, *, last: bool = False) -> None:
+    def write_pending(self, *, last: bool = False) -> None:
         """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
 
     def wait(self) -> None:
         """Wait, but not for good, for what is being written aside. Does not raise."""
 
-    def left(self) -> None:
+    def abandoned_by_caller(self) -> None:
         """Write that whoever it was recorded for is gone. Does not raise."""
 
-    def cut_off(self) -> None:
+    def end_with_run(self) -> None:
         """Write what has come, as all that there will be. Does not raise."""
 
 
@@ -105,17 +105,17 @@ class Run:
         self._redaction = redaction
         self._lock = threading.RLock()
         self._items = ItemEncoder()
-        self._earlier: list[_Earlier] = []
+        self._run_texts: list[_RunText] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
-        self._later: deque[Callable[[], None]] = deque()
+        self._deferred: deque[Callable[[], None]] = deque()
         self._exiting = False
-        self._put_back_again = 0.0
+        self._recreate_after = 0.0
         self._unfinished: dict[int, Unfinished] = {}
-        self._left: dict[int, object] = {}
+        self._abandoned_ids: dict[int, object] = {}
         self._document = document
         self._closing_thread = 0
         self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
-        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
+        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
@@ -129,13 +129,13 @@ class Run:
             "recorder": _version(),
             "python": platform.python_version(),
             "platform": sys.platform,
-            **without_none(parent=parent or process.parent()),
+            **without_none(parent=parent or process.parent_run()),
         }
-        about, redacted = _counted(about)
+        about, redacted = _split_redacted(about)
         self._begin = members_to_json(where | about), members_to_json(said), redacted
         with self._lock:
-            self._be_open()
-        self._recorded("start")
+            self._prepare()
+        self._update_document("start")
 
     def append(
         self,
@@ -155,9 +155,9 @@ class Run:
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
-        about, redacted = _counted(about)
+        about, redacted = _split_redacted(about)
         with self._lock:
-            self._be_open(looks=kind not in SHOWN)  # that of a call has been asked when it was begun
+            self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
             said, count = self._redaction.mask(said) if said else ("", 0)
             seq = self._journal.next_seq
             try:
@@ -166,8 +166,8 @@ class Run:
                 if written is not None and self._journal.next_seq > seq:
                     written()
             self._remember(kind, seq, said)
-        self._settle()
-        self._recorded(kind, when)
+        self._run_deferred()
+        self._update_document(kind, when)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
@@ -175,7 +175,7 @@ class Run:
             return
         masked: list[tuple[str, int]] | None = None
         with self._lock:
-            self._be_open()
+            self._prepare()
             encoded = self._items.encode(body)
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
@@ -185,16 +185,16 @@ class Run:
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
             with self._lock:
-                self._be_open()
+                self._prepare()
                 self._append_encoded(kind, about, encoded, masked)
-        self._settle()
-        self._recorded(kind)
+        self._run_deferred()
+        self._update_document(kind)
 
     def _append_encoded(
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
     ) -> None:
         """Write what was taken apart, and masked."""
-        about, redacted = _counted(about)
+        about, redacted = _split_redacted(about)
         *of_items, (said, count) = masked
         items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
         data = _data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
@@ -206,8 +206,8 @@ class Run:
         """How many bytes of a request are likely to be new to this run."""
         return self._items.new_bytes(body)
 
-    def _recorded(self, kind: str, when: When | None = None) -> None:
-        when = when or SHOWN.get(kind, "at once")
+    def _update_document(self, kind: str, when: When | None = None) -> None:
+        when = when or DOCUMENT_TIMING.get(kind, "at once")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
                 self._use_writer(partial(self._writer.recorded, when, self._journal.end))
@@ -232,39 +232,39 @@ class Run:
             frame = frame.f_back
         return False
 
-    def later(self, record: Callable[[], None]) -> None:
+    def defer(self, record: Callable[[], None]) -> None:
         """Have something recorded behind the next record, or at the end: it came in the middle of one."""
-        self._later.append(record)
+        self._deferred.append(record)
 
-    def _settle(self) -> None:
-        if self._left:  # asked here too: it is asked with every record
-            self.settle_left()
-        while self._later:
-            self._later.popleft()()
+    def _run_deferred(self) -> None:
+        if self._abandoned_ids:  # asked here too: it is asked with every record
+            self.end_abandoned()
+        while self._deferred:
+            self._deferred.popleft()()
 
-    def _be_open(self, *, looks: bool = True) -> None:
+    def _prepare(self, *, looks: bool = True) -> None:
         """Be ready for a record; `looks` is whether the system is asked if the journal was removed."""
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
-        if looks and self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
-            self._put_back()
+        if looks and self._journal.is_removed() and time.perf_counter() >= self._recreate_after:
+            self._recreate_journal()
         if self._begin is not None:  # it is the first record, whenever a record can be written
-            self._append_surely("start", *self._begin, _NOTHING_BEGUN)
+            self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
         self._write_gaps()
 
-    def _put_back(self) -> None:
+    def _recreate_journal(self) -> None:
         """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
-        self._put_back_again = time.perf_counter() + PUT_BACK_SECONDS
+        self._recreate_after = time.perf_counter() + RECREATE_RETRY_SECONDS
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.recreate()
-            self._put_back_again = 0.0
+            self._recreate_after = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
 
-    def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
+    def _append_required(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
         """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
 
         def unmasked(error: Exception) -> tuple[str, int]:
@@ -294,20 +294,24 @@ class Run:
         """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
         if self._redaction.learn(keys, cookies) and not self.abandoned:
             with self._lock:
-                for earlier in self._earlier:
-                    self._mask_earlier(earlier)
+                for text in self._run_texts:
+                    self._mask_run_text(text)
 
-    def _mask_earlier(self, earlier: _Earlier) -> None:
+    def _mask_run_text(self, text: _RunText) -> None:
         """Record what an earlier record says without a value in it that has become known as a secret."""
-        masked, count = self._redaction.mask(earlier.said)
-        if masked != earlier.said and not self.closed:
-            earlier.said = masked
-            self._journal.append("redaction", _data(dump_members({"of": earlier.seq}), masked, count), now())
+        masked, count = self._redaction.mask(text.said)
+        if masked != text.said and not self.closed:
+            text.said = masked
+            self._journal.append("redaction", _data(dump_members({"of": text.seq}), masked, count), now())
 
     def _remember(self, kind: str, seq: int, said: str) -> None:
         """Keep what the run itself is said to be, for as long as a client may still tell its key."""
-        if kind in _OF_THE_RUN and said and sum(len(one.said) for one in self._earlier) + len(said) <= REMEMBERED:
-            self._earlier.append(_Earlier(seq, said))
+        if (
+            kind in _OF_THE_RUN
+            and said
+            and sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS
+        ):
+            self._run_texts.append(_RunText(seq, said))
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
@@ -343,16 +347,16 @@ class Run:
         Whoever keeps what this returns, and drops it in time, hears nothing. That the object is gone is noted by a
         method of `dict`: in a destructor of ours, what a signal's handler raises would be lost.
         """
-        return ref(held, partial(self._left.__setitem__, id(unfinished)))
+        return ref(held, partial(self._abandoned_ids.__setitem__, id(unfinished)))
 
-    def settle_left(self) -> None:
+    def end_abandoned(self) -> None:
         """Tell those whose objects are gone."""
-        while self._left:
-            left = self._unfinished.get(self._left.popitem()[0])
+        while self._abandoned_ids:
+            left = self._unfinished.get(self._abandoned_ids.popitem()[0])
             if left is not None:
-                left.left()
+                left.abandoned_by_caller()
 
-    def let_go(self, unfinished: Unfinished) -> None:
+    def release(self, unfinished: Unfinished) -> None:
         """Hear that it has been recorded."""
         self._unfinished.pop(id(unfinished), None)
 
@@ -361,7 +365,7 @@ class Run:
         if not self.abandoned:
             self._use_writer(self._writer.save)
 
-    def _guarded(self, write: Callable[[], None]) -> None:
+    def _write_guarded(self, write: Callable[[], None]) -> None:
         with self.guard("write the document", costs_record=False):
             write()
 
@@ -369,10 +373,10 @@ class Run:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
-        self._settle()
+        self._run_deferred()
         for one in list(self._unfinished.values()):
             one.wait()
-            one.cut_off()
+            one.end_with_run()
         self._unfinished.clear()
         with self._lock:
             if self.closed:
@@ -380,7 +384,7 @@ class Run:
             self._end(ending, final_result)
             self.closed = True
         if self._is_using_writer():
-            self._write_aside()
+            self._write_separately()
             self._closing_thread = threading.get_ident()
         else:
             self._close_files()
@@ -391,10 +395,10 @@ class Run:
             self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.let_go()
         if self.guard.failures:
-            try_call(self._tell_late, lambda _: None)
+            try_call(self._write_late_gaps, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
-    def _tell_late(self) -> None:
+    def _write_late_gaps(self) -> None:
         """Put on file what went wrong with closing the files, as with a system that refuses what it took before."""
         self._journal.reopen()
         try:
@@ -404,7 +408,7 @@ class Run:
             self._journal.close()
             self._writer.let_go()
 
-    def _write_aside(self) -> None:
+    def _write_separately(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.
 
         The writer is not waited for: it may be waiting for what this thread holds.
@@ -423,10 +427,10 @@ class Run:
         """
         if self.abandoned or self.closed:
             return
-        self.settle_left()
+        self.end_abandoned()
         for one in list(self._unfinished.values()):
             one.wait()
-            one.beat(last=True)
+            one.write_pending(last=True)
         with self._lock:
             self._exiting = True
             self._end(ending)
@@ -436,12 +440,12 @@ class Run:
         with self.guard("record the end of the run"):
             self.guard.note_recovery()
             unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
-            self._put_back_again = math.inf if unasked else 0.0
-            self._be_open()
+            self._recreate_after = math.inf if unasked else 0.0
+            self._prepare()
             seconds = round(time.perf_counter() - self.began, 6)
             about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
             said = {"final_result": final_result, **without_none(error=ending.error)}
-            self._append_surely("finalize", dump_members(about), members_to_json(said), 0, _NOTHING_ENDED)
+            self._append_required("finalize", dump_members(about), members_to_json(said), 0, _EMPTY_FINALIZE)
             self._write_gaps()
 
     def abandon(self) -> None:
@@ -457,7 +461,7 @@ def _data(about: str, said: str, redacted: int) -> str:
     return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
 
 
-def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
+def _split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
     """What is said about a record, and how many secrets are masked in it."""
     said = dict(about)
     redacted = said.pop("redacted", 0)

@@ -20,10 +20,10 @@ from trace_recorder.clients.wire_formats.messages import (
     runs,
     text_of,
 )
-from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from trace_recorder.clients.wire_formats.tools import is_function, named
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
@@ -64,7 +64,7 @@ def _content(run: list[Message], names: dict[str, str], made_up: set[str]) -> Js
     if message.role == "tool":
         return {"role": "user", "parts": [_response(each, names, made_up) for each in run]}
     if message.role == "assistant":
-        return as_dict(turn_in(message)) or assistant(message)
+        return as_dict(turn_of_message(message)) or assistant(message)
     return {"role": "user", "parts": [_part(part) for part in parts_of(message)]}
 
 
@@ -133,4 +133,6 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
             yield ReasoningDelta(text) if part.get("thought") is True else TextDelta(text)
 
 
-DIALECT = Dialect("google-generate", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("parts",))
+WIRE_FORMAT = WireFormat(
+    "google-generate", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("parts",)
+)
