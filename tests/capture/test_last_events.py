@@ -132,7 +132,7 @@ def test_an_answer_without_its_end_is_no_training_target(tmp_path: Path) -> None
     recorded(tmp_path / "run.json", url, streamed("openai-chat", events))
     run = load(tmp_path / "run.json")
 
-    assert [turn.whole for turn in turns_of(run)] == [False]
+    assert [turn.is_complete for turn in turns_of(run)] == [False]
     assert [*openai_finetuning.to_openai_finetuning(run)] == []
 
 

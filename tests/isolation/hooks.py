@@ -18,8 +18,8 @@ from trace_recorder import guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.attach.recorder import RecorderTarget
 from trace_recorder.capture import exchange, headers, stream_flusher, transport
-from trace_recorder.derive import interactions as interaction
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.items.encoder import ItemEncoder
@@ -160,6 +160,6 @@ HOOKS: dict[str, Hook] = {
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
-    "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
-    "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
+    "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
+    "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
 }

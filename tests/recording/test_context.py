@@ -479,8 +479,8 @@ def test_after_every_record_the_document_says_what_the_journal_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, marks: bool
 ) -> None:
     """Whatever overlaps, comes late, or comes again, with few values kept in memory; and no tool is in no step."""
-    monkeypatch.setattr(draft, "NEWEST", 2)
-    monkeypatch.setattr(tool_steps, "MOST_TOOLS", 3)
+    monkeypatch.setattr(draft, "MIN_OPEN", 2)
+    monkeypatch.setattr(tool_steps, "MAX_TOOLS_PER_STEP", 3)
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True, history="inline")
     recorder.start()
     loop = Loop(recorder, seed, marks=marks)

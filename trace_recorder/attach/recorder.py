@@ -22,7 +22,7 @@ from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.guard import Guard
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records, process, tools
 from trace_recorder.recording.run import Run

@@ -474,7 +474,7 @@ class Exchange:
             error=describe_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
-        when: When | None = "soon" if self._parts else None  # there is much to read for the document
+        when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_recorder.cli.text_layout import counted
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.views.invariant.push import address_of, check_name, explorer, send
 
 
@@ -42,4 +42,4 @@ class Push:
             traces = [row for row in map(json.loads, lines) if "messages" in row]
         ids = send(traces, self.dataset, self.client)
         place = f"the dataset {self.dataset} at {address_of(self.client)}"
-        return ids, f"pushed {counted(len(traces), 'trace')} to {place}" if traces else f"nothing to push to {place}"
+        return ids, f"pushed {pluralize(len(traces), 'trace')} to {place}" if traces else f"nothing to push to {place}"

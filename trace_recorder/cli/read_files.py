@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.trajectory import Trajectory
 
@@ -21,14 +21,14 @@ class UnreadableError(Exception):
 
 def read(path: Path) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return try_call(lambda: load(path), lambda error: _refuse(path, error))
+    return try_call(lambda: load(path), lambda error: _raise_unreadable(path, error))
 
 
-def _refuse(path: Path, error: Exception) -> Trajectory:
-    raise UnreadableError(reason(path, error)) from error
+def _raise_unreadable(path: Path, error: Exception) -> Trajectory:
+    raise UnreadableError(error_message(path, error)) from error
 
 
-def reason(path: Path, error: Exception, done: str = "read") -> str:
+def error_message(path: Path, error: Exception, done: str = "read") -> str:
     """Tell why a file cannot be read, or what else was to be done with it."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
@@ -37,7 +37,7 @@ def reason(path: Path, error: Exception, done: str = "read") -> str:
     return f"{path} cannot be {done}: {type(error).__name__}: {error}"
 
 
-def runs_in(directory: Path) -> list[Path]:
+def runs_in_directory(directory: Path) -> list[Path]:
     """The documents of a directory, and the journals that stand without one. Raises OSError."""
     files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
     documents = [path for path in files if path.suffix == ".json"]
@@ -45,7 +45,7 @@ def runs_in(directory: Path) -> list[Path]:
     return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
 
 
-def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
+def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
     """The runs that paths name: files as they are, and all of a directory; each once. Raises UnreadableError."""
     met: set[Path] = set()
     for path in paths:
@@ -76,6 +76,6 @@ def _runs_at(path: Path) -> list[Path]:
     if not is_directory(path):
         return [path]
     try:
-        return runs_in(path)
+        return runs_in_directory(path)
     except OSError as error:
-        raise UnreadableError(reason(path, error)) from error
+        raise UnreadableError(error_message(path, error)) from error

@@ -56,7 +56,7 @@ def run(
     if not quiet:
         _tell(ended, command)
     if ended.code < 0:
-        _end_by(-ended.code)
+        _exit_by_signal(-ended.code)
     raise typer.Exit(ended.code)
 
 
@@ -74,7 +74,7 @@ def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
         try_call(tell, lambda _: None)
 
 
-def _end_by(number: int) -> None:
+def _exit_by_signal(number: int) -> None:
     """End by the signal that ended the agent, so that whoever waits for us learns the same; without a second core."""
     if os.name == "posix":
         import resource  # noqa: PLC0415 - it is not there on Windows

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from trace_recorder.cli.text_layout import Entry, counted, heading, moment, number, seconds, text_of
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, text_of
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
@@ -31,7 +31,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
-    yield Entry("masked", counted(metrics["redactions"], "secret") if metrics.get("redactions") else "")
+    yield Entry("masked", pluralize(metrics["redactions"], "secret") if metrics.get("redactions") else "")
     yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
@@ -42,7 +42,7 @@ def _models(trajectory: Trajectory) -> list[str]:
     """Name the model of a run; where its calls asked several, all of them, with how often each was asked."""
     asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
     if len(asked) > 1:
-        return [f"{model or 'unknown'} ({counted(times, 'call')})" for model, times in asked.items()]
+        return [f"{model or 'unknown'} ({pluralize(times, 'call')})" for model, times in asked.items()]
     return [_model(trajectory.provider, trajectory.model) or next(iter(asked), "")]
 
 
@@ -80,7 +80,7 @@ _DETAILS = (
 
 def _time(trajectory: Trajectory) -> str:
     took = f"took {seconds(trajectory.execution_time)}" if trajectory.execution_time is not None else ""
-    return ", ".join(filter(None, (moment(trajectory.start_time), took)))
+    return ", ".join(filter(None, (local_time(trajectory.start_time), took)))
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
@@ -88,9 +88,10 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
     calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
     about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
     words = (
-        counted(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
-        counted(metrics.get("tool_calls", 0), "tool call") + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
-        counted(metrics.get("agent_steps", 0), "step"),
+        pluralize(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
+        pluralize(metrics.get("tool_calls", 0), "tool call")
+        + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
+        pluralize(metrics.get("agent_steps", 0), "step"),
     )
     return ", ".join(words)
 
@@ -98,7 +99,7 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 def _not_stated(trajectory: Trajectory) -> str:
     """Tell how many streams do not say what they took, and what they need to."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
-    return f"not stated by {counted(streams, 'stream')}: {ADVICE}" if streams else ""
+    return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 
 
 def _failed(count: Payload) -> str:
@@ -119,5 +120,5 @@ def _reward(reward: Reward) -> str:
 
 def _gaps(gaps: Iterable[Gap]) -> Iterator[Entry]:
     for gap in gaps:
-        at = f"{moment(gap.timestamp)}: " if gap.timestamp else ""
+        at = f"{local_time(gap.timestamp)}: " if gap.timestamp else ""
         yield Entry("gap", f"{at}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from trace_recorder.cli.text_layout import counted
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
@@ -35,8 +35,8 @@ def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
     """Tell of each file what was found in it; a line each, with its style."""
     for one in reports:
         errors = sum(finding.severity == "error" for finding in one.findings)
-        amount = f" ({counted(one.records, 'record')}, {counted(one.interactions, 'LLM interaction')})"
-        verdict = counted(errors, "error") if errors else "ok"
+        amount = f" ({pluralize(one.records, 'record')}, {pluralize(one.interactions, 'LLM interaction')})"
+        verdict = pluralize(errors, "error") if errors else "ok"
         yield f"{one.path}: {verdict}{amount if one.records else ''}", "bold"
         for finding in one.findings:
             style = "red" if finding.severity == "error" else ""

@@ -29,7 +29,7 @@ from weakref import ref
 from zlib import crc32
 
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import Snapshot, When, Writer
+from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording import process
@@ -47,10 +47,10 @@ from trace_recorder.background_work import AT_ONCE
 from trace_recorder.storage.redaction.body_parts import BodyPart
 
 DOCUMENT_TIMING: Mapping[str, When] = {
-    "llm_request": "soon",
-    "llm_stream": "soon",
-    "llm_response": "in passing",
-    "llm_error": "in passing",
+    "llm_request": "later",
+    "llm_stream": "later",
+    "llm_response": "when cheap",
+    "llm_error": "when cheap",
 }
 """When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
@@ -114,8 +114,8 @@ class Run:
         self._abandoned_ids: dict[int, object] = {}
         self._document = document
         self._closing_thread = 0
-        self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
-        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
+        self._snapshot = partial(DocumentWriter, journal.path, history=history, sync=journal.sync)
+        self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
@@ -207,11 +207,11 @@ class Run:
         return self._items.new_bytes(body)
 
     def _update_document(self, kind: str, when: When | None = None) -> None:
-        when = when or DOCUMENT_TIMING.get(kind, "at once")
+        when = when or DOCUMENT_TIMING.get(kind, "now")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
-                self._use_writer(partial(self._writer.recorded, when, self._journal.end))
-            elif when != "soon":  # no thread can be started any more that would do it
+                self._use_writer(partial(self._writer.record_written, when, self._journal.end))
+            elif when != "later":  # no thread can be started any more that would do it
                 self._use_writer(self._writer.save)
 
     def _use_writer(self, use: Callable[[], None]) -> None:
@@ -393,7 +393,7 @@ class Run:
         self._writer.close()
         with self.guard("close the journal"):
             self._journal.close()  # first: no thread that comes late opens again what is let go of
-        self._writer.let_go()
+        self._writer.release()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
@@ -406,7 +406,7 @@ class Run:
             self._writer.save()
         finally:
             self._journal.close()
-            self._writer.let_go()
+            self._writer.release()
 
     def _write_separately(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.

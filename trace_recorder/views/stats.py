@@ -17,7 +17,7 @@ from datetime import datetime
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.call_chains import agent_of
+from trace_recorder.views.conversations.call_chains import agent_key
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.token_counts import counts_of, is_usage_left_out
@@ -247,8 +247,8 @@ def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     for place, (one, begin) in enumerate(calls):
         if not one.response.tool_calls or one.duration_seconds is None:
             continue
-        agent, answered = agent_of(one), begin + one.duration_seconds
-        following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
+        agent, answered = agent_key(one), begin + one.duration_seconds
+        following = [start for other, start in calls[place + 1 :] if agent_key(other) == agent and start >= answered]
         spans += [(answered, following[0])] if following else []
     return spans
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict
-from trace_recorder.dialects.stream_usage import asks_for_no_usage
+from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
 
@@ -50,7 +50,7 @@ def is_usage_left_out(one: LLMInteraction) -> bool:
     """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
     if not (one.stream and one.complete and one.error is None) or one.response.usage.is_known:
         return False
-    return asks_for_no_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
+    return may_omit_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
 
 
 def _left_out(one: LLMInteraction, usage: Usage) -> tuple[int | None, ...]:

@@ -98,20 +98,20 @@ class Agent:
 
 
 TALK = st.integers(0, 2)
-SMALL = st.integers(1, 4)
+SMALL_DOCUMENT_BYTES = st.integers(1, 4)
 ACTIONS = st.one_of(
     st.tuples(st.just("go_on"), TALK, TEXTS, st.booleans(), st.booleans()),
     st.tuples(st.just("go_on"), TALK, TEXTS, st.booleans(), st.just(False)),
-    st.tuples(st.just("answer"), SMALL, TEXTS),
-    st.tuples(st.just("slide"), TALK, SMALL),
+    st.tuples(st.just("answer"), SMALL_DOCUMENT_BYTES, TEXTS),
+    st.tuples(st.just("slide"), TALK, SMALL_DOCUMENT_BYTES),
     st.tuples(st.just("rewrite"), TALK, TEXTS),
     st.tuples(st.just("fail"), TALK, st.booleans()),
     st.tuples(st.just("break_down"), TALK, st.booleans()),
-    st.tuples(st.just("by_hand"), SMALL, TEXTS),
-    st.tuples(st.just("step"), SMALL, TEXTS),
-    st.tuples(st.just("use"), SMALL, st.booleans()),
-    st.tuples(st.just("summarise"), SMALL, TEXTS),
-    st.tuples(st.just("annotate"), SMALL, TEXTS),
+    st.tuples(st.just("by_hand"), SMALL_DOCUMENT_BYTES, TEXTS),
+    st.tuples(st.just("step"), SMALL_DOCUMENT_BYTES, TEXTS),
+    st.tuples(st.just("use"), SMALL_DOCUMENT_BYTES, st.booleans()),
+    st.tuples(st.just("summarise"), SMALL_DOCUMENT_BYTES, TEXTS),
+    st.tuples(st.just("annotate"), SMALL_DOCUMENT_BYTES, TEXTS),
 )
 
 
@@ -129,11 +129,11 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(snapshot, "INLINE_LIMIT", 6_000)
     if request.param == "small":
         for owner, name, value in (
-            (draft, "NEWEST", 1),
-            (draft, "WAITING", 2),
-            (draft, "BLOCK", 700),
-            (draft, "IN_MEMORY", 0),
-            (reading, "LANES", 2),
+            (draft, "MIN_OPEN", 1),
+            (draft, "MAX_WAITING", 2),
+            (draft, "READ_BYTES", 700),
+            (draft, "MAX_BYTES_IN_MEMORY", 0),
+            (reading, "MAX_PREFIXES", 2),
             (snapshot, "INLINE_LIMIT", 6_000),
         ):
             monkeypatch.setattr(owner, name, value)
@@ -196,7 +196,7 @@ def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: 
         )
     )
 
-    snapshot.Snapshot(path, tmp_path / "run.json", history).write()
+    snapshot.DocumentWriter(path, tmp_path / "run.json", history).write()
 
     (shown,) = expanded(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
     assert shown["input_messages"] == [{"role": "user", "content": "a"}]
@@ -234,7 +234,7 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
 
 def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of calls without ids, what answered one that is settled is not taken for the answer of one that is open."""
-    monkeypatch.setattr(draft, "NEWEST", 1)
+    monkeypatch.setattr(draft, "MIN_OPEN", 1)
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
     asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
@@ -389,9 +389,9 @@ def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
 
     monkeypatch.setattr(snapshot, "INLINE_LIMIT", 90_000)
     monkeypatch.setattr(snapshot, "Draft", begun)
-    monkeypatch.setattr(draft, "NEWEST", newest)
-    monkeypatch.setattr(draft, "BLOCK", 1_000)
-    live = snapshot.Snapshot(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    monkeypatch.setattr(draft, "MIN_OPEN", newest)
+    monkeypatch.setattr(draft, "READ_BYTES", 1_000)
+    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
     lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
     with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
         for start in range(0, len(lines), often):
@@ -399,7 +399,7 @@ def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
             live.write()
 
     assert len(drafts) == 1
-    snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
+    snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
     assert (tmp_path / "live.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
 
 
@@ -411,7 +411,7 @@ def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path, monkeypatch: 
     recorder.finalize()
     monkeypatch.setattr(snapshot, "INLINE_LIMIT", recorder.trajectory_path.stat().st_size)
 
-    live = snapshot.Snapshot(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
     with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
         for line in (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True):
             file.write(line)
@@ -436,7 +436,7 @@ def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: 
             texts = frame.f_locals["texts"]
             prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
 
-    watch(snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
+    watch(snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
 
     assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
     assert len(prompts) == 1

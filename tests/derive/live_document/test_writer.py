@@ -21,7 +21,7 @@ from tests.run_fixtures import CHAT, Payload, asked, call, interrupted, records_
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
 from trace_recorder.derive.live_document import writer as snapshot
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.storage.journal import Journal
 from trace_recorder.values.jsonable import to_json
 
@@ -105,21 +105,21 @@ def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
     assert wire.seen == [False]
 
 
-@pytest.mark.parametrize(("length", "waits"), [(100, True), (snapshot.SMALL, False)])
+@pytest.mark.parametrize(("length", "waits"), [(100, True), (snapshot.SMALL_DOCUMENT_BYTES, False)])
 def test_what_is_long_is_not_shown_while_the_caller_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, waits: bool
 ) -> None:
     """The first call of a run is in the document when it returns, unless what it says has to be read for long."""
     writers: list[threading.Thread] = []
-    write = snapshot.Snapshot.write
+    write = snapshot.DocumentWriter.write
 
-    def told(self: snapshot.Snapshot, *arguments: Payload) -> None:
+    def told(self: snapshot.DocumentWriter, *arguments: Payload) -> None:
         writers.append(threading.current_thread())
         write(self, *arguments)
 
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
-    monkeypatch.setattr(snapshot.Snapshot, "write", told)
+    monkeypatch.setattr(snapshot.DocumentWriter, "write", told)
 
     call(recorder, asked("x" * length), said("fine"))
 
@@ -152,7 +152,9 @@ print(json.dumps([torn, last, reads > 1]))
 """
 
 
-@pytest.mark.parametrize("limits", [{}, {"SMALL": 20_000, "INLINE_LIMIT": 60_000}], ids=["as it is", "soon large"])
+@pytest.mark.parametrize(
+    "limits", [{}, {"SMALL_DOCUMENT_BYTES": 20_000, "INLINE_LIMIT": 60_000}], ids=["as it is", "soon large"]
+)
 def test_no_reader_sees_half_a_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
@@ -372,7 +374,7 @@ def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> No
     """Where one writing finds no room, the last good document stays, and the next has everything."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("start", to_json({"version": 1}), "t")
-    writing = Snapshot(journal.path, tmp_path / "run.json", "auto")
+    writing = DocumentWriter(journal.path, tmp_path / "run.json", "auto")
     writing.write()
     before = (tmp_path / "run.json").read_bytes()
     journal.append("annotation", to_json({"key": "k", "value": 1}), "t")

@@ -22,17 +22,17 @@ from tests.views.made import assistant, call, gave, run, system, use
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.values.trajectory import Reward
 from trace_recorder.views import (
-    atif_documents,
-    dataset_lines,
     preference_pairs,
+    to_atif_files,
     to_hierarchy,
     to_invariant,
+    to_invariant_dataset,
     to_openai_finetuning,
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.call_chains import Placing, turns_of
-from trace_recorder.views.conversations.lines import conversations_of
+from trace_recorder.views.conversations.call_chains import CallChains, turns_of
+from trace_recorder.views.conversations.conversation import conversations_of
 
 Payload = Any
 Change = Callable[[list[Payload], int], list[Payload]]
@@ -155,7 +155,7 @@ def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
     expected = CHANGES[change].relations.split()
 
     assert [turn.relation for turn in turns] == expected
-    gone = [after.before is before for before, after in itertools.pairwise(turns)]
+    gone = [after.previous is before for before, after in itertools.pairwise(turns)]
     assert gone == [True, True, change is not summed_up, True]
 
 
@@ -198,7 +198,7 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 @EVERY
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
     """One where the history is the same: the steps of the calls stand there once, with their results."""
-    documents = [document for _, document in atif_documents(conversation(change), "run.json")]
+    documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
     said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 
     assert len(documents) == CHANGES[change].documents
@@ -224,13 +224,13 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """Not for each message of each call: a hundred exchanges more cost what the first did."""
-    placing = Placing()
+    chains = CallChains()
     made = conversation(change)
     for one in made.llm_interactions:
-        placing.place(one)
+        chains.add(one)
     sent = {str(message.to_document()) for one in made.llm_interactions for message in one.input_messages}
 
-    assert len(placing.vocabulary.known) <= len(sent) + len(USES)
+    assert len(chains.normalizer.contents) <= len(sent) + len(USES)
 
 
 @EVERY
@@ -238,10 +238,9 @@ def test_that_a_history_was_changed_is_counted(change: Change) -> None:
     """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
     made, relations = conversation(change), CHANGES[change].relations.split()
     lost = "calls that saw a history that the agent had changed, told as it was first"
-    tree: Counter[str] = Counter()
-    events: Counter[str] = Counter()
-    to_hierarchy(made, dropped=tree)
-    list(dataset_lines([made], dropped=events))
+    _, tree = to_hierarchy.with_report(made)
+    lines, events = to_invariant_dataset.with_report([made])
+    assert len(list(lines)) == 1
 
     gone = change is summed_up
     assert (tree[lost], events[lost]) == (
@@ -268,7 +267,7 @@ def test_a_side_call_stands_beside(at: int) -> None:
     own = [turn for number, turn in enumerate(turns_of(made)) if number != at]
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
     assert kinds(made) == {"first": 1, "apart": 1}
-    assert [len([*atif_documents(made, "run.json")]), len(to_trl(made))] == [1, 2]
+    assert [len([*to_atif_files(made, "run.json")]), len(to_trl(made))] == [1, 2]
     made = replace(made, rewards=(Reward("correct", 1.0),))
     [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
     assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
@@ -366,7 +365,7 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
         history = [*history, assistant(None, use(own, "count", n=number)), gave(own, str(number))]
     made = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
 
-    assert len([*atif_documents(made, "run.json")]) == 1
+    assert len([*to_atif_files(made, "run.json")]) == 1
     assert len(to_trl(made)) == 1
     assert [turn["tool_output"] for turn in to_turns(made)[:199]] == [str(number) for number in range(199)]
     assert len(to_invariant(made)) == 2 + 200 + 199
@@ -390,7 +389,7 @@ def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
             client.models.generate_content(model="gemini-x", contents=[ask, asked, given])
             client.close()
     made = load(tmp_path / "run.json")
-    [(_, document)] = atif_documents(made, "run.json")
+    [(_, document)] = to_atif_files(made, "run.json")
 
     assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
     assert to_turns(made)[0]["tool_output"] == '{"celsius":7}\n{"celsius":31}'
@@ -420,5 +419,5 @@ def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> Non
 
     turns = turns_of(made)
     assert [turn.relation for turn in turns] == ["begins", "begins", "refers", "rewrites", "refers"]
-    assert [turn.before for turn in turns] == [None, None, turns[0], None, turns[2]]
+    assert [turn.previous for turn in turns] == [None, None, turns[0], None, turns[2]]
     assert to_turns(made)[0]["tool_output"] == "7 degrees"

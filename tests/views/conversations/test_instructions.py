@@ -17,7 +17,7 @@ from tests.versions.answers import response_of
 from tests.views.sdk_conversations import openai_client
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.views import (
-    atif_documents,
+    to_atif_files,
     to_hierarchy,
     to_invariant,
     to_openai_finetuning,
@@ -106,7 +106,7 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
     """First; and never between a call and its result."""
     made = loaded(tmp_path, SAME)
     whole = ["system", *("system" if role == "developer" else role for role in WHOLE)]
-    [document] = [document for _, document in atif_documents(made, "run.json")]
+    [document] = [document for _, document in to_atif_files(made, "run.json")]
     [row], [trained] = to_trl(made), to_openai_finetuning(made)
     [session] = to_traces(made)
 
@@ -131,7 +131,7 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
 def test_new_instructions_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
     """What was said under others is context: it is learnt under its own."""
     made = loaded(tmp_path, NEW)
-    documents = [document for _, document in atif_documents(made, "run.json")]
+    documents = [document for _, document in to_atif_files(made, "run.json")]
     rows = [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)]
     new = [[bool(message.get("weight")) for message in row["messages"]] for row in to_openai_finetuning(made)]
     steps = to_hierarchy(made)["steps"]

@@ -21,7 +21,7 @@ from types import FrameType
 from trace_recorder.attach.recorder import is_disabled
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.guard import Guard
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.recording.amend import append_end
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.final_status import status_from_exit_code

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trace_recorder.dialects.blocks import Blocks, is_mark
+from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.values.messages import Message, Payload
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
@@ -93,9 +93,9 @@ def text_of_parts(parts: Iterable[Part]) -> str:
     said = Blocks()
     for part in parts:
         if isinstance(part, Text):
-            said.text(part.text)
-        elif not (isinstance(part, Other) and is_mark(part.raw)):
-            said.other()
+            said.add_text(part.text)
+        elif not (isinstance(part, Other) and is_reference(part.raw)):
+            said.add_other()
     return said.all_text() or ""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -25,40 +24,40 @@ from trace_recorder.views.left_out import (
     ATTEMPTS,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     SAMPLED,
+    STEP_NOTES,
     UNANSWERED,
-    UNASKED,
-    Carries,
-    Statement,
+    UNREQUESTED_TOOLS,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_changed,
-    count_contents,
+    count_changed_histories,
+    count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import Counts, counts_of
+from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"
-_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, ANNOTATIONS, GAPS)
-_CARRIED: Statement = {"answers": Carries.of(THOUGHTS)}
+_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, ANNOTATIONS, GAPS)
+_SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
 """Parts that are no text, and members beside the text, are in `metadata`."""
 
 
+@view
 def to_hierarchy(
-    trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE, *, dropped: Counter[str] | None = None
+    left_out: LeftOut, trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE
 ) -> dict[str, Payload]:
     """Give a run as the tree of a `trajectory_sdk` Trajectory.
 
     `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
-    in which nothing was said has no steps. What has no place in it is counted in `dropped`. Raises ValueError for any
-    other cut.
+    in which nothing was said has no steps. Raises ValueError for any other cut.
     """
     if cut not in {"turn", "message"}:
         raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
-    counter: Counter[str] = Counter() if dropped is None else dropped
-    count(trajectory, counter, *_LEFT_OUT)
+    count(trajectory, left_out, *_LEFT_OUT)
     turns = answered_turns(trajectory)
-    count_contents((one.turn for one in turns), counter, _CARRIED)
-    count_changed((one.turn for one in turns), counter, "edits")
+    count_unsupported_contents((one.turn for one in turns), left_out, _SUPPORTED)
+    count_changed_histories((one.turn for one in turns), left_out, "edits")
     made = snapshots(turns, cut)
     steps = [_step(one, trajectory.rewards) for one in made]
     reward = _reward([one for one in trajectory.rewards if one.step_number is None])
@@ -192,7 +191,7 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
 
 def _wait(one: AnsweredTurn) -> float | None:
     """How long it took from a turn's tool calls to the request that answers them."""
-    before = one.turn.before
+    before = one.turn.previous
     if before is None or not before.answer(one.turn.choice).tool_calls:
         return None
     call = before.interaction

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from trace_recorder.views.conversations.call_chains import Turn, agent_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_key
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
 from trace_recorder.views.hierarchy.messages import Line, last_results, lines_of
 
@@ -75,9 +75,9 @@ def _snapshots(
 def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
     """The exchange that goes on where a history was rewritten, and no user has said anything new."""
     first = chain.lines[0].turn.turn
-    if first.before is None or any(message.role == "user" for message in first.news):
+    if first.previous is None or any(message.role == "user" for message in first.new_messages):
         return None
-    return exchanges.get(first.before)
+    return exchanges.get(first.previous)
 
 
 def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
@@ -160,7 +160,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     """The turns with which conversations end; one without an answer only where its agent came no further."""
-    last = {agent_of(one.interaction): one.turn for one in turns}.values()
+    last = {agent_key(one.interaction): one.turn for one in turns}.values()
     told = [one for one in turns if one.interaction.source.has_request() and (one.turn.answered or one.turn in last)]
     went_on = {_origin(one.turn) for one in told}
     return (one for one in told if one.turn not in went_on)
@@ -175,4 +175,4 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 def _origin(turn: Turn) -> Turn | None:
     """The turn whose conversation a turn goes on with; where answers are gone, another one begins."""
-    return None if turn.relation == "rewrites" else turn.before
+    return None if turn.relation == "rewrites" else turn.previous

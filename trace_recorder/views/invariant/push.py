@@ -47,7 +47,7 @@ def explorer(api_url: str | None = None) -> Any:
 
 
 def send(traces: Sequence[Mapping[str, Payload]], dataset: str | None, client: Any) -> list[str]:
-    """Send traces, as `dataset_lines` has them, in one request; return the ids that they got there.
+    """Send traces, as `to_invariant_dataset` has them, in one request; return the ids that they got there.
 
     Raises PushError where the server refuses them, or cannot be reached.
     """
