@@ -18,7 +18,7 @@ import trio
 
 from tests.run_fixtures import CHAT, records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture.exchange import LARGE_BODY
+from trace_recorder.capture.response_parts import LARGE_BODY
 from trace_recorder.derive.validate import validate
 
 KEY = "sk-ant-api03-" + "aB3xY9kQ7m" * 4

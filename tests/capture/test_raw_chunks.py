@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.capture.server import Answer, chat_chunk, serving, stream
 from tests.data.written import Writing, asked, said
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.capture import exchange
+from trace_recorder.capture import response_parts
 
 Payload = Any
 
@@ -182,7 +182,7 @@ def test_wherever_a_server_cuts_its_chunks(
     sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exchange, "FLUSH_BYTES", flushed)
+        patch.setattr(response_parts, "FLUSH_BYTES", flushed)
         one = recorded(tmp_path_factory.mktemp("runs") / "run.json", read_openai, stream(*sent))
 
     assert as_came(one) == sent

@@ -18,7 +18,7 @@ import pytest
 from tests.faults.unlucky import limit
 from tests.run_fixtures import ROOT, Answer, asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import exchange
+from trace_recorder.capture import response_parts
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal
 
@@ -26,6 +26,7 @@ PACKAGE = ROOT / "trace_recorder"
 LASTING = (
     "storage/journal.py",
     "recording/run.py",
+    "recording/unfinished.py",
     "storage/items/encoder.py",
     "storage/redaction/redactor.py",
     "derive/live_document/writer.py",
@@ -121,7 +122,7 @@ def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
 
 def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C is heard when the system's write returns: what it wrote is on file, and not written with the end again."""
-    monkeypatch.setattr(exchange, "FLUSH_BYTES", 1)
+    monkeypatch.setattr(response_parts, "FLUSH_BYTES", 1)
     append = Journal.append
     parts: list[str] = []
 

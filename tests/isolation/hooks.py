@@ -17,7 +17,7 @@ from tests.isolation.outcomes import KINDS
 from trace_recorder import guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.attach.recorder import RecorderTarget
-from trace_recorder.capture import exchange, headers, stream_flusher, transport
+from trace_recorder.capture import exchange, headers, record_text, response_parts, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
@@ -86,7 +86,7 @@ def fresh_guard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transport, "guard", Guard())
 
 
-flush_at_once = failing(exchange, "FLUSH_BYTES", 1)
+flush_at_once = failing(response_parts, "FLUSH_BYTES", 1)
 
 
 @dataclass(frozen=True)
@@ -149,14 +149,14 @@ HOOKS: dict[str, Hook] = {
         ),
         streamed(PART, END),
     ),
-    "compress a part": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), streamed(PART, END)),
+    "compress a part": Hook(together(flush_at_once, failing(record_text.zlib, "compress")), streamed(PART, END)),
     "mask a part": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), streamed(PART, END)),
     "write a part": Hook(
         together(flush_at_once, once_asked(failing(Journal, "append_all"))), streamed(PART, END, whole=END)
     ),
     "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
     "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
-    "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
+    "read a body": Hook(failing(exchange, "body_member"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),

@@ -18,7 +18,7 @@ import pytest
 from tests.capture.server import Answer, chat_chunk, serving
 from tests.isolation.hooks import Break, fail, failing, flush_at_once, together
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import exchange, stream_flusher
+from trace_recorder.capture import exchange, response_parts, stream_flusher
 from trace_recorder.storage.journal import Journal
 
 Payload = Any
@@ -86,8 +86,8 @@ def test_a_chunk_is_handed_on_when_it_comes(
 
 def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long stream on a full disk costs a handful of vain writes, each of twice the size, and loses nothing later."""
-    monkeypatch.setattr(exchange, "FLUSH_BYTES", 64)
-    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
+    monkeypatch.setattr(response_parts, "FLUSH_BYTES", 64)
+    monkeypatch.setattr(response_parts, "FLUSH_SECONDS", 1000.0)
     monkeypatch.setattr(stream_flusher, "watch", lambda _: None)
     tries: list[int] = []
     write = exchange.Exchange._write_stream
@@ -115,7 +115,7 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, mo
 
 def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
-    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
+    monkeypatch.setattr(response_parts, "FLUSH_SECONDS", 1000.0)
     monkeypatch.setattr(stream_flusher, "watch", lambda _: None)
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()

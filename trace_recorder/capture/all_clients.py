@@ -54,8 +54,9 @@ class ClientPatch:
 
         Raises UnsupportedClientError for a library whose clients have no such method; then nothing is changed.
         """
+        # Before the lock: this waits for a thread that imports one of them, and that thread needs the lock in the end.
+        modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
         with self._lock:
-            modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
             kinds = [kind for module in modules for kind in _clients_of(module)]
             for kind in kinds:
                 self._patch(kind)

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from weakref import ref
 
-from trace_recorder.capture.exchange import Exchange, SentRequest
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.waiting import aside, step_back
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard

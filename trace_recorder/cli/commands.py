@@ -111,7 +111,7 @@ def list_(runs: Runs = None, as_json: AsJson = False) -> None:
 
 
 def _print_list(found: Listing, paths: Sequence[Path], named: set[str]) -> None:
-    """Print the rows, and what else was met in directories; of files that were named, `list_` tells itself."""
+    """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
     titles, *rows = table(found.trajectories, width)
@@ -159,7 +159,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _refuse_damaged(file: Path, error: Exception) -> None:
-    """Tell an error of a file's contents; that the output goes nowhere is none of them."""
+    """Report an error in a file's contents. An error of the output is passed on."""
     if isinstance(error, OSError | UnreadableError):
         raise error
     why = f"{type(error).__name__}: {error}"

@@ -1,8 +1,8 @@
-"""Writing runs in another format: one after another, so that however many there are, one is in memory.
+"""Writes runs in another format, one after another, so that only one is in memory.
 
-A run that cannot be read, or of which the view cannot be made, is told and passed over. Rows go to one file by way of a
-temporary one, which takes its name when all is written; documents are written each at once, to where `Target` says.
-Nothing that exists is replaced unless that is asked for. What was left out is counted.
+A run that cannot be read or converted is reported and skipped. Rows go to one file, by way of a temporary one that is
+renamed when all are written. Documents are written one by one, to where `Target` says. Existing files are replaced only
+on request. What was left out is counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Summary:
         return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
 
     def lines(self, name: str, where: str) -> Iterator[str]:
-        """Tell what was done."""
+        """Yield the summary as sentences."""
         amount = pluralize(self.rows, "row") if FORMATS[name].kind == "rows" else pluralize(self.files, "file")
         yield f"{pluralize(self.runs, 'run')} as {name}: {amount}, in {where}"
         if self.running:
@@ -73,7 +73,7 @@ class Target:
 
     @classmethod
     def of(cls, name: str, out: str | None, runs: int) -> Target:
-        """Tell what `-o` means for a format and so many runs, before anything is written. Raises ValueError for misuse.
+        """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
         A directory is one that is there, or that ends in a slash, or whose name does not end in .json or .jsonl.
         """
@@ -151,7 +151,7 @@ class Export:
             self._collect(rows, out)
 
     def _collect(self, rows: IO[str], out: Path | None) -> None:
-        """Give the rows their place, behind the metadata where the format begins with it."""
+        """Return the rows their place, behind the metadata where the format begins with it."""
         metadata = self.summary.metadata(self.metadata)
         begins = FORMATS[self.name].begins_with_metadata
         first = _line({"metadata": metadata}) if begins else ""

@@ -142,7 +142,7 @@ class _Column:
     least: int | None = None
     """How narrow it may become; None for one that is shown whole."""
     always: bool = True
-    """Whether it stands there where no row has anything in it."""
+    """Whether it is shown where it is empty in every row."""
 
 
 _COLUMNS = (

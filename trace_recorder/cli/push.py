@@ -1,4 +1,4 @@
-"""Sending an exported dataset to a server: what is sent is what stands in the file."""
+"""Sends an exported dataset to a server: what is sent is what is in the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Push:
 
     @contextmanager
     def file(self, out: Path | None) -> Iterator[Path]:
-        """Give the file that is sent: the one that was asked for, or one for the time being."""
+        """Return the file that is sent: the one that was asked for, or one for the time being."""
         if out is not None:
             yield out
             return

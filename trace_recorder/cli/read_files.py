@@ -1,6 +1,6 @@
-"""Reading files for the command line: what cannot be read is a sentence for people, never a traceback.
+"""Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
 
-Whatever goes wrong with a file, an unknown failure of a reader among it, is told of that file, and stops nothing else.
+Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _raise_unreadable(path: Path, error: Exception) -> Trajectory:
 
 
 def error_message(path: Path, error: Exception, done: str = "read") -> str:
-    """Tell why a file cannot be read, or what else was to be done with it."""
+    """Return why a file cannot be read, or otherwise processed."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
@@ -38,7 +38,7 @@ def error_message(path: Path, error: Exception, done: str = "read") -> str:
 
 
 def runs_in_directory(directory: Path) -> list[Path]:
-    """The documents of a directory, and the journals that stand without one. Raises OSError."""
+    """Return the documents of a directory, and the journals without a document. Raises OSError."""
     files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
     documents = [path for path in files if path.suffix == ".json"]
     with_document = {journal_path_for(path) for path in files if path.suffix != ".jsonl"}

@@ -61,7 +61,7 @@ def run(
 
 
 def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
-    """Say what was recorded; that it cannot be said, or takes too long for somebody, changes no exit."""
+    """Print what was recorded. A failure to print, or Ctrl-C, does not change the exit code."""
 
     def tell() -> None:
         for line in run_summary.lines(ended, command):
@@ -75,7 +75,7 @@ def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
 
 
 def _exit_by_signal(number: int) -> None:
-    """End by the signal that ended the agent, so that whoever waits for us learns the same; without a second core."""
+    """End by the signal that ended the agent, so that the caller sees it; without a second core dump."""
     if os.name == "posix":
         import resource  # noqa: PLC0415 - it is not there on Windows
 

@@ -1,6 +1,6 @@
-"""The head of a run: what it was for, how it ended, what it cost, and what is missing.
+"""The header of a run: its task, how it ended, what it cost, and what is missing.
 
-What is not known is not mentioned. The words for errors and tokens are those in which its steps are told too.
+What is unknown is not mentioned. The steps of a run describe errors and tokens by the same functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SUCCESS = {True: ", success", False: ", no success"}
 
 
 def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
-    """Tell what is known of a run as a whole."""
+    """Yield what is known of a run as a whole."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
     yield heading(name)
     yield Entry("task", text_of(trajectory.task))
@@ -51,12 +51,12 @@ def _model(provider: Payload, model: Payload) -> str:
 
 
 def status_of(trajectory: Trajectory) -> str:
-    """Tell how a run ended, and whether the task succeeded, if that was said."""
+    """Return how a run ended, and whether the task succeeded, if that is known."""
     return trajectory.status + (_SUCCESS[trajectory.success] if isinstance(trajectory.success, bool) else "")
 
 
 def error_of(error: ErrorInfo | None) -> str:
-    """Tell an error: the HTTP status where there is one, its class, and its message."""
+    """Describe an error: the HTTP status where there is one, its class, and its message."""
     if error is None:
         return ""
     status = f"HTTP {error.status}, " if error.status else ""
@@ -64,7 +64,7 @@ def error_of(error: ErrorInfo | None) -> str:
 
 
 def tokens_of(counts: Mapping[str, Payload]) -> str:
-    """Tell the tokens that are known, and the provider's bill; of the details, those that are not 0."""
+    """Describe the known tokens, and the cost that the provider stated; of the details, those that are not 0."""
     parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
     parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
     return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
@@ -84,7 +84,7 @@ def _time(trajectory: Trajectory) -> str:
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
-    """Tell how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
+    """Describe how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
     calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
     about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
     words = (
@@ -97,7 +97,7 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 
 
 def _not_stated(trajectory: Trajectory) -> str:
-    """Tell how many streams do not say what they took, and what they need to."""
+    """Say how many streams do not state their tokens, and how to have them stated."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
     return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 

@@ -27,7 +27,7 @@ _METRICS = (("llm_calls", "failed_llm_calls", "LLM call"), ("tool_calls", "faile
 
 
 def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
-    """Tell what a command has left."""
+    """Yield what a command recorded, or why it recorded nothing."""
     if not ended.documents:
         yield f"nothing was recorded: {_reason(ended, command)}"
         return

@@ -80,7 +80,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """Scores runs, each alone or all at once; both return how many could not be, which is told of each."""
+    """Scores runs, each alone or all at once. Both report runs that cannot be scored, and return their number."""
 
     function: Function
     parser: Parser
@@ -92,7 +92,7 @@ class _Scoring:
     without: Counter[str] = field(default_factory=Counter)
 
     def summary(self, runs: int, failed: int) -> str:
-        """Tell what was done to how many runs, and what the rewards come to."""
+        """Return how many runs were scored, and the mean of the rewards."""
         told = f"{'would score' if self.dry_run else 'scored'} {self.given.runs} of {pluralize(runs, 'run')}"
         others = {**self.without, "could not be": failed}
         said = ", ".join([told, *(f"{number} {what}" for what, number in others.items() if number)])
@@ -159,7 +159,7 @@ class _Scoring:
 
 
 def _report(path: Path, work: Callable[[], str | None]) -> bool:
-    """Do what is to be done with a run, and print what it says; False where that failed, which is told."""
+    """Process a run, and print what is returned. Report a failure, and return False."""
 
     def refuse(error: Exception) -> None:
         warn(str(error) if isinstance(error, UnreadableError) else error_message(path, error, "scored"))

@@ -1,7 +1,7 @@
-"""One run, step by step, for people: what was new to the model, what it said, what its tools gave.
+"""One run, step by step, for people: the new messages, what the model said, the results of its tools.
 
-Steps and LLM calls stand in the order of time. A derived step is one with the call that it derives from; steps that
-the agent recorded itself, and calls that belong to no step, stand by themselves. What was shown is not repeated.
+Steps and LLM calls are in the order of time. A derived step is shown together with its call. Steps that the agent
+recorded itself, and calls that belong to no step, are shown alone. What was shown is not repeated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.token_counts import is_usage_left_out
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
-"""What an answer holds that is told anyway, or says nothing to people."""
+"""Contents of an answer that are shown elsewhere, or mean nothing to people."""
 _MAX_INLINE_ARGUMENTS = 100
-"""Arguments of up to this many characters stand on one line."""
+"""Arguments of up to this many characters are on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def parts_of(trajectory: Trajectory) -> list[Part]:
 
 
 class Show:
-    """Tells of the parts of a run, one after another."""
+    """Shows the parts of a run, one after another."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._full = full
@@ -70,7 +70,7 @@ class Show:
         self._shared_names = _shared_names(trajectory)
 
     def part(self, part: Part) -> Iterator[Entry]:
-        """Tell of a step or a call, given that people have seen those before it."""
+        """Yield the entries of a step or a call. Those before it have been shown."""
         yield heading(self._title(part))
         if part.call:
             yield from self._call(part.call)
@@ -156,7 +156,7 @@ class Show:
         yield from self._beside(response)
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Tell what an answer holds beside its text: a refusal as it is, the rest by its kind."""
+        """Yield what an answer has beside its text: a refusal as it is, the rest by its kind."""
         held = [one for one in contents_of_answer(response, number) if one.kind not in _SHOWN_ELSEWHERE]
         for one in held:
             if one.kind == REFUSALS:
@@ -185,7 +185,7 @@ class Show:
             yield from self._result(result, indent=2)
 
     def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:
-        """Tell a tool call on one line, or with a line for each of its arguments."""
+        """Yield a tool call on one line, or with a line for each argument."""
         arguments = call.arguments
         short = compact(arguments, full=True)
         if not isinstance(arguments, dict) or len(short) <= _MAX_INLINE_ARGUMENTS:
@@ -210,7 +210,7 @@ def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
 
 
 def _about(call: LLMInteraction) -> str:
-    """Tell of a call on one line: who served it, in which dialect, how long it took, why it ended."""
+    """Describe a call on one line: the provider and model, the dialect, the duration, the finish reason."""
     response, first = call.response, call.time_to_first_token_seconds
     served = response.model if response.model != call.model else None
     words = [
@@ -224,14 +224,14 @@ def _about(call: LLMInteraction) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    """Tell of one HTTP exchange: its number, how long it took, whether it is inferred, and what came of it."""
+    """Describe one HTTP exchange: its number, its duration, whether it is inferred, and its status or error."""
     status = f"HTTP {attempt.status}" if attempt.status else "no answer"
     words = [str(attempt.number), seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
     return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))
 
 
 def _incomplete(call: LLMInteraction, *, running: bool) -> str:
-    """Tell why a call is not complete; nothing where it is, or where its error says it."""
+    """Return why a call is not complete; nothing where it is, or where its error says so."""
     if call.complete or (call.error and not call.ended_by):
         return ""
     if call.ended_by:

@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 
 
 def report(file: Path) -> Report:
-    """Validate a file; that it cannot be read, or breaks what reads it, is an error like others."""
+    """Validate a file. That it cannot be read, or that reading it raises, is a finding too."""
 
     def failed(error: Exception) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
@@ -32,7 +32,7 @@ def as_json(report: Report) -> dict[str, Payload]:
 
 
 def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
-    """Tell of each file what was found in it; a line each, with its style."""
+    """Yield the findings of each file as lines with their styles."""
     for one in reports:
         errors = sum(finding.severity == "error" for finding in one.findings)
         amount = f" ({pluralize(one.records, 'record')}, {pluralize(one.interactions, 'LLM interaction')})"

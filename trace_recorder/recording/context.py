@@ -106,7 +106,7 @@ def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
     There the garbage collector closes it, in a thread that may hold locks.
     """
     if closing is not None and is_recording():
-        closing.defer(record)
+        closing.unfinished.defer(record)
     elif not sys.is_finalizing():
         record()
 
@@ -180,7 +180,7 @@ class Step(_Block):
             about["step_id"] = run.next_id("step")
             self._open = about
             self._held = _OpenStep(self)
-            run.hold(self._held)
+            run.unfinished.hold(self._held)
             run.append("step_start", about)
         return about
 
@@ -188,7 +188,7 @@ class Step(_Block):
         about, self._open = self._open, None
         if self._run is not None and about is not None:
             if self._held is not None:
-                self._run.release(self._held)
+                self._run.unfinished.release(self._held)
             closed = isinstance(error, GeneratorExit)
             if (
                 error is not None

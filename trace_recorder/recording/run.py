@@ -3,6 +3,11 @@
 Everything that is recorded passes through `append` or `append_body`: one lock, one redaction, one journal, and then
 the document. What the agent meant by a call is the recorder's; what went over the wire is capture's. A run belongs
 to the process that opened it.
+
+`_lock` is held while a record is written, and around the item encoder and the journal, which have no locks. The caller
+may hold its exchange's lock. The document is written, and deferred records are run, after the lock is released: these
+take other locks ("Locks and their order", docs/architecture.md). A signal's handler may enter any method in the middle
+of another one, in the same thread.
 """
 
 from __future__ import annotations
@@ -10,41 +15,36 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import platform
-import socket
 import sys
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Literal, Protocol
-from weakref import ref
+from typing import Literal
 from zlib import crc32
 
+from trace_recorder.background_work import AT_ONCE
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
-from trace_recorder.recording import process
+from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
+from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import Data, Journal
-from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import dump_members, members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
-from trace_recorder.background_work import AT_ONCE
-from trace_recorder.storage.redaction.body_parts import BodyPart
 
 DOCUMENT_TIMING: Mapping[str, When] = {
     "llm_request": "later",
@@ -63,7 +63,6 @@ RECREATE_RETRY_SECONDS = 1.0
 
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
-_STARTED = time.time()
 
 
 @dataclass(slots=True)
@@ -72,22 +71,6 @@ class _RunText:
 
     seq: int
     said: str
-
-
-class Unfinished(Protocol):
-    """What is being recorded when a run ends."""
-
-    def write_pending(self, *, last: bool = False) -> None:
-        """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
-
-    def wait(self) -> None:
-        """Wait, but not for good, for what is being written aside. Does not raise."""
-
-    def abandoned_by_caller(self) -> None:
-        """Write that whoever it was recorded for is gone. Does not raise."""
-
-    def end_with_run(self) -> None:
-        """Write what has come, as all that there will be. Does not raise."""
 
 
 class Run:
@@ -107,11 +90,9 @@ class Run:
         self._items = ItemEncoder()
         self._run_texts: list[_RunText] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
-        self._deferred: deque[Callable[[], None]] = deque()
         self._exiting = False
         self._recreate_after = 0.0
-        self._unfinished: dict[int, Unfinished] = {}
-        self._abandoned_ids: dict[int, object] = {}
+        self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
         self._snapshot = partial(DocumentWriter, journal.path, history=history, sync=journal.sync)
@@ -119,19 +100,8 @@ class Run:
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
-        where = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "trajectory_id": self.trajectory_id,
-            "host": socket.gethostname(),
-            "pid": self.pid,
-            "process_start": _STARTED,
-            "recorder": _version(),
-            "python": platform.python_version(),
-            "platform": sys.platform,
-            **without_none(parent=parent or process.parent_run()),
-        }
-        about, redacted = _split_redacted(about)
+        where = process_facts(self.trajectory_id, self.pid, parent)
+        about, redacted = split_redacted(about)
         self._begin = members_to_json(where | about), members_to_json(said), redacted
         with self._lock:
             self._prepare()
@@ -155,18 +125,18 @@ class Run:
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
-        about, redacted = _split_redacted(about)
+        about, redacted = split_redacted(about)
         with self._lock:
             self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
             said, count = self._redaction.mask(said) if said else ("", 0)
             seq = self._journal.next_seq
             try:
-                self._journal.append(kind, _data(dump_members(about), said, redacted + count), now())
+                self._journal.append(kind, record_data(dump_members(about), said, redacted + count), now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
             self._remember(kind, seq, said)
-        self._run_deferred()
+        self.unfinished.settle()
         self._update_document(kind, when)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
@@ -187,17 +157,17 @@ class Run:
             with self._lock:
                 self._prepare()
                 self._append_encoded(kind, about, encoded, masked)
-        self._run_deferred()
+        self.unfinished.settle()
         self._update_document(kind)
 
     def _append_encoded(
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
     ) -> None:
         """Write what was taken apart, and masked."""
-        about, redacted = _split_redacted(about)
+        about, redacted = split_redacted(about)
         *of_items, (said, count) = masked
-        items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
-        data = _data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+        items = [("item", record_data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
+        data = record_data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
         records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
         seq, _ = self._journal.append_all(records, now())
         encoded.mark_written(seq)
@@ -232,16 +202,6 @@ class Run:
             frame = frame.f_back
         return False
 
-    def defer(self, record: Callable[[], None]) -> None:
-        """Have something recorded behind the next record, or at the end: it came in the middle of one."""
-        self._deferred.append(record)
-
-    def _run_deferred(self) -> None:
-        if self._abandoned_ids:  # asked here too: it is asked with every record
-            self.end_abandoned()
-        while self._deferred:
-            self._deferred.popleft()()
-
     def _prepare(self, *, looks: bool = True) -> None:
         """Be ready for a record; `looks` is whether the system is asked if the journal was removed."""
         if self.closed:
@@ -275,7 +235,7 @@ class Run:
 
         masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(kind, _data(about, masked, count + redacted), now())
+        self._journal.append(kind, record_data(about, masked, count + redacted), now())
         self._remember(kind, seq, masked)
 
     def _write_gaps(self) -> None:
@@ -302,7 +262,7 @@ class Run:
         masked, count = self._redaction.mask(text.said)
         if masked != text.said and not self.closed:
             text.said = masked
-            self._journal.append("redaction", _data(dump_members({"of": text.seq}), masked, count), now())
+            self._journal.append("redaction", record_data(dump_members({"of": text.seq}), masked, count), now())
 
     def _remember(self, kind: str, seq: int, said: str) -> None:
         """Keep what the run itself is said to be, for as long as a client may still tell its key."""
@@ -337,29 +297,6 @@ class Run:
         """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
         return f"{kind}_{next(self._numbers[kind])}"
 
-    def hold(self, unfinished: Unfinished) -> None:
-        """Know of something that is being recorded, until it is let go."""
-        self._unfinished[id(unfinished)] = unfinished
-
-    def watch(self, unfinished: Unfinished, held: object) -> ref[object]:
-        """Have it hear, with the next record or beat, that an object is gone for which it was begun.
-
-        Whoever keeps what this returns, and drops it in time, hears nothing. That the object is gone is noted by a
-        method of `dict`: in a destructor of ours, what a signal's handler raises would be lost.
-        """
-        return ref(held, partial(self._abandoned_ids.__setitem__, id(unfinished)))
-
-    def end_abandoned(self) -> None:
-        """Tell those whose objects are gone."""
-        while self._abandoned_ids:
-            left = self._unfinished.get(self._abandoned_ids.popitem()[0])
-            if left is not None:
-                left.abandoned_by_caller()
-
-    def release(self, unfinished: Unfinished) -> None:
-        """Hear that it has been recorded."""
-        self._unfinished.pop(id(unfinished), None)
-
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
@@ -373,11 +310,11 @@ class Run:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
-        self._run_deferred()
-        for one in list(self._unfinished.values()):
+        self.unfinished.settle()
+        for one in self.unfinished.all():
             one.wait()
             one.end_with_run()
-        self._unfinished.clear()
+        self.unfinished.clear()
         with self._lock:
             if self.closed:
                 return
@@ -427,8 +364,8 @@ class Run:
         """
         if self.abandoned or self.closed:
             return
-        self.end_abandoned()
-        for one in list(self._unfinished.values()):
+        self.unfinished.end_abandoned()
+        for one in self.unfinished.all():
             one.wait()
             one.write_pending(last=True)
         with self._lock:
@@ -453,26 +390,3 @@ class Run:
         self.closed = self.abandoned = True
         with suppress(OSError):
             self._journal.close()
-
-
-def _data(about: str, said: str, redacted: int) -> str:
-    """The data of a record, as JSON text, from its members."""
-    counted = f',"redacted":{redacted}' if redacted else ""
-    return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
-
-
-def _split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """What is said about a record, and how many secrets are masked in it."""
-    said = dict(about)
-    redacted = said.pop("redacted", 0)
-    return said, redacted if isinstance(redacted, int) else 0
-
-
-@cache
-def _version() -> str:
-    """The version of this package: readers are mended, and old files say by which they were written."""
-    metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
-    try:
-        return str(metadata.version("trace-recorder"))
-    except metadata.PackageNotFoundError:
-        return "unknown"

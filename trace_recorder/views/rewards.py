@@ -79,7 +79,7 @@ def _call_without_exit(function: Function, /, *given: object, **named: object) -
 
 
 def describe_error(error: BaseException, function: Function | None = None) -> str:
-    """Tell an error of the user's: its class, what it says, and the file and the line in the user's own function.
+    """Describe an error in a user's code: its class, its message, and the file and line in the user's own function.
 
     Without a function, the line of the module that was being imported.
     """
@@ -130,7 +130,7 @@ def is_batch(function: Function) -> bool:
 def score(
     trajectory: Trajectory, function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> float | None:
-    """Give the reward of a run; None where the function gives none.
+    """Return the reward of a run; None where the function gives none.
 
     `parser` makes its turns, where it takes turns. `variables` are passed by name, those only that the function takes.
     What it raises passes, SystemExit as a RuntimeError; ValueError where what it gives is no finite number.
@@ -143,7 +143,7 @@ def score(
 def score_batch(
     trajectories: Sequence[Trajectory], function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> list[float | None]:
-    """Give the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
+    """Return the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
 
     Raises ValueError where it gives another number of rewards than there are runs.
     """

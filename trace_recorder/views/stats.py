@@ -79,7 +79,7 @@ class Calls:
             self.cacheable += counts.prompt or 0
 
     def to_json(self) -> dict[str, Payload]:
-        """Give the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
+        """Return the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
         tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[f"with_{name}"]}
         rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
@@ -122,19 +122,19 @@ class Spread:
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
 
     def to_json(self) -> dict[str, Payload]:
-        """Give the mean, and between what the values are."""
+        """Return the mean, and between what the values are."""
         return {"runs": self.runs, "mean": round(self.total / self.runs, 6), "least": self.least, "most": self.most}
 
 
 def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
-    """Give the share of runs that succeeded among those of which that is known, and their number; nothing of none."""
+    """Return the share of runs that succeeded among those of which that is known, and their number; nothing of none."""
     judged = succeeded + not_succeeded
     return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged} if judged else {}
 
 
 @dataclass(slots=True)
 class Stats:
-    """Figures over the runs that were added. `price` stands in for the table of genai-prices."""
+    """Figures over the runs that were added. `price` replaces the table of genai-prices."""
 
     price: Price | None = None
     runs: Counter[str] = field(default_factory=Counter)
@@ -193,7 +193,7 @@ class Stats:
         return self.tools.setdefault(name, Counter())
 
     def to_json(self) -> dict[str, Payload]:
-        """Give all figures. Models and tools stand in the order of how often they were called."""
+        """Return all figures. Models and tools are sorted by the number of calls."""
         by_calls = sorted(self.models.items(), key=lambda pair: (-pair[1].counted["calls"], pair[0]))
         tools = sorted(self.tools.items(), key=lambda pair: (-pair[1]["calls"], pair[0]))
         counted = ("calls", "failed", "unanswered", "outcome_unknown")
@@ -216,7 +216,7 @@ def _name(given: Payload) -> str:
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
+    """Return the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
     says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
 
     Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken

@@ -43,14 +43,14 @@ _STEP = (
 )
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
 _SUPPORTED: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(locations=("part", "beside a text")))
-"""Contents of requests stand as they were sent; of answers there are texts and tool calls."""
+"""Contents of requests are written as they were sent; of answers, texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
 
 @view
 def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
-    """Give a run as the document that Trae Agent itself would have written, timestamps apart, which have an offset."""
+    """Return a run as the document that Trae Agent itself would have written, but with offsets in timestamps."""
     document = trajectory.to_document()
     kept = _only(document, _ROOT)
     kept["llm_interactions"] = [_interaction(one, left_out) for one in document["llm_interactions"]]

@@ -39,7 +39,7 @@ _WHOLE = frozenset[Ending | None]({"stop", "tools", None})
 
 
 def ending_of(finish_reason: str | None) -> Ending | None:
-    """Give why a model stopped; None where it is not said, or in a word that nobody knows."""
+    """Return why a model stopped; None where that is not stated, or by an unknown name."""
     return _ENDINGS.get((finish_reason or "").lower())
 
 

@@ -47,7 +47,7 @@ _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
 def to_hierarchy(
     left_out: LeftOut, trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE
 ) -> dict[str, Payload]:
-    """Give a run as the tree of a `trajectory_sdk` Trajectory.
+    """Return a run as the tree of a `trajectory_sdk` Trajectory.
 
     `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
     in which nothing was said has no steps. Raises ValueError for any other cut.
@@ -79,7 +79,7 @@ def to_hierarchy(
 
 
 def content_hash(tree: Payload) -> str:
-    """Give the SHA-256 of a tree's canonical JSON: names sorted, without nulls and `idx`, as the SDK takes it."""
+    """Return the SHA-256 of a tree's canonical JSON: names sorted, without nulls and `idx`, as the SDK takes it."""
     text = json.dumps(_canonical(tree), separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -92,7 +92,6 @@ def _canonical(value: Payload) -> Payload:
 
 
 def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:
-    counts = [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
     name = trajectory.trajectory_id
     return {
         "id": f"{data_source}:{name}" if name else None,
@@ -100,7 +99,7 @@ def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) ->
         "conversation_id": name,
         "num_turns": len({one.exchange for one in made}),
         "num_steps": len(made),
-        "total_tokens": _sum(_whole(one) for one in counts),
+        "total_tokens": _sum(_whole(one) for one in _token_counts(trajectory)),
         "total_cost": trajectory.metrics.get("cost"),
     }
 
@@ -161,18 +160,21 @@ def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
 def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
     messages = [line.message for one in made for line in one.new]
     calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
-    answers = [message["tool_response"] for message in messages if message["tool_response"] is not None]
-    failures = sum(answer["error"] is not None for answer in answers)
-    counts = [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
+    responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
+    failures = sum(response["error"] is not None for response in responses)
     return {
         "steps": len(made),
-        "tokens_generated": _sum(one.completion for one in counts),
+        "tokens_generated": _sum(one.completion for one in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
         "num_tool_calls": calls,
         "num_tool_failures": failures,
-        "num_tool_response_none": max(0, calls - len(answers)),
+        "num_tool_response_none": max(0, calls - len(responses)),
         "tool_error_rate": failures / calls if calls else 0.0,
     }
+
+
+def _token_counts(trajectory: Trajectory) -> list[Counts]:
+    return [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:

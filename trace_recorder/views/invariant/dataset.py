@@ -38,7 +38,7 @@ ROOT = "<root>"
 
 
 def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
-    """Give a run as a list of messages: system, user, assistant, tool.
+    """Return a run as a list of messages: system, user, assistant, tool.
 
     What has no place in a message stands in its `metadata`: the agent, the interaction, thinking, parts that are
     neither text nor an image at hand. A run in which nothing was sent is an empty list.
@@ -50,7 +50,7 @@ def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
 def to_invariant_dataset(
     left_out: LeftOut, trajectories: Iterable[Trajectory], metadata: Mapping[str, Payload] | None = None
 ) -> Iterator[str]:
-    """Give a dataset, line by line: its `metadata` first, if there is any, then one object a run.
+    """Return a dataset, line by line: its `metadata` first, if there is any, then one object a run.
 
     Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
     was annotated, and what steps say beside their messages, at the address that each is about.
@@ -88,7 +88,7 @@ def push_to_invariant(
 
 
 def _about(trajectory: Trajectory) -> dict[str, Payload]:
-    """What is known of a run as a whole; of its calls those that failed, which no message tells of."""
+    """Return what is known of a run as a whole, and its failed calls, which are in no message."""
     document = {**trajectory.head(), **trajectory.tail("inline")}
     told = {name: value for name, value in document.items() if name not in _ELSEWHERE and value not in (None, {}, [])}
     failed = [

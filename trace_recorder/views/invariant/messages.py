@@ -1,4 +1,4 @@
-"""The events of a run as Invariant has them: messages in the order of time, each told once.
+"""The events of a run in Invariant's form: messages in the order of time, each once.
 
 A message stands where it was first sent or said, whoever of several agents it belongs to; so a history that was
 rewritten, or shared by several calls, is not told twice. Tool messages carry both `tool_call_id` and `id`, as the
@@ -53,7 +53,7 @@ class Events:
         return events
 
     def answer(self, one: AnsweredTurn) -> None:
-        """Tell what the model said, and what its tools returned, where no request shows that."""
+        """Add what the model said, and the results of its tools that no request has."""
         agent, message = agent_key(one.interaction), answer_of(one.response)
         if one.step is not None:
             self.answers.setdefault(one.step.step_number, len(self.messages))
@@ -66,7 +66,7 @@ class Events:
                 self._tell(tool, one.interaction, shown_to_model=False)
 
     def run(self, one: UnrequestedTools) -> None:
-        """Tell of tools that ran though no model had asked for them."""
+        """Add tools that ran although no model requested them."""
         about = {"asked_by_model": False, "shown_to_model": False}
         at = {"timestamp": one.step.timestamp, "step_number": one.step.step_number}
         self._tell(Message("assistant", None, one.calls), one.step, **at, **about)

@@ -78,7 +78,7 @@ def to_turns(
     action_output: Literal["object", "text"] = "object",
     template_variables: Mapping[str, Payload] | None = None,
 ) -> list[ToolBrainTurn]:
-    """Give a run as a ToolBrain trace.
+    """Return a run as a ToolBrain trace.
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
@@ -165,7 +165,7 @@ def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[s
 
 
 def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
-    """Tell a turn's members, a line each: of the prompt the end, which is what was new to the model."""
+    """Yield a turn's members, a line each; of the prompt its end, which was new to the model."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
     rows = {

@@ -56,7 +56,7 @@ class Branch:
         return self.turns[-1]
 
     def lines(self) -> list[Line]:
-        """Give the conversation, message by message, with thoughts where they were sent back or were recorded."""
+        """Return the conversation, message by message, with thoughts where they were sent back or were recorded."""
         messages = self.leaf.messages()
         spans = [(one.begin, one.end) for one in MessageNormalizer().normalize(messages)]
         lines = [Line(message) for message in messages]
@@ -80,12 +80,12 @@ class Branch:
 
 
 def branches_of(trajectory: Trajectory, *, include_incomplete: bool = False) -> list[Branch]:
-    """Give the branches of a run, in the order in which their leaves came."""
+    """Return the branches of a run, in the order in which their leaves came."""
     return branches(turns_of(trajectory), include_incomplete=include_incomplete)
 
 
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
-    """Give the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
+    """Return the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
 
     def is_target(turn: Turn, choice: int = 0) -> bool:
         if include_incomplete:
@@ -114,7 +114,7 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
-    """The turns whose prompts and answers the model saw just as they were, from the last to the first."""
+    """Return the turns whose prompts and answers the model saw unchanged, from the last to the first."""
     path = [turn]
     while path[-1].exact and path[-1].previous is not None:
         path.append(path[-1].previous)

@@ -37,7 +37,7 @@ _SUPPORTED: FormatSupport = {
 def to_openai_finetuning(
     left_out: LeftOut, trajectory: Trajectory, *, include_incomplete: bool = False
 ) -> list[dict[str, Payload]]:
-    """Give the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
+    """Return the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
 
     Answers that were cut off, are incomplete or say nothing weigh 0, and no row ends with one, unless
     `include_incomplete`.

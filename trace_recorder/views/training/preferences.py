@@ -40,7 +40,7 @@ def preference_pairs(
     *,
     include_incomplete: bool = False,
 ) -> Iterator[Row]:
-    """Give pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
+    """Return pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
 
     `reward` is the name of a reward that the runs have, or a function that scores one; a run without is left out.
     One with an answer that was cut off, is incomplete or says nothing is, too, unless `include_incomplete`.

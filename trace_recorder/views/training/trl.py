@@ -53,7 +53,7 @@ def to_trl(
     *,
     include_incomplete: bool = False,
 ) -> list[Row]:
-    """Give the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
+    """Return the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
 
     Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
 
@@ -73,7 +73,7 @@ def to_trl(
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the rewards of a run as a whole, by name; of those with one name the last counts."""
+    """Return the rewards of a run as a whole, by name; of those with one name the last counts."""
     stated = [one for one in trajectory.rewards if one.step_number is None and isinstance(one.name, str)]
     return {one.name: one.value for one in stated if isinstance(one.value, int | float)}
 
@@ -89,7 +89,7 @@ def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
 
 
 def tools_of(branch: Branch, left_out: LeftOut) -> list[Row] | None:
-    """Give the tools of a branch as chat templates take them."""
+    """Return the tools of a branch as chat templates take them."""
     tools = branch.tools()
     left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     return [function_of(tool) for tool in tools if is_function(tool)] or None
