@@ -5,11 +5,11 @@ Linux has a system call for both, `renameat2`. Elsewhere a hard link takes a nam
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
@@ -51,14 +51,15 @@ def _rename_with_flags(one: str | Path, other: str | Path, how: int) -> int | No
         return None
     if call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], how) == 0:
         return 0
-    return ctypes.get_errno()
+    return int(import_module("ctypes").get_errno())
 
 
 @cache
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     try:
+        ctypes = import_module("ctypes")  # not at import of the package: it takes milliseconds
         call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, TypeError, AttributeError):
+    except (ImportError, OSError, TypeError, AttributeError):
         return None
     call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
     call.restype = ctypes.c_int

@@ -1,15 +1,16 @@
 """Values that JSON cannot express but that have a simple form: paths, ids, times, numpy's numbers and arrays.
 
 `simple_form` returns a value of Python's built-in types, whose parts may be anything again; `jsonable.py` copies them.
-numpy is never imported: its values are recognised by the module of their class.
+numpy is never imported: its values are recognised by the module of their class. Nor is decimal, whose import takes
+milliseconds: there are no such values in a program that has not imported it.
 """
 
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 import operator
+import sys
 import uuid
 from contextlib import suppress
 from pathlib import PurePath
@@ -18,13 +19,13 @@ from typing import Any
 MAX_ARRAY_ELEMENTS = 10_000
 """An array with more elements has no simple form: writing it would keep the agent waiting."""
 
-_AS_TEXT = (PurePath, uuid.UUID, decimal.Decimal)
+_AS_TEXT = (PurePath, uuid.UUID)
 _AS_ISO_TIME = (datetime.date, datetime.time)
 
 
 def simple_form(value: object) -> object:
     """Return the simple form of a value, or the value itself if it has none."""
-    if isinstance(value, _AS_TEXT):
+    if isinstance(value, _AS_TEXT) or _is_decimal(value):
         return str(value)
     if isinstance(value, _AS_ISO_TIME):
         return value.isoformat()
@@ -33,6 +34,11 @@ def simple_form(value: object) -> object:
     if is_numpy(value):
         return _numpy_form(value)
     return value
+
+
+def _is_decimal(value: object) -> bool:
+    decimal = sys.modules.get("decimal")
+    return decimal is not None and isinstance(value, decimal.Decimal)
 
 
 def is_numpy(value: object) -> bool:
