@@ -12,7 +12,7 @@ from pathlib import Path
 from types import GenericAlias
 
 import trace_recorder
-from tests.run_fixtures import ROOT, python
+from tests.processes import ROOT, python
 from trace_recorder import errors
 
 PACKAGE = ROOT / "trace_recorder"
@@ -236,6 +236,16 @@ def test_what_importing_costs() -> None:
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"import trace_recorder: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
     assert len(lines) < 250
+
+
+LONGEST_FILE = 400
+
+
+def test_no_file_of_tests_is_too_long() -> None:
+    """Every file of the tests has at most 400 lines."""
+    lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")}
+
+    assert {path.name: length for path, length in lengths.items() if length > LONGEST_FILE} == {}
 
 
 MEASURES = ("process_time", "thread_time", "tracemalloc", "getrusage", "ru_maxrss", "RLIMIT_CPU", "RLIMIT_AS")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 CALLS = """
 from typing import Any, assert_type

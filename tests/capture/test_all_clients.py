@@ -19,7 +19,8 @@ from google import genai
 from google.genai.types import HttpOptions
 
 from tests.capture.server import CHAT, CHAT_STREAM, GENERATED, MESSAGE, OLLAMA, Answer, plain, serving, stream
-from tests.run_fixtures import Wire, asked, python, said
+from tests.chat_calls import Wire, asked, said
+from tests.processes import python
 from trace_recorder import (
     TrajectoryRecorder,
     UnsupportedClientError,

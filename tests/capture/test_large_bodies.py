@@ -16,7 +16,8 @@ import httpx
 import pytest
 import trio
 
-from tests.run_fixtures import CHAT, records_of
+from tests.chat_calls import CHAT
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture.response_parts import LARGE_BODY
 from trace_recorder.derive.validate import validate

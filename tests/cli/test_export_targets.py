@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.test_export import invoke, recorded
-from tests.run_fixtures import asked, call, said
+from tests.chat_calls import asked, call, said
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.export_names import unique_names
 from trace_recorder.cli.formats import FORMATS

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
+from tests.cli.showing import label, shown
 from tests.data.shown import ASSISTANT, RESULT, SYSTEM, TASK, by_hand, captured
 from tests.data.written import Writing, asked, called, said
 from trace_recorder import load
-from trace_recorder.cli.commands import app
 from trace_recorder.cli.text_layout import (
     MAX_CHARACTERS,
     MAX_LINES,
@@ -125,19 +124,6 @@ def _two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def path(tmp_path: Path) -> Path:
     """Where a journal may be written."""
     return tmp_path / "run.jsonl"
-
-
-def shown(path: Path, *options: str) -> str:
-    """What the command prints, given that it succeeds."""
-    result = CliRunner().invoke(app, ["show", str(path), *options])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def label(output: str, name: str) -> list[str]:
-    """The lines that stand beside a label."""
-    lines = (line.strip().partition(" ") for line in output.splitlines())
-    return [text.strip() for first, _, text in lines if first == name]
 
 
 def test_a_captured_run_is_shown_step_by_step(path: Path) -> None:

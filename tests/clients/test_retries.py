@@ -19,7 +19,7 @@ from google.genai import errors
 
 from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, OLLAMA, Answer, Server, plain, serving, stream
 from tests.clients.provider import Provider
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import Client, create_client
 from trace_recorder.clients.retries import (

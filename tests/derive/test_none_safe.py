@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import Answer, Payload, asked, call, journal_of, said, streamed
+from tests.chat_calls import Answer, asked, call, said, streamed
+from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Usage
+from trace_recorder.values.messages import LLMResponse, Payload, Usage
 
 REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
 REQUEST = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.chat_calls import CHAT, Wire, asked, said
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from tests.run_fixtures import CHAT, Wire, asked, said
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive import fold
 from trace_recorder.derive.schemas import json_schema as schema

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, CHAT_STREAM, DROP, Answer, chat_chunk, plain, serving, stream
-from tests.cli.test_export import invoke
-from tests.run_fixtures import ROOT
+from tests.cli.invoking import invoke
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.values.messages import Payload
 

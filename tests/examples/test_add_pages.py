@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("add-a-*.md"))
 

@@ -15,7 +15,7 @@ from types import FrameType
 import httpx
 import pytest
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.formats import FORMATS
 

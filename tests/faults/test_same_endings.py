@@ -15,9 +15,10 @@ import trio
 
 from tests.agents import Place, ending
 from tests.capture.server import CHAT, Server, plain, serving
-from tests.run_fixtures import ROOT, Payload
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.final_status import status_from_exception
+from trace_recorder.values.messages import Payload
 
 BLOCK = """
 import asyncio, os, signal, sys

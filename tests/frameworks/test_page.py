@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 
 from tests.frameworks.page import PAGE, agent, blocks, without_us
-from tests.run_fixtures import ROOT
-from tests.test_supported import matrix, rows
+from tests.processes import ROOT
+from tests.supported_versions import matrix, rows
 
 PAGE_NAME = "docs/frameworks.md"
 RESULTS = "docs/frameworks-results.md"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import Payload
 from tests.views.runs import every
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
+from trace_recorder.values.messages import Payload
 from trace_recorder.views.atif.document import to_atif, to_atif_files
 
 SUB = {

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.run_fixtures import TIME, folded, journal_of, python, rich_run
+from tests.chat_calls import rich_run
+from tests.journals import TIME, folded, journal_of
+from tests.processes import python
 from trace_recorder import TrajectoryFormatError, load
 from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 

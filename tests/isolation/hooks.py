@@ -9,18 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.isolation.outcomes import KINDS
-from trace_recorder import guard
+from tests.limits import limited
+from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.attach.recorder import RecorderTarget
-from trace_recorder.capture import exchange, headers, record_text, response_parts, stream_flusher, transport
+from trace_recorder.capture import exchange, headers, record_text, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
@@ -78,15 +81,12 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
         start(thread)
 
     patch.setattr(threading.Thread, "start", refuse)
-    patch.setattr(stream_flusher, "_thread", None)
+    patch.setattr(stream_flusher.process_flusher, "_thread", None)
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
     """Have nothing logged yet of what belongs to no run."""
     patch.setattr(transport, "guard", Guard())
-
-
-flush_at_once = failing(response_parts, "FLUSH_BYTES", 1)
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ class Hook:
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
     raises: bool = True
     """Whether the caller hears of it where the recorder is strict."""
+    flush_bytes: int = Limits().flush_bytes
+
+    def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
+        """A recorder that writes parts of a response as the place needs it."""
+        return limited(flush_bytes=self.flush_bytes)(path, strict=strict)
 
 
 def always(*gaps: str) -> Mapping[str, frozenset[str]]:
@@ -149,11 +154,9 @@ HOOKS: dict[str, Hook] = {
         ),
         streamed(PART, END),
     ),
-    "compress a part": Hook(together(flush_at_once, failing(record_text.zlib, "compress")), streamed(PART, END)),
-    "mask a part": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), streamed(PART, END)),
-    "write a part": Hook(
-        together(flush_at_once, once_asked(failing(Journal, "append_all"))), streamed(PART, END, whole=END)
-    ),
+    "compress a part": Hook(failing(record_text.zlib, "compress"), streamed(PART, END), flush_bytes=1),
+    "mask a part": Hook(failing(Redaction, "mask_stream"), streamed(PART, END), flush_bytes=1),
+    "write a part": Hook(once_asked(failing(Journal, "append_all")), streamed(PART, END, whole=END), flush_bytes=1),
     "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
     "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
     "read a body": Hook(failing(exchange, "body_member"), streamed(whole=END)),

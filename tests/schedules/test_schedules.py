@@ -8,12 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import CHAT, Answer, Payload, Wire, asked, call, folded, journal_of, said
+from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
+from tests.journals import folded, journal_of
 from tests.schedules.acting import schedule_of
 from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.live_document import draft
 from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.values.messages import Payload
 
 USER = [{"role": "user", "content": "go"}]
 FOUND = (24, 42, 120, 131, 172, 181, 268, 299)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.run_fixtures import folded
+from tests.journals import folded
 from tests.views.corpus_runs import corpus_runs
 from tests.views.runs import RUNS
 from tests.wire.corpus import DIRECTORY

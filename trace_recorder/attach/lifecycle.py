@@ -17,6 +17,7 @@ from pathlib import Path
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.paths import RunPaths
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
@@ -40,6 +41,7 @@ class Lifecycle:
         guard: Guard,
         *,
         history: str,
+        limits: Limits,
         about: dict[str, Payload],
         metadata: Mapping[str, Payload],
         disabled: bool,
@@ -52,6 +54,7 @@ class Lifecycle:
         self._files = files
         self._redact = redact
         self._history = history
+        self._limits = limits
         self._metadata = metadata
         self._disabled = disabled
         self._path: Path | None = None
@@ -71,7 +74,8 @@ class Lifecycle:
         if self._disabled:
             return
         document, journal = self._files.take(self._parent or process.parent_run())
-        run = Run(journal, document, Redaction(self._redact), self.guard, history=self._history)
+        redaction = Redaction(self._redact)
+        run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
         self.run, self._path = run, document
         with self.guard("record the start of the run"):
             about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}

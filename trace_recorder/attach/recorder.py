@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar, overload
+from typing import ClassVar, Literal, Self, TypeVar, overload
 
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import sdk_clients as clients
@@ -25,6 +25,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.imports.loader import load
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records, process, tools
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
@@ -61,6 +62,8 @@ class TrajectoryRecorder:
     ends it passes on.
     """
 
+    _limits: ClassVar[Limits] = Limits()
+
     def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
         self,
         trajectory_path: str | os.PathLike[str] | None = None,
@@ -88,6 +91,7 @@ class TrajectoryRecorder:
             redact,
             Guard(strict=strict),
             history=history,
+            limits=self._limits,
             about=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
             metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),

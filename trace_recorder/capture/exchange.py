@@ -5,9 +5,9 @@ is sent, the response before the caller has its last byte. Every method is guard
 happens here, the call goes on as it would without us.
 
 `_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
-may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second at
-most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
-holds any lock: then the ending is deferred.
+may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
+at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread
+that holds any lock: then the ending is deferred.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ __records__ = True  # `guard.is_recording` looks for this name
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
-LOCK_TIMEOUT_SECONDS = 1.0
-"""For how many seconds an ending run waits for a stream that is being recorded at that moment."""
 LONG_STREAM = 32 * 1024
 """Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
 ASSEMBLY_TIMEOUT_SECONDS = 10.0
@@ -195,7 +193,7 @@ class Exchange(ResponseParts):
     @contextmanager
     def _held(self) -> Iterator[bool]:
         """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
-        held = self._lock.acquire(timeout=LOCK_TIMEOUT_SECONDS)
+        held = self._lock.acquire(timeout=self._limits.lock_timeout_seconds)
         try:
             yield held
         finally:

@@ -25,8 +25,6 @@ from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-FLUSH_BYTES = 32 * 1024
-FLUSH_SECONDS = 1.0
 MOST_PARTS = 64
 """Of so many parts is made, at most, what is there at once."""
 LARGE_BODY = 48 * 1024
@@ -52,7 +50,8 @@ class ResponseParts:
         self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
-        self._due = FLUSH_BYTES
+        self._limits = run.limits
+        self._due = self._limits.flush_bytes
         self._flushed = self._began
         self._chunks = 0
         self._part = BodyPart()
@@ -65,7 +64,7 @@ class ResponseParts:
 
     def _is_due(self, now: float) -> bool:
         if self._streams:
-            return self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS
+            return self._buffered >= self._due or now - self._flushed >= self._limits.flush_seconds
         return self._buffered >= (self._due if self._parts else LARGE_BODY)
 
     def _keep(self, now: float, data: bytes) -> None:
@@ -111,15 +110,16 @@ class ResponseParts:
             if self._done and not last:
                 return False
             self._flushed = time.perf_counter()
-            before, is_first_try = self._buffered, self._due <= FLUSH_BYTES
-            self._due = max(FLUSH_BYTES, 2 * before)  # what cannot be written is not tried with every chunk
+            size = self._limits.flush_bytes
+            before, is_first_try = self._buffered, self._due <= size
+            self._due = max(size, 2 * before)  # what cannot be written is not tried with every chunk
             if self._streams:
-                self._flush_stream(max(FLUSH_BYTES, before // MOST_PARTS) if is_first_try else before, last=last)
+                self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
             else:
                 self._flush_body(last=last)
             if self._buffered < before:
-                self._due = FLUSH_BYTES
-            return self._buffered < before and self._buffered >= (1 if last else FLUSH_BYTES)
+                self._due = size
+            return self._buffered < before and self._buffered >= (1 if last else size)
 
     def _flush_body(self, *, last: bool) -> None:
         """Write a part of a plain body."""

@@ -33,6 +33,7 @@ from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
@@ -76,9 +77,12 @@ class _RunText:
 class Run:
     """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
 
-    def __init__(self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str) -> None:
+    def __init__(
+        self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str, limits: Limits
+    ) -> None:
         self.trajectory_id = uuid.uuid4().hex
         self.guard = guard
+        self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
         self.closed = False

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.views.contents import Case, handmade, of_corpus
+from tests.views.content.marked_cases import Case, handmade, of_corpus
 from tests.wire.corpus import DIRECTORY
 from trace_recorder import Trajectory
 from trace_recorder.dialects.json_access import json_value

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.run_fixtures import asked, call, said
+from tests.chat_calls import asked, call, said
 from tests.views.made import dataset_of_one
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.views import (
