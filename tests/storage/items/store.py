@@ -10,7 +10,7 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Data
 from trace_recorder.values.messages import Payload
 
-LARGE = "x" * items.LARGE_STRING
+LARGE = "x" * items.MIN_STRING_CHARACTERS
 
 
 class Store:
