@@ -162,7 +162,7 @@ HOOKS: dict[str, Hook] = {
     "read a body": Hook(failing(exchange, "body_member"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
-    "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
+    "describe an error": Hook(failing(exchange, "describe_error"), {"cut": frozenset({END})}),
     "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
     "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
 }
