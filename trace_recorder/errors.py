@@ -6,6 +6,7 @@
     ├── TrajectoryPathError       the path for the files cannot be used
     ├── UnsupportedClientError    wrap() does not know the inside of this client
     ├── BoundClientError          the client's HTTP client is bound to another recorder
+    ├── ReplayMismatchError       a replay was asked what its recording does not answer
     ├── TrajectoryFormatError     load() was given a file that is no trajectory
     ├── EmptyTrajectoryError      a view's format has no place for a run in which nothing happened
     ├── RenderingError            a chat template did not take a conversation
@@ -45,6 +46,10 @@ class UnsupportedClientError(TraceRecorderError, TypeError):
 
 class BoundClientError(TraceRecorderError, ValueError):
     """Two recorders would have to be bound to one HTTP client."""
+
+
+class ReplayMismatchError(TraceRecorderError):
+    """A replay was asked what its recording does not answer, or was not asked what it does."""
 
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):

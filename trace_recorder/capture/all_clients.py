@@ -16,7 +16,7 @@ from functools import wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import LIBRARIES
 from trace_recorder.capture.transport import Binding, Recording, Target, guard, recording_class
@@ -24,6 +24,13 @@ from trace_recorder.errors import UnsupportedClientError
 
 SEAM = "_transport_for_url"
 """The method of a client that says which transport a request takes."""
+
+
+class Wrap(Protocol):
+    """Gives the transport that takes the place of another."""
+
+    def __call__(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+        """The transport to be used in place of this one of a library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +47,21 @@ class _Replaced:
             setattr(self.kind, SEAM, self.found)
 
 
-class Everywhere:
-    """Has all calls of the process told to one target, from `follow` to `forget`. There is one of it."""
+class Transports:
+    """Has `wrap` asked for the transport of every request of the process, from `follow` to `forget`.
 
-    def __init__(self) -> None:
+    `wrap` is given the transport that a request would take, its library, and whether it is an async one.
+    """
+
+    def __init__(self, wrap: Wrap) -> None:
         self._lock = threading.RLock()
-        self._binding: Binding | None = None
+        self._wrap: Wrap = wrap
+        self._follows = False
         self._replaced: list[_Replaced] = []
         self._at_import = AtImport(self._met)
 
-    def follow(self, target: Target) -> None:
-        """Have every call told to `target` from now on, and no more to the one before.
-
-        Raises UnsupportedClientError for a library whose clients have no such method; then nothing is changed.
-        """
+    def follow(self) -> None:
+        """Begin. Raises UnsupportedClientError for a library whose clients have no such method, and changes nothing."""
         with self._lock:
             modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
             kinds = [kind for module in modules for kind in _clients_of(module)]
@@ -61,12 +69,12 @@ class Everywhere:
                 self._replace(kind)
             if self._at_import not in sys.meta_path:
                 sys.meta_path.insert(0, self._at_import)
-            self._binding = Binding(target, None)
+            self._follows = True
 
     def forget(self) -> None:
         """Leave everything as it was found."""
         with self._lock:
-            self._binding = None
+            self._follows = False
             if self._at_import in sys.meta_path:
                 sys.meta_path.remove(self._at_import)
             while self._replaced:
@@ -74,25 +82,49 @@ class Everywhere:
 
     def _met(self, module: ModuleType) -> None:
         with guard("record what goes through a library that is imported now"), self._lock:
-            for kind in _clients_of(module) if self._binding else ():
+            for kind in _clients_of(module) if self._follows else ():
                 self._replace(kind)
 
     def _replace(self, kind: type) -> None:
         if any(one.kind is kind for one in self._replaced):
             return
         found = vars(kind)[SEAM]
-        recording = recording_class(kind.__module__.partition(".")[0], asynchronous=hasattr(kind, "aclose"))
+        library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
 
         @wraps(found)
         def transport_for(client: Any, *arguments: Any, **named: Any) -> Any:
             transport = found(client, *arguments, **named)
-            binding = self._binding
-            if binding is None or isinstance(transport, Recording):
-                return transport
-            return recording(transport, binding)
+            return self._wrap(transport, library, asynchronous=asynchronous) if self._follows else transport
 
         setattr(kind, SEAM, transport_for)
         self._replaced.append(_Replaced(kind, found, transport_for))
+
+
+class Everywhere:
+    """Has all calls of the process recorded by one target, from `follow` to `forget`. There is one of it."""
+
+    def __init__(self) -> None:
+        self._binding: Binding | None = None
+        self._transports = Transports(self._recording)
+
+    def follow(self, target: Target) -> None:
+        """Have every call told to `target` from now on, and no more to the one before.
+
+        Raises UnsupportedClientError for a library whose clients have no such method; then nothing is changed.
+        """
+        self._transports.follow()
+        self._binding = Binding(target, None)
+
+    def forget(self) -> None:
+        """Leave everything as it was found."""
+        self._binding = None
+        self._transports.forget()
+
+    def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+        binding = self._binding
+        if binding is None or isinstance(transport, Recording):
+            return transport
+        return recording_class(library, asynchronous=asynchronous)(transport, binding)
 
 
 def _clients_of(module: ModuleType) -> tuple[type, type]:

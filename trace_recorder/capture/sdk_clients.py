@@ -37,7 +37,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     """
     _refuse_other_protocols(client)
     _refuse_ways_round(client)
-    http_clients = _http_clients(client)
+    http_clients = http_clients_of(client)
     places = [place for http_client in http_clients for place in places_of(http_client)]
     _may_move(places, client, target)
     fresh = Binding(target, provider, ref(client))
@@ -45,7 +45,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
         place.bind(fresh)
     for http_client in http_clients:
         follow_loops(http_client, fresh)
-    _leave_aiohttp(client)
+    leave_aiohttp(client)
     return client
 
 
@@ -81,7 +81,7 @@ def _may_move(places: Sequence[Place], client: object, target: Target) -> None:
         )
 
 
-def _http_clients(client: object) -> list[Any]:
+def http_clients_of(client: object) -> list[Any]:
     """The HTTP clients inside an SDK's client, or the client itself where it is one."""
     _make_http_client(client)
     found = [candidate for candidate in _candidates(client) if library_of(candidate)]
@@ -175,7 +175,7 @@ def _takes(http_client: object, settings: dict[str, Any]) -> bool:
     return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
 
 
-def _leave_aiohttp(client: object) -> None:
+def leave_aiohttp(client: object) -> None:
     """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
     google = _google_client(client)
     if _asks(google, "_use_aiohttp"):
