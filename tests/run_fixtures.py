@@ -115,9 +115,9 @@ def rich_run(path: Path) -> Path:
     recorder.record_agent_step(1, "completed", asked("by hand")["messages"], {"content": "yes"}, reflection="easy")
     recorder.record_agent_step(2, "error", error=ValueError("no"), tool_results=[{"call_id": "c1", "result": 3}])
     recorder.update_lakeview(1, "it went well")
-    recorder.reward("tests", 0.5, step=1)
+    recorder.reward("tests", 0.5, step_number=1)
     recorder.annotate("label", {"good": True})
-    recorder.note_gap("read the clock", "there is none")
+    recorder._lifecycle.guard.keep("read the clock", "there is none")
     recorder.finalize(success=True, final_result="mended")
     return recorder.trajectory_path
 

@@ -175,7 +175,7 @@ def test_what_could_not_be_recorded_is_on_file_as_soon_as_it_can_be(tmp_path: Pa
     """A failure becomes a gap of the next record, and of the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"a": 1})
     recorder.start()
-    recorder.note_gap("record a thought", "it was too long")
+    recorder._lifecycle.guard.keep("record a thought", "it was too long")
 
     recorder.annotate("k", 1)
 

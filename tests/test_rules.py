@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import GenericAlias
 
 import trace_recorder
 from tests.run_fixtures import ROOT, python
+from trace_recorder import errors
 
 PACKAGE = ROOT / "trace_recorder"
 SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer"}
@@ -155,9 +157,32 @@ def test_what_is_exported_is_all() -> None:
 
 def test_every_export_has_a_docstring() -> None:
     """Whoever asks help() of a public name is told what it does."""
-    undocumented = [name for name in trace_recorder.__all__ if not getattr(trace_recorder, name).__doc__]
+    exported = {name: getattr(trace_recorder, name) for name in trace_recorder.__all__}
+    aliases = {name for name, value in exported.items() if isinstance(value, GenericAlias)}  # they can have none
 
-    assert undocumented == []
+    assert [name for name, value in exported.items() if not value.__doc__ and name not in aliases] == []
+    assert aliases == {"Redactor"}
+
+
+def test_every_error_is_exported() -> None:
+    """Whatever the package raises can be caught by a name of its top."""
+    raised = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+
+    assert raised <= set(trace_recorder.__all__)
+
+
+def test_a_recorder_shows_what_is_for_users() -> None:
+    """A recorder and a step have no public attribute that capture, forks or the exit alone need."""
+    recorder = {name for name in dir(trace_recorder.TrajectoryRecorder) if not name.startswith("_")}
+    step = {name for name in dir(trace_recorder.Step) if not name.startswith("_")}
+
+    assert recorder == {
+        *("start", "start_recording", "finalize", "finalize_recording", "save_trajectory", "update_lakeview"),
+        *("record_llm_interaction", "record_agent_step", "reward", "annotate"),
+        *("step", "agent", "tool", "tool_call", "wrap", "child_environment"),
+        *("trajectory_path", "trajectory_data", "get_trajectory_path"),
+    }
+    assert step == {"step_number", "state", "reflection", "error"}
 
 
 LISTEN = """

@@ -20,31 +20,64 @@ from trace_recorder.attach.current import (
 )
 from trace_recorder.attach.instrument import instrument, uninstrument
 from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.attach.validation import validate
 from trace_recorder.errors import (
     AlreadyFinalizedError,
+    AnswerError,
     BoundClientError,
+    ClientError,
+    EmptyTrajectoryError,
+    MessageFormatError,
+    MissingExtraError,
+    MissingKeyError,
+    PushError,
     RecorderStateError,
+    RenderingError,
+    StreamNotFinishedError,
     TraceRecorderError,
     TrajectoryFormatError,
     TrajectoryPathError,
+    UnknownProviderError,
     UnsupportedClientError,
 )
 from trace_recorder.imports.load import load
-from trace_recorder.storage.redaction.redactor import default_redactor
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.recording.context import Step
+from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
+from trace_recorder.values.trajectory import AgentStep, Attempt, Gap, LLMInteraction, Reward, Trajectory
 
 __all__ = [
     "AgentStep",
     "AlreadyFinalizedError",
+    "AnswerError",
+    "Attempt",
     "BoundClientError",
+    "ClientError",
+    "EmptyTrajectoryError",
+    "Gap",
     "LLMInteraction",
+    "LLMResponse",
+    "Message",
+    "MessageFormatError",
+    "MissingExtraError",
+    "MissingKeyError",
+    "PushError",
     "RecorderStateError",
+    "Redactor",
+    "RenderingError",
+    "Reward",
+    "Step",
+    "StreamNotFinishedError",
+    "ToolCall",
+    "ToolResult",
     "TraceRecorderError",
     "Trajectory",
     "TrajectoryFormatError",
     "TrajectoryPathError",
     "TrajectoryRecorder",
+    "UnknownProviderError",
     "UnsupportedClientError",
+    "Usage",
     "agent",
     "annotate",
     "async_http_client",
@@ -59,5 +92,6 @@ __all__ = [
     "tool_call",
     "uninstrument",
     "unwrap",
+    "validate",
     "wrap",
 ]

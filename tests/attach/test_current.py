@@ -22,7 +22,7 @@ def loop(recorder: TrajectoryRecorder | None = None) -> None:
         with trace_recorder.tool_call("search", {"q": "tea"}, call_id="c1") as running:
             running.result = ["a book"]
         trace_recorder.annotate("label", agent.name)
-        trace_recorder.reward("found", True, step=step.step_number)
+        trace_recorder.reward("found", True, step_number=step.step_number)
 
 
 def told(path: Path) -> Payload:

@@ -75,7 +75,7 @@ def captured(directory: Path, history: str = "auto") -> Path:
             next(response.iter_bytes())
         with suppress(httpx.ConnectError):
             client.post(URL, json=asked(ASK))
-        recorder.reward("tests", 1.0, step=2)
+        recorder.reward("tests", 1.0, step_number=2)
         recorder.annotate("judge", {"score": 3})
         recorder.finalize(success=True, final_result={"files": ["a.py"]})
     return path
@@ -136,7 +136,7 @@ def poisoned(directory: Path) -> Path:
     recorder.record_agent_step(1, "\ud800", error="\ud800")
     recorder.reward("\ud800", math.nan, explanation=None)
     recorder.annotate("set", {1, 2})
-    recorder.note_gap("record \ud800", "because \ud800")
+    recorder._lifecycle.guard.keep("record \ud800", "because \ud800")
     recorder.finalize(success=True, final_result={(1, 2): b"bytes"})
     return path
 

@@ -29,6 +29,8 @@ CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},
     "Follow the context (2)": {"what is tea?": 0},
+    "Steps, tools and sub-agents": {"What is 17 * 23?": 1},
+    "Record calls by hand": {"How many files are here?": 1},
     "Give a framework an HTTP client": {None: 1},
     "Instrument the process": {"fix the failing test": 1},
     "Threads and executors": {"another run, at the same time": 0, "three calls at once": 3},
@@ -84,6 +86,22 @@ def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert {one.task: len(one.llm_interactions) for one in runs} == CALLS[heading]
     assert len(runs) == len(CALLS[heading])
+
+
+def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
+    """The step, its agent, its tool and its reflection are on file."""
+    code = blocks("python")["Steps, tools and sub-agents"]
+    with serving(plain(CHAT)) as server:
+        surroundings = environment(server.url, tmp_path)
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=surroundings, check=True)
+
+    [run] = [load(path) for path in tmp_path.glob("trajectories/*.json")]
+    [step] = run.agent_steps
+    assert (step.agent, step.reflection, [one.result for one in step.tool_results]) == (
+        *("calculator", "nothing is left to compute"),
+        [{"product": 391}],
+    )
+    assert (run.success, run.final_result) == (True, {"product": 391})
 
 
 def test_the_child_is_linked(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""The README: every block is run as it stands, in its order, in one fresh directory; its transcript is the demo's."""
+"""The README and docs/commands.md: every block is run as it stands, and prints what stands below it."""
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,91 +15,139 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
+from tests.examples.test_attach import blocks as attach_blocks
 from tests.examples.test_attach import environment
+from tests.examples.test_examples import CALL
 from tests.run_fixtures import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 
-PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS: list[tuple[str, str]] = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+Blocks = list[tuple[str, str]]
 AGENT = """
 import openai
 openai.OpenAI().chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello!"}])
 """
 """An agent of the reader's, in which nothing is ours."""
+PRODUCT = copy.deepcopy(CHAT)
+PRODUCT["choices"][0]["message"]["content"] = "17 * 23 = 391."  # type: ignore[index]
 
 
-def shell(program: str) -> list[str]:
-    """The commands of the blocks that call a program, without what is said of them."""
-    lines = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
+def blocks_of(page: str) -> Blocks:
+    """The blocks of a page, each with its language."""
+    return re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL)
+
+
+def shell(page: str, program: str) -> list[str]:
+    """The commands in a page's shell blocks that call a program, without their comments."""
+    lines = [line for language, text in blocks_of(page) if language == "sh" for line in text.splitlines()]
     return [line.partition("    #")[0].strip() for line in lines if line.startswith(program)]
 
 
-def test_every_block_is_looked_at() -> None:
+@pytest.mark.parametrize("page", [README, COMMANDS])
+def test_every_block_is_looked_at(page: str) -> None:
     """There is none that the tests below do not run."""
-    lines = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
+    lines = [line for language, text in blocks_of(page) if language == "sh" for line in text.splitlines()]
 
-    assert len(lines) == sum(len(shell(program)) for program in ("pip", "make", "trace-recorder"))
-    assert {language for language, _ in BLOCKS} == {"python", "sh", "console"}
-    assert len(BLOCKS) == len(re.findall(r"^```\w", PAGE, re.MULTILINE))
+    assert len(lines) == sum(len(shell(page, program)) for program in ("pip", "make", "trace-recorder"))
+    assert {language for language, _ in blocks_of(page)} == {"python", "sh", "console"}
+    assert len(blocks_of(page)) == len(re.findall(r"^```\w", page, re.MULTILINE))
 
 
 def test_a_reader_in_a_hurry_is_spared() -> None:
     """The page is short."""
-    assert len(PAGE.splitlines()) <= 170
+    assert len(README.splitlines()) <= 120
 
 
 def run(command: list[str], place: Path, surroundings: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=place, env=surroundings, capture_output=True, text=True, check=False)
 
 
-def test_the_blocks_do_what_they_say(tmp_path: Path) -> None:
-    """From the first to the last: each block of Python, then each command over what they have left."""
-    (tmp_path / "agent.py").write_text(AGENT)
+def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[str]:
+    """The commands of a transcript with what they print now, in the form in which runs of them are equal."""
+    lines = []
+    for command in [line for line in transcript.splitlines() if line.startswith("$ ")]:
+        done = run(["sh", "-e", "-c", command.removeprefix("$ ")], place, surroundings)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        lines += [command, *done.stdout.splitlines()]
+    return [alike(line) for line in lines]
+
+
+def assert_printed(transcript: str, shown: list[str]) -> None:
+    """Each line of a transcript is printed, in that order; only `...` stands for other lines between."""
+    at, skipped = 0, True
+    for line in map(alike, transcript.splitlines()):
+        if line == "...":
+            skipped = True
+            continue
+        found = shown.index(line, at)
+        assert (skipped or found == at or line.startswith("$"), line) == (True, line)
+        at, skipped = found + 1, False
+    assert at == len(shown)
+
+
+def write_scripts(page: str, place: Path) -> None:
+    """Write each block of Python into the file that its first line names."""
+    for language, text in blocks_of(page):
+        if language == "python":
+            (place / text.partition("\n")[0].removeprefix("# ")).write_text(text)
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a reader who did all that the README shows, in its order; the outputs were compared."""
+    place = tmp_path_factory.mktemp("readme")
+    write_scripts(README, place)
+    with serving(*map(plain, (CHAT, CALL, PRODUCT))) as server:
+        surroundings = {**environment(server.url, place), "TZ": "UTC"}
+        surroundings.pop("COLUMNS", None)
+        for language, text in blocks_of(README):
+            if language == "console":
+                assert_printed(text, printed(text, place, surroundings))
+    return place
+
+
+def test_the_readme_does_what_it_says(used: Path) -> None:
+    """Its outputs are what is printed; its two runs are on file, valid, with the tool in its step."""
+    runs = {one.task: one for one in map(load, sorted((used / "trajectories").glob("*.json")))}
+
+    assert {task: len(one.llm_interactions) for task, one in runs.items()} == {
+        "fix the failing test": 1,
+        "What is 17 * 23?": 2,
+    }
+    assert [[one.result for one in step.tool_results] for step in runs["What is 17 * 23?"].agent_steps] == [[391], []]
+
+
+def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
+    """Every command of docs/commands.md works, on runs that were wrapped, marked, recorded by hand and from outside."""
+    place = Path(shutil.copytree(used, tmp_path / "place", ignore=shutil.ignore_patterns("bin")))
+    write_scripts(COMMANDS, place)
+    (place / "agent.py").write_text(AGENT)
+    (place / "by_hand.py").write_text(attach_blocks("python")["Record calls by hand"])
     failed = []
     with serving(plain(CHAT)) as server:
-        surroundings = environment(server.url, tmp_path)
-        for language, text in BLOCKS:
-            if text.startswith("# rewards.py\n"):
-                (tmp_path / "rewards.py").write_text(text)
-            elif language == "python":
-                done = run([sys.executable, "-c", text], tmp_path, surroundings)
-                failed += [(text, done.stderr)] if done.returncode or done.stderr else []
-        for command in shell("trace-recorder"):
-            done = run(["sh", "-e", "-c", command], tmp_path, surroundings)
+        surroundings = environment(server.url, place)
+        for command in ("python by_hand.py", *shell(COMMANDS, "trace-recorder")):
+            done = run(["sh", "-e", "-c", command], place, surroundings)
             said = [line for line in done.stderr.splitlines() if not line.startswith("trace-recorder: ")]
             failed += [(command, done.stderr)] if done.returncode or said or "cannot" in done.stderr else []
 
     assert failed == []
-    runs = [load(path) for path in (tmp_path / "trajectories").glob("*.json")]
+    runs = [load(path) for path in (place / "trajectories").glob("*.json")]
     assert sorted((str(one.task), len(one.llm_interactions), len(one.rewards)) for one in runs) == [
         ("How many files are here?", 1, 1),
-        ("What is 17 * 23?", 1, 1),
+        ("What is 17 * 23?", 2, 1),
         ("fix the failing test", 1, 1),
         ("python agent.py", 1, 1),
     ]
-    assert all(validate(path).ok for path in (tmp_path / "trajectories").glob("*.json"))
-    assert len([*(tmp_path / "atif").glob("*.json")]) == 4
-
-
-def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
-    """The step, its agent, its tool and what was thought of it are on file."""
-    [block] = [text for language, text in BLOCKS if language == "python" and "@trace_recorder.tool" in text]
-    with serving(plain(CHAT)) as server:
-        run([sys.executable, "-c", block], tmp_path, environment(server.url, tmp_path))
-
-    [run_] = [load(path) for path in (tmp_path / "trajectories").glob("*.json")]
-    [step] = run_.agent_steps
-    assert (step.agent, step.reflection, [one.result for one in step.tool_results]) == (
-        *("calculator", "nothing is left to compute"),
-        [{"product": 391}],
-    )
-    assert (run_.success, run_.final_result) == (True, {"product": 391})
+    assert all(validate(path).ok for path in (place / "trajectories").glob("*.json"))
+    assert len([*(place / "atif").glob("*.json")]) == 4
 
 
 def test_what_is_installed_is_there() -> None:
     """The package has the name and the extra that the page installs."""
-    [command] = shell("pip")
+    [command] = shell(README, "pip")
     _, _, wanted = shlex.split(command)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     name, extra = re.fullmatch(r"(.*)\[(.*)\]", wanted).groups()  # type: ignore[union-attr]
@@ -105,7 +155,10 @@ def test_what_is_installed_is_there() -> None:
     assert (name, extra in project["optional-dependencies"]) == (project["name"], True)
 
 
-@pytest.mark.parametrize("command", shell("make"))
+MADE = re.findall(r"`(make [^`]+)`", COMMANDS)
+
+
+@pytest.mark.parametrize("command", [*shell(README, "make"), *MADE])
 def test_what_is_made_can_be_made(command: str) -> None:
     """`make` knows the targets, and the demo the options."""
     program, *arguments = shlex.split(command)
@@ -140,16 +193,8 @@ def alike(line: str) -> str:
 
 def test_the_transcript_is_that_of_the_demo(shown: list[str]) -> None:
     """Each of its lines is printed, in that order, with what stands between them left out where it says so."""
-    [transcript] = [text for language, text in BLOCKS if language == "console"]
-    at, skipped = 0, True
-    for line in map(alike, transcript.splitlines()):
-        if line == "...":
-            skipped = True
-            continue
-        found = shown.index(line, at)
-        assert (skipped or found == at or line.startswith("$"), line) == (True, line)
-        at, skipped = found + 1, False
-    assert at == len(shown)
+    [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
+    assert_printed(transcript, shown)
 
 
 def test_the_demo_says_how_to_call_the_command(shown: list[str], tmp_path: Path) -> None:
@@ -158,7 +203,7 @@ def test_the_demo_says_how_to_call_the_command(shown: list[str], tmp_path: Path)
     typed = run([sys.executable, "-c", SHOWING], tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)}).stdout
     assert typed.splitlines()[1].split() == ["$", str(command), "list", "empty"]
     assert next(line for line in shown if line.startswith("$")) == "$ trace-recorder list trajectories/demo_MOMENT"
-    assert ".venv/bin/trace-recorder" in PAGE
+    assert ".venv/bin/trace-recorder" in COMMANDS
 
 
 SHOWING = """

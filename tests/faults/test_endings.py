@@ -185,7 +185,7 @@ def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -
             {then}
         signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, float(sys.argv[2]))
-        while recorder.is_running():
+        while recorder._lifecycle.is_running():
             call(recorder, asked("question"), said("x"))
     """
     for number in range(4):

@@ -196,7 +196,7 @@ def test_recorders_may_come_and_go_meanwhile(tmp_path: Path) -> None:
         return come_or_go
 
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
-        run = recorder.open_run()
+        run = recorder._lifecycle.run_for("the test")
         sys.settrace(come_or_go)
         try:
             found = contextvars.Context().run(following.open_run)

@@ -71,7 +71,7 @@ def test_a_failure_is_counted_and_logged_once_a_kind(
 
     logged = [record.message for record in caplog.records if record.name == "trace_recorder"]
     kinds = {what for gap in load(recorder.trajectory_path).gaps for what in [gap.what]}
-    assert recorder._guard.count >= len(kinds)
+    assert recorder._lifecycle.guard.count >= len(kinds)
     if hook is HOOKS["look up the address"]:
         kinds = {"find out whether a request is an LLM call"}
     told = "could not {}: BrokenError: on purpose (the agent is not affected; logged once)"

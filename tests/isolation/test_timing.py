@@ -189,7 +189,8 @@ def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
             response = client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
-    kept = [one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and one.run is recorder._run]
+    run = recorder._lifecycle.run
+    kept = [one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and one.run is run]
 
     assert response.content == b"".join(lines)
     assert [(one._buffer, one._written) for one in kept] == [([], [])]

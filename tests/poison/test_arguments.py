@@ -235,7 +235,7 @@ ARGUMENTS: dict[str, Use] = {
     "reward's name": lambda r, v: r.reward(v, 1.0),
     "reward": lambda r, v: r.reward("x", v),
     "weight": lambda r, v: r.reward("x", 1, weight=v),
-    "reward's step": lambda r, v: r.reward("x", 1, step=v),
+    "reward's step": lambda r, v: r.reward("x", 1, step_number=v),
     "explanation": lambda r, v: r.reward("x", 1, explanation=v),
     "key": lambda r, v: r.annotate(v, 1),
     "annotation": lambda r, v: r.annotate("x", v),

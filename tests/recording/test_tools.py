@@ -395,7 +395,7 @@ def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path, monkeypat
     recorder.start()
     broken = Broken()
     tool = recorder.tool(lambda value: value, name="echo")
-    run = recorder.open_run()
+    run = recorder._lifecycle.run_for("the test")
     with monkeypatch.context() as patch:
         patch.setattr(run, "append", lambda *_: 1 / 0)
         first = tool(broken)

@@ -97,12 +97,12 @@ def problems(schedule: Schedule, directory: Path, way: Way = one_by_one) -> list
     try:
         if wrong := way(recorder, agents, schedule):
             return [wrong]
-        if recorder.is_running():
+        if recorder._lifecycle.is_running():
             recorder.finalize()
         wrong = disagreement(path)
         return [*([wrong] if wrong else []), *(f"{one.where}: {one.what}" for one in validate(path).findings)]
     finally:
-        if recorder.is_running():
+        if recorder._lifecycle.is_running():
             recorder.finalize()
         agents.end()
 

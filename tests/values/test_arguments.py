@@ -94,7 +94,7 @@ def test_any_other_verdict_is_refused_when_the_run_has_ended(recorder: Trajector
 
     run = load(recorder.trajectory_path)
     assert (run.status, run.success, run.final_result) == ("completed", None, "done")
-    assert not recorder.is_running()
+    assert not recorder._lifecycle.is_running()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorde
     with recorder.step(number) as step:
         pass
     recorder.record_agent_step(number, "completed")
-    recorder.reward("r", 1, step=number)
+    recorder.reward("r", 1, step_number=number)
     recorder.update_lakeview(number, "fine")
     with recorder.step() as following:
         pass
@@ -164,7 +164,7 @@ def test_any_other_step_number_is_refused_and_nothing_is_lost(recorder: Trajecto
     uses: list[Callable[[], object]] = [
         lambda: recorder.record_agent_step(number, "completed", reflection="told"),
         lambda: recorder.update_lakeview(number, "fine"),
-        lambda: recorder.reward("r", 1, step=number),
+        lambda: recorder.reward("r", 1, step_number=number),
         lambda: recorder.step(number),
         lambda: TrajectoryRecorder(max_steps=number),
     ]
@@ -187,7 +187,8 @@ def test_a_refused_beginning_leaves_an_open_run_alone(recorder: TrajectoryRecord
     with pytest.raises(TypeError, match=r"max_steps .* a whole number"):
         recorder.start(max_steps="many")  # type: ignore[arg-type]
 
-    assert (recorder.is_running(), [one.kind for one in records_of(recorder.trajectory_path)]) == (True, ["start"])
+    is_running = recorder._lifecycle.is_running()
+    assert (is_running, [one.kind for one in records_of(recorder.trajectory_path)]) == (True, ["start"])
 
 
 def test_a_name_that_is_a_number_is_its_text(recorder: TrajectoryRecorder) -> None:

@@ -70,7 +70,7 @@ def tools(directory: Path) -> Path:
             for messages in ([SYSTEM, QUESTION], first, second, third):
                 client.chat.completions.create(model="gpt-4o", messages=messages, tools=[WEATHER], temperature=0)
         recorder.reward("correct", 1.0, weight=2.0, explanation="both were right")
-        recorder.reward("short", 0.5, step=1)
+        recorder.reward("short", 0.5, step_number=1)
         recorder.annotate("judge", {"score": 3})
         recorder.finalize(success=True, final_result="9 °C.")
     return path

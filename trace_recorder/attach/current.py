@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar, overload
 
-from trace_recorder.attach.recorder import TrajectoryRecorder, current, running
+from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, current, running
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.capture.http_clients import Library, newest_library
-from trace_recorder.capture.transport import guard
+from trace_recorder.capture.transport import Target, guard
 from trace_recorder.guard import logger
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import tools
@@ -29,12 +29,12 @@ class FollowingTarget:
     def open_run(self) -> Run | None:
         """The current recorder's run; in a thread that carries no context, that of the only one running."""
         recorder = _following("an LLM call")
-        return recorder.open_run() if recorder else None
+        return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_of_tool(self) -> Run | None:
         """The same, of the call of a tool."""
         recorder = _following("a tool call")
-        return recorder.open_run("a tool") if recorder else None
+        return recorder._lifecycle.open_run("a tool") if recorder else None
 
     def is_running(self) -> bool:
         """Never bound to one run."""
@@ -43,7 +43,7 @@ class FollowingTarget:
     def context(self) -> Mapping[str, Payload]:
         """Of which agent and step a call made now is."""
         recorder = current.get()
-        return recorder.context() if recorder else {}
+        return steps.context_of(recorder._lifecycle.run) if recorder else {}
 
 
 following = FollowingTarget()
@@ -107,13 +107,13 @@ def reward(
     name: str,
     value: float,
     weight: float = 1.0,
-    step: int | None = None,
+    step_number: int | None = None,
     explanation: str | None = None,
 ) -> None:
     """Record a reward of the run that is active here, or of one of its steps; see `TrajectoryRecorder.reward`."""
     recorder = _active("a reward")
     if recorder is not None:
-        recorder.reward(name, value, weight, step, explanation)
+        recorder.reward(name, value, weight, step_number, explanation)
 
 
 def current_recorder() -> TrajectoryRecorder | None:
@@ -124,7 +124,7 @@ def current_recorder() -> TrajectoryRecorder | None:
 def _active(what: str) -> TrajectoryRecorder | None:
     """The recorder of which something is that is told here; None where there is none, or where it has ended."""
     recorder = _following(what)
-    return recorder if recorder is not None and recorder.open_run(what) is not None else None
+    return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
@@ -135,7 +135,7 @@ def _following(what: str) -> TrajectoryRecorder | None:
 
 
 def _only_one(what: str) -> TrajectoryRecorder | None:
-    candidates = [one for one in running if one.is_running()]
+    candidates = [one for one in running if one._lifecycle.is_running()]
     if len(candidates) > 1:
         _leave_marks(candidates, what)
     return candidates[0] if len(candidates) == 1 else None
@@ -145,7 +145,7 @@ def _leave_marks(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
     why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
     logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:
-        recorder.note_gap(f"record {what}", why)
+        recorder._lifecycle.guard.keep(f"record {what}", why)
 
 
 def unwrap(client: Client) -> Client:
@@ -166,7 +166,7 @@ def http_client(
     anthropic ≥ 1 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
     """
     made = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
-    return clients.wrap(made, recorder or following, provider)
+    return clients.wrap(made, _target(recorder), provider)
 
 
 def async_http_client(
@@ -178,4 +178,8 @@ def async_http_client(
 ) -> Any:
     """Make an async HTTP client that records; see `http_client`."""
     made = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
-    return clients.wrap(made, recorder or following, provider)
+    return clients.wrap(made, _target(recorder), provider)
+
+
+def _target(recorder: TrajectoryRecorder | None) -> Target:
+    return RecorderTarget(recorder) if recorder is not None else following

@@ -12,6 +12,7 @@ from trace_recorder.attach.current import following
 from trace_recorder.attach.recorder import TrajectoryRecorder, current
 from trace_recorder.capture.all_clients import everywhere
 from trace_recorder.capture.transport import guard
+from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload
 
@@ -27,7 +28,7 @@ class DefaultTarget:
         recorder: TrajectoryRecorder | None = None
         with guard("find the run of a call"):
             recorder = self._chosen()
-        return recorder.open_run() if recorder else None
+        return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def is_running(self) -> bool:
         """Never bound to one run."""
@@ -35,11 +36,11 @@ class DefaultTarget:
 
     def context(self) -> Mapping[str, Payload]:
         """Of which agent and step a call made now is."""
-        return self._chosen().context()
+        return steps.context_of(self._chosen()._lifecycle.run)
 
     def _chosen(self) -> TrajectoryRecorder:
         named = current.get()
-        return named if named is not None and named.is_running() else self._recorder()
+        return named if named is not None and named._lifecycle.is_running() else self._recorder()
 
 
 def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:

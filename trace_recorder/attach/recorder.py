@@ -7,22 +7,20 @@ file of its own, linked to its parent's. Where the facts are written is the run'
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
 import warnings
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from contextvars import ContextVar, Token
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar, overload
 
+from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
-from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard
 from trace_recorder.imports.load import load
 from trace_recorder.recording import context as steps
@@ -30,15 +28,13 @@ from trace_recorder.recording import manual_records as telling
 from trace_recorder.recording import process, tools
 from trace_recorder.recording.live_objects import Registry
 from trace_recorder.recording.run import Run
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
 from trace_recorder.storage.reserved_path import DIRECTORY, Files, is_sentence
 from trace_recorder.values.arguments import Numbers
 from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.run_ending import Ending, ending_of, ending_of_process
+from trace_recorder.values.run_ending import Ending, ending_of
 
 __records__ = True  # `guard.is_recording` looks for this name
-
-logger = logging.getLogger("trace_recorder")
 
 Client = TypeVar("Client")
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
@@ -88,22 +84,17 @@ class TrajectoryRecorder:
                 f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
             )
             warnings.warn(message, stacklevel=2)
-        self._files = Files(trajectory_path, directory, sync=durability == "disk")
-        self._about = telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps)
-        self._metadata = telling.metadata_of(metadata)
-        self._history = history
-        self._redact = redact
-        self._guard = Guard(strict=strict)
-        self._disabled = is_disabled(os.environ)
-        self._lock = threading.RLock()
-        self._path: Path | None = None
-        self._run: Run | None = None
-        self._ended = False
-        self._parent: str | None = None
+        self._lifecycle = Lifecycle(
+            Files(trajectory_path, directory, sync=durability == "disk"),
+            redact,
+            Guard(strict=strict),
+            history=history,
+            about=telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
+            metadata=telling.metadata_of(metadata),
+            disabled=is_disabled(os.environ),
+        )
         self._token: Token[TrajectoryRecorder | None] | None = None
-        self._warned = False
-        self._last_step = 0
-        process.members.add(self)
+        running.add(self)
 
     # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -120,18 +111,18 @@ class TrajectoryRecorder:
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
         given = known(**telling.about_run("start()", task, provider, model, max_steps))
-        with self._lock:
-            if self._run is not None and not self._run.closed:
+        with self._lifecycle.lock:
+            if self._lifecycle.has_open_run():
                 warnings.warn(
-                    f"start() while a run is open: {self._path} is closed as interrupted, and a new file begins. "
-                    "Call finalize() first.",
+                    f"start() while a run is open: {self.trajectory_path} is closed as interrupted, and a new file "
+                    "begins. Call finalize() first.",
                     stacklevel=2,
                 )
-                self._close(Ending("interrupted"))
-            self._about = self._about | given
-            self._open()
+                self._end(Ending("interrupted"))
+            self._lifecycle.about |= given
+            self._begin()
         current.set(self)
-        return str(self.trajectory_path)
+        return self.get_trajectory_path()
 
     start_recording = start
 
@@ -142,24 +133,24 @@ class TrajectoryRecorder:
         AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
         """
         numbers = Numbers("finalize()")
-        with self._lock:
-            self._run_for("finalize()")
-            self._close(Ending("completed", numbers.verdict("success", success)), final_result)
+        with self._lifecycle.lock:
+            self._lifecycle.run_for("finalize()")
+            self._end(Ending("completed", numbers.verdict("success", success)), final_result)
         numbers.raise_if_refused()
 
     finalize_recording = finalize
 
     def __enter__(self) -> Self:
-        with self._lock:
-            if self._run is None or self._run.closed:
-                self._open()
+        with self._lifecycle.lock:
+            if not self._lifecycle.has_open_run():
+                self._begin()
         self._token = current.set(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._leave_context()
-        with self._lock:
-            self._close(ending_of(error))
+        with self._lifecycle.lock:
+            self._end(ending_of(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -175,44 +166,15 @@ class TrajectoryRecorder:
             with suppress(ValueError):  # a block in an async generator may be left in another context
                 current.reset(token)
 
-    def _open(self) -> None:
-        self._ended = False
-        self._last_step = 0
-        if self._disabled:
-            return
-        document, journal = self._files.take(self._parent or process.parent())
-        run = Run(journal, document, Redaction(self._redact), self._guard, history=self._history)
-        self._run, self._path = run, document
-        with self._guard("record the start of the run"):
-            about, said = dict(self._about), {"task": self._about["task"], "metadata": self._metadata}
-            del about["task"]
-            run.start(run.named(**about), said, self._parent)
+    def _begin(self) -> None:
+        self._lifecycle.begin()
         running.add(self)
-        process.opened(run.trajectory_id, document)
-        self._forgotten = weakref.finalize(self, _interrupt, run)
-        self._forgotten.atexit = False
 
-    def _close(self, ending: Ending, final_result: object = None) -> None:
-        self._ended = True
+    def _end(self, ending: Ending, final_result: object = None) -> None:
         running.discard(self)
         if current.get() is self:
             current.set(None)
-        if self._run is not None:
-            process.closed(self._run.trajectory_id)
-            self._run.finish(ending, final_result)
-            self._forgotten.detach()  # it holds the run for as long as the recorder lives, which may begin others
-
-    def _run_for(self, what: str) -> Run | None:
-        """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
-        if self._ended:
-            raise AlreadyFinalizedError(
-                f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
-            )
-        if self._run is None and not self._disabled:
-            with self._lock, self._guard("begin the run") if self._parent else nullcontext():
-                if self._run is None:
-                    self._open()
-        return self._run
+        self._lifecycle.end(ending, final_result)
 
     # ── what the agent records itself ────────────────────────────────────────────────────────────────────────────
 
@@ -227,7 +189,7 @@ class TrajectoryRecorder:
         tell = partial(
             telling.interaction, messages=messages, response=response, provider=provider, model=model, tools=tools
         )
-        self._tell("record_llm_interaction()", "record an LLM interaction", tell)
+        self._record("record_llm_interaction()", "record an LLM interaction", tell)
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
         self,
@@ -258,10 +220,10 @@ class TrajectoryRecorder:
         }
 
         def tell(run: Run) -> None:
-            self._number_step(number)
+            self._lifecycle.number_step(number)
             telling.step(run, number, state, llm_messages, told)
 
-        self._tell("record_agent_step()", "record an agent step", tell)
+        self._record("record_agent_step()", "record an agent step", tell)
         numbers.raise_if_refused()
 
     def reward(
@@ -269,7 +231,7 @@ class TrajectoryRecorder:
         name: str,
         value: float,
         weight: float = 1.0,
-        step: int | None = None,
+        step_number: int | None = None,
         explanation: str | None = None,
     ) -> None:
         """Record a reward of the run, or of one of its steps.
@@ -279,32 +241,33 @@ class TrajectoryRecorder:
         """
         numbers = Numbers("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
-        number = None if step is None else numbers.whole("step", step)
+        number = None if step_number is None else numbers.whole("step_number", step_number)
         given = {"name": name, **counts, "step_number": number, "explanation": explanation}
-        self._tell("reward()", "record a reward", partial(telling.reward, given=given))
+        self._record("reward()", "record a reward", partial(telling.reward, given=given))
         numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        self._tell("annotate()", "record an annotation", partial(telling.annotation, key=key, value=value))
+        self._record("annotate()", "record an annotation", partial(telling.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
         numbers = Numbers("update_lakeview()")
         tell = partial(telling.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
-        self._tell("update_lakeview()", "record an annotation", tell)
+        self._record("update_lakeview()", "record an annotation", tell)
         numbers.raise_if_refused()
 
-    def _tell(self, who: str, what: str, tell: Callable[[Run], None]) -> None:
-        run = self._run_for(who)
+    def _record(self, who: str, what: str, record: Callable[[Run], None]) -> None:
+        run = self._lifecycle.run_for(who)
         if run is not None:
-            with self._guard(what):
-                tell(run)
+            with self._lifecycle.guard(what):
+                record(run)
 
     def save_trajectory(self) -> None:
         """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
-        if self._run is not None and not self._run.closed:
-            self._run.save()
+        run = self._lifecycle.run
+        if run is not None and not run.closed:
+            run.save()
 
     # ── the agent's loop ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,15 +281,15 @@ class TrajectoryRecorder:
         numbers = Numbers("step()")
         number = None if step_number is None else numbers.whole("step_number", step_number)
         numbers.raise_if_refused()
-        run = self._run_for("step()")
-        return steps.Step(run, self._number_step(number))
+        run = self._lifecycle.run_for("step()")
+        return steps.Step(run, self._lifecycle.number_step(number))
 
     def agent(self, name: str) -> steps.Agent:
         """Mark a sub-agent, as a context manager, sync or async: what is recorded in its block is of it.
 
         It follows the context: through tasks, and threads that are started with a copied context. Blocks may nest.
         """
-        return steps.Agent(self._run_for("agent()"), name)
+        return steps.Agent(self._lifecycle.run_for("agent()"), name)
 
     @overload
     def tool(self, function: tools.Tool, /) -> tools.Tool: ...
@@ -341,16 +304,11 @@ class TrajectoryRecorder:
         generators and methods; it may stand above @staticmethod and @classmethod, or below. The function behaves as
         before, and has its own type.
         """
-        return tools.mark(partial(self.open_run, "a tool"), function, name)
+        return tools.mark(RecorderTarget(self).run_of_tool, function, name)
 
     def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
         """Tell of a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""
-        return tools.AnnouncedExecution(self._run_for("tool_call()"), name, arguments, call_id)
-
-    def _number_step(self, number: object) -> int:
-        with self._lock:
-            self._last_step = number if isinstance(number, int) else self._last_step + 1
-            return self._last_step
+        return tools.AnnouncedExecution(self._lifecycle.run_for("tool_call()"), name, arguments, call_id)
 
     # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -359,45 +317,19 @@ class TrajectoryRecorder:
 
         `provider` says who serves it where the host does not. Raises UnsupportedClientError and BoundClientError.
         """
-        return clients.wrap(client, self, provider)
-
-    def open_run(self, who: str = "a wrapped client") -> Run | None:
-        """The run that a captured call made now belongs to; None, with one warning, when it has ended."""
-        if self._ended and not self._warned:
-            self._warned = True
-            logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
-        with self._guard("begin the run"):
-            return None if self._ended else self._run_for("a captured call")
-        return None
-
-    def is_running(self) -> bool:
-        """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
-        return not self._run.closed if self._run else self._parent is not None and not self._ended
-
-    def context(self) -> Mapping[str, Payload]:
-        """Of which agent and step a call made now is."""
-        return steps.context_of(self._run)
-
-    def note_gap(self, what: str, why: str) -> None:
-        """Have it on file that something was not recorded."""
-        self._guard.keep(what, why)
+        return clients.wrap(client, RecorderTarget(self), provider)
 
     # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def trajectory_path(self) -> Path:
         """Where the document of the run is, or of the next one: asking before the start reserves the name."""
-        if self._run is not None and self._path is not None:
-            return self._path
-        if self._disabled:
-            return self._files.unused()
-        with self._lock:
-            return self._files.reserve(self._parent or process.parent())
+        return self._lifecycle.document()
 
     @property
     def trajectory_data(self) -> dict[str, Payload]:
         """The document so far, as Trae Agent's recorder has it; to change it changes nothing on file."""
-        trajectory = Fold().trajectory("unknown") if self._run is None else load(self.trajectory_path)
+        trajectory = Fold().trajectory("unknown") if self._lifecycle.run is None else load(self.trajectory_path)
         return trajectory.to_document("inline")
 
     def get_trajectory_path(self) -> str:
@@ -409,7 +341,7 @@ class TrajectoryRecorder:
 
         It is needed only while several runs are open: of one alone, the process's environment says as much.
         """
-        run = self._run_for("child_environment()")
+        run = self._lifecycle.run_for("child_environment()")
         return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
 
     def __bool__(self) -> bool:
@@ -417,31 +349,30 @@ class TrajectoryRecorder:
         return True
 
     def __repr__(self) -> str:
-        state = "ended" if self._ended else "running" if self.is_running() else "not started"
-        return f"<TrajectoryRecorder {self._path or self._files}: {state}>"
-
-    def forked(self) -> None:
-        """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
-        self._lock = threading.RLock()
-        self._guard.forget()
-        if self._run is not None and not self._run.closed:
-            self._parent = self._run.trajectory_id
-            self._run.abandon()
-            self._forgotten.detach()
-            self._run = None
-        self._files.forked()
-
-    def exiting(self) -> None:
-        """Have everything on file before the interpreter ends."""
-        if self._run is not None:
-            self._run.exit(ending_of_process())
+        return f"<TrajectoryRecorder {self._lifecycle}>"
 
 
-def _interrupt(run: Run) -> None:
-    """Close a run whose recorder is gone without finalize."""
-    if not run.closed and run.pid == os.getpid():
-        process.closed(run.trajectory_id)
-        run.finish(Ending("interrupted"))
+@dataclass(frozen=True, slots=True)
+class RecorderTarget:
+    """Gives captured calls to one recorder, and keeps it for as long as its client; equal where the recorder is."""
+
+    recorder: TrajectoryRecorder
+
+    def open_run(self) -> Run | None:
+        """The recorder's run; None, with one warning, when it has ended."""
+        return self.recorder._lifecycle.open_run("a wrapped client")
+
+    def run_of_tool(self) -> Run | None:
+        """The same, for the call of a tool."""
+        return self.recorder._lifecycle.open_run("a tool")
+
+    def is_running(self) -> bool:
+        """Whether its run is open."""
+        return self.recorder._lifecycle.is_running()
+
+    def context(self) -> Mapping[str, Payload]:
+        """The agent and the step that a call made now belongs to."""
+        return steps.context_of(self.recorder._lifecycle.run)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -22,14 +22,13 @@ from functools import partial
 from urllib.parse import urljoin
 from weakref import ref
 
+from trace_recorder.background_work import breathe, work_aside
 from trace_recorder.capture import headers
 from trace_recorder.capture import stream_flusher as pulse
 from trace_recorder.capture import usage_warning as usage_notice
 from trace_recorder.capture.decoding import Decoder, decoder_of
-from trace_recorder.derive.live_document.writer import AT_A_STRETCH, BREATH
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.readers import join_stream, why_incomplete
-from trace_recorder.dialects.sse import breathing
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
@@ -39,11 +38,13 @@ from trace_recorder.values.jsonable import facts, members, message_of, named_err
 from trace_recorder.values.messages import JoinedStream, Payload, known
 
 __records__ = True  # `guard.is_recording` looks for this name
+from trace_recorder.derive.live_document.writer import When
+from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
-FLUSH_BYTES = 64 * 1024
+FLUSH_BYTES = 32 * 1024
 FLUSH_SECONDS = 1.0
 PATIENCE = 1.0
 """For how many seconds an ending run waits for a stream that is being recorded at that moment."""
@@ -51,6 +52,10 @@ LONG_STREAM = 32 * 1024
 """Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
 ASIDE_SECONDS = 10.0
 """For how many seconds an ending run waits for a stream that is put together aside."""
+MOST_PARTS = 64
+"""Of so many parts is made, at most, what is there at once."""
+LARGE_BODY = 48 * 1024
+"""A plain body of more bytes is written in parts while it comes, a request aside: it would hold an event loop."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
@@ -102,10 +107,14 @@ class Exchange:
         self._due = FLUSH_BYTES
         self._flushed = self._began
         self._chunks = 0
+        self._part = BodyPart()
+        self._parts = 0
         self._lost = False
         self._guarded = run.guard("record a part of a response")
         self._hearer: ref[object] | None = None
         self._aside: threading.Event | None = None
+        self._request_aside: threading.Event | None = None
+        self._given_up: BaseException | None = None
         self._ended_at = -1.0
         self._first: float | None = None
         self._last: float | None = None
@@ -140,6 +149,40 @@ class Exchange:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
             self.run.append("llm_request", about, f"{said},{_as_text(self.run.mask_bytes(sent.body))}")
+
+    def is_large(self) -> bool:
+        """Whether writing the request would hold an event loop for long. What is refused loudly is not put off."""
+        body = self._sent.body
+        return len(body) > LARGE_BODY and not self.run.guard.strict and self.run.new_bytes(body) > LARGE_BODY
+
+    def begin_aside(self, context: Mapping[str, Payload]) -> Callable[[], None]:
+        """What writes the request, for another thread: whoever ends the run meanwhile waits for it."""
+        self._request_aside = written = threading.Event()
+        self.run.hold(self)
+
+        def write() -> None:
+            try:
+                with self.run.guard("record a request"):
+                    self.begin(context)
+                    return
+                with self._lock:
+                    self._finish()  # as nothing was written of it, nothing will be
+                self.run.let_go(self)
+            finally:
+                with self._lock:
+                    written.set()
+                if self._given_up is not None:
+                    self.failed(self._given_up)
+
+        return write
+
+    def given_up(self, error: BaseException) -> None:
+        """Hear that the call was cancelled while its request was being written."""
+        with self._lock:
+            self._given_up = error
+            if self._request_aside is None or not self._request_aside.is_set():
+                return
+        self.failed(error)
 
     def _about(self) -> dict[str, Payload]:
         return {"interaction_id": self.interaction_id, "attempt": self._attempt}
@@ -198,16 +241,27 @@ class Exchange:
             self._first = now
         self._chunks += 1
         if self._decode is None:
-            self._buffer.append((now, data))
-            self._buffered += len(data)
+            self._keep(now, data)
         else:
             self._take_encoded(now, data)
-        if self._streams and (self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS):
-            with self._guarded:
-                self.flush()
+        if self._is_due(now):
+            self.write_on()
         elif self._streams and not pulse.is_watched(self):
             with self._guarded:
                 pulse.watch(self)
+
+    def _is_due(self, now: float) -> bool:
+        if self._streams:
+            return self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS
+        return self._buffered >= (self._due if self._parts else LARGE_BODY)
+
+    def _keep(self, now: float, data: bytes) -> None:
+        """Keep what came, to be written; a plain body's in pieces of a part's size."""
+        if self._streams or len(data) <= LARGEST:
+            self._buffer.append((now, data))
+        else:
+            self._buffer += [(now, data[at : at + LARGEST]) for at in range(0, len(data), LARGEST)]
+        self._buffered += len(data)
 
     def _take_encoded(self, now: float, data: bytes) -> None:
         """Undo the encoding; where that fails once, what follows cannot be understood either."""
@@ -217,13 +271,27 @@ class Exchange:
             self._lost = True
             decoded = self._decode(data)
             self._lost = False
-            self._buffer.append((now, decoded))
-            self._buffered += len(decoded)
+            self._keep(now, decoded)
+
+    def write_on(self) -> None:
+        """Write a part of what has come."""
+        with self._guarded:
+            self._flush_part(last=False)
+
+    def is_behind(self) -> bool:
+        """Whether more can be written than one part: a chunk, above all an encoded one, may hold several."""
+        return not self._done and self._buffered >= self._due and (self._streams or self._parts > 0)
+
+    def catch_up(self) -> None:
+        """Write what waits, where no event loop does."""
+        while self.is_behind():
+            self.write_on()
 
     def whole(self, content: bytes) -> None:
         """Take a response that is there already, its encoding undone."""
         self._decode = None
         self.chunk(content)
+        self.catch_up()
         self.ended()
 
     def beat(self, *, last: bool = False) -> None:
@@ -251,37 +319,80 @@ class Exchange:
                 self._lock.release()
 
     def flush(self, *, last: bool = False) -> None:
-        """Write what has come of a stream and is not on file yet, up to the end of its last whole line."""
+        """Write what has come and is not on file yet: of a stream up to the end of its last whole line."""
+        while self._flush_part(last=last):
+            breathe()
+
+    def _flush_part(self, *, last: bool) -> bool:
+        """Write one part; whether more can be written."""
         with self._lock:
             if self._done and not last:
-                return
+                return False
             self._flushed = time.perf_counter()
-            parts = self._buffer[:]  # chunks may be added behind these meanwhile
+            before, is_first_try = self._buffered, self._due <= FLUSH_BYTES
+            self._due = max(FLUSH_BYTES, 2 * before)  # what cannot be written is not tried with every chunk
+            if self._streams:
+                self._flush_stream(max(FLUSH_BYTES, before // MOST_PARTS) if is_first_try else before, last=last)
+            else:
+                self._flush_body(last=last)
+            if self._buffered < before:
+                self._due = FLUSH_BYTES
+            return self._buffered < before and self._buffered >= (1 if last else FLUSH_BYTES)
+
+    def _flush_body(self, *, last: bool) -> None:
+        """Write a part of a plain body."""
+        pieces = _beginning(self._buffer, LARGEST)
+        data = _joined(pieces)
+        if not data:
+            return
+        is_last = last and len(data) == self._buffered and len(data) <= LARGEST
+        part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
+        about = self._about() | about | {"zlib": _packed(part.masked, 1)} | known(redacted=part.redacted or None)
+
+        def taken() -> None:
+            _, self._buffer[: len(pieces)], _ = stream_chunks.split(pieces, part.size)
+            self._buffered -= part.size
+            self._part = part
+            self._parts += 1
+
+        self.run.append("llm_stream", about, facts({"headers": self._headers}), taken)
+
+    def _flush_stream(self, size: int, *, last: bool) -> None:
+        """Write a part of a stream, up to the end of a line; of a long line, or one that waits, all that can be."""
+        before = self._buffered
+        if before > size:
+            parts = _beginning(self._buffer, size)
             data = _joined(parts)
-            self._due = max(FLUSH_BYTES, 2 * len(data))  # what cannot be written is not tried with every chunk
-            whole = last or len(data) >= LONGEST_LINE
-            end = len(data) if whole else data.rfind(b"\n") + 1
+            self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
+            if self._buffered < before:
+                return
+        parts = self._buffer[:]  # chunks may be added behind these meanwhile
+        data = _joined(parts)
+        whole = last or len(data) >= LONGEST_LINE
+        self._write_lines(parts, data if whole else data[: data.rfind(b"\n") + 1], last=whole)
 
-            def taken(masked: bytes, end: int) -> None:
-                _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
-                self._buffered = len(data) - end
-                self._due = max(FLUSH_BYTES, 2 * self._buffered)
-                self._written.append(masked)
+    def _write_lines(self, parts: list[stream_chunks.Piece], data: bytes, *, last: bool) -> None:
+        """Write what stands in the first pieces."""
 
-            if end:  # what cannot be written now stays, and is tried again
-                self._write_stream(data[:end], taken, last=whole)
+        def taken(masked: bytes, end: int) -> None:
+            _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
+            self._buffered -= end
+            self._written.append(masked)
+
+        if data:  # what cannot be written now stays, and is tried again
+            self._write_stream(data, taken, last=last)
 
     def _write_stream(self, data: bytes, taken: Callable[[bytes, int], None], *, last: bool) -> None:
         """Write a part of a stream as far as its text is finished, and say what is on file, and of how many bytes."""
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
             return
-        packed = base64.b64encode(zlib.compress(masked, 6)).decode()
         about = {
             "status": self._status,
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
-            "zlib": packed,
+            "zlib": _packed(masked, 6),
             **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
         } | known(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
@@ -310,24 +421,16 @@ class Exchange:
             self.ended()
 
     def _end_aside(self, aside: threading.Event) -> None:
-        again = 0.0
-
-        def breathe() -> None:
-            nonlocal again
-            if time.perf_counter() >= again:
-                time.sleep(BREATH)
-                again = time.perf_counter() + AT_A_STRETCH
-
-        breathing.set(breathe)  # this thread's alone
         try:
-            self.ended()
+            work_aside(self.ended)
         finally:
             aside.set()
 
     def wait(self) -> None:
         """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
-        if self._aside is not None:
-            self._aside.wait(ASIDE_SECONDS)
+        for one in (self._request_aside, self._aside):
+            if one is not None:
+                one.wait(ASIDE_SECONDS)
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
@@ -360,7 +463,10 @@ class Exchange:
                 self.run.let_go(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
-        about, said = self._stream_members(why) if self._streams else self._plain_members(why)
+        if self._streams:
+            about, said = self._stream_members(why)
+        else:
+            about, said = self._members_in_parts(why) if self._parts else self._plain_members(why)
         broken = error is not None and about["complete"] is False
         if broken:
             self._remember_failure()
@@ -370,7 +476,8 @@ class Exchange:
             error=named_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
-        self.run.append("llm_response", about, f"{facts(more)},{said}")
+        when: When | None = "soon" if self._parts else None  # there is much to read for the document
+        self.run.append("llm_response", about, ",".join(filter(None, (facts(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Say at least that it has ended, where what came cannot be written."""
@@ -407,6 +514,11 @@ class Exchange:
         why = why or self._missing()
         return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
 
+    def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        self.flush(last=True)
+        why = why or self._missing()
+        return {"complete": why is None, "parts": self._parts, **known(ended_by=why)}, ""
+
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
@@ -426,6 +538,22 @@ def _is_same(one: Sent, other: Sent) -> bool:
 
 def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
     return b"".join([data for _, data in pieces])
+
+
+def _beginning(pieces: list[stream_chunks.Piece], size: int) -> list[stream_chunks.Piece]:
+    """The first pieces that make so many bytes, or all."""
+    found = 0
+    for number, (_, data) in enumerate(pieces[:], 1):
+        found += len(data)
+        if found >= size:
+            return pieces[:number]
+    return pieces[:]
+
+
+def _packed(data: bytes, level: int) -> str:
+    """A part's text as it is on file. What can be packed beyond measure is not: a reader would take it for a bomb."""
+    packed = zlib.compress(data, level)
+    return base64.b64encode(packed if len(data) < 32 * len(packed) else zlib.compress(data, 0)).decode()
 
 
 def _in_words(error: BaseException) -> str:

@@ -63,7 +63,7 @@ def unwrap(client: Client) -> Client:
 def _may_move(places: Sequence[Place], client: object, target: Target) -> None:
     """Let bindings move to another target, unless a second client's calls would silently move with them."""
     bound = [binding for place in places if (binding := place.binding()) is not None]
-    moving = [one for one in bound if one.target is not target and one.target.is_running()]
+    moving = [one for one in bound if one.target != target and one.target.is_running()]
     for binding in moving:
         owner = binding.client() if binding.client else None
         if owner is not None and owner is not client:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 from weakref import ref
 
 from trace_recorder.capture.exchange import Exchange, Sent
+from trace_recorder.capture.waiting import aside, step_back
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
@@ -52,6 +53,36 @@ class Binding:
 
 def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
     """Write a request before it is sent; None for other traffic, and where nothing is to be recorded."""
+    exchange = _exchange(binding, request, plain_body)
+    return exchange if exchange is not None and _written(binding, exchange) else None
+
+
+async def begin_beside_a_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
+    """Do the same where an event loop waits: it does not wait for a large request."""
+    exchange = _exchange(binding, request, plain_body)
+    if exchange is None:
+        return None
+    with exchange.run.guard("record a request"):
+        write = exchange.begin_aside(binding.target.context()) if exchange.is_large() else None
+    if write is None:
+        return exchange if _written(binding, exchange) else None
+    try:
+        await aside(write)
+    except BaseException as error:
+        exchange.given_up(error)
+        raise
+    return exchange
+
+
+def _written(binding: Binding, exchange: Exchange) -> bool:
+    with exchange.run.guard("record a request"):
+        exchange.begin(binding.target.context())
+        return True
+    return False
+
+
+def _exchange(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
+    """The recording of a request, of which nothing is written yet."""
     endpoint: Endpoint | None = None
     with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
@@ -62,9 +93,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
         if binding.provider:
             endpoint = replace(endpoint, provider=binding.provider)
         body = _content(request, run, plain_body)
-        exchange = Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
-        exchange.begin(binding.target.context())
-        return exchange
+        return Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
     return None
 
 
@@ -105,6 +134,7 @@ class SyncChunks:
         try:
             chunk: bytes = next(self._chunks)
             self._exchange.chunk(chunk)
+            self._exchange.catch_up()
         except StopIteration:
             self._exchange.ended()
             raise
@@ -133,6 +163,9 @@ class AsyncChunks:
         try:
             chunk: bytes = await anext(self._chunks)
             self._exchange.chunk(chunk)
+            while self._exchange.is_behind():
+                await step_back()
+                self._exchange.write_on()
         except StopAsyncIteration:
             self._exchange.ended_beside_a_loop()
             raise
@@ -254,7 +287,7 @@ class AsyncRecording(Recording):
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = begin(self.binding, request, self.plain_body)
+        exchange = await begin_beside_a_loop(self.binding, request, self.plain_body)
         if exchange is None:
             return await self.inner.handle_async_request(request)
         before = _under_way.get()

@@ -64,6 +64,7 @@ class Call:
     def add(self, record: Record) -> None:
         """Take one more record of this interaction."""
         self.__dict__.pop("joined", None)
+        self.__dict__.pop("body_in_parts", None)
         self._whole = None
         self._records.append(record)
         if record.kind in ENDINGS:
@@ -148,26 +149,56 @@ class Call:
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """The text of the stream that came to the newest attempt."""
-        raw = self.stream_bytes()
+        """The text of the stream that came to the newest attempt; of a plain body, what came of one that has no end."""
+        raw = self.stream_bytes() if self.ending else self._bytes(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the stream that came to the newest attempt."""
-        parts = self._stream_parts()
+        return self._bytes(plain=False)
+
+    def _bytes(self, *, plain: bool) -> bytes | None:
+        parts = self._parts(self.begin.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[Piece, ...] | None:
         """The chunks of that stream, and when each came, in seconds since the request; None where nothing says so."""
         try:
-            return chunks(parts) if (parts := self._stream_parts()) is not None else None
+            parts = self._parts(self.begin.get("attempt", 0))
+            return None if parts is None else chunks(parts)
         except (ValueError, TypeError, KeyError):
             return None
 
-    def _stream_parts(self) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """The parts of the stream that came to the newest attempt, each as its text and its record's data."""
-        attempt = self.begin.get("attempt", 0)
+    @cached_property
+    def body_in_parts(self) -> Mapping[str, Payload]:
+        """The plain response of the newest attempt, where it was written in parts."""
+        return self._body_in_parts(self.begin.get("attempt", 0))
+
+    def _body_in_parts(self, attempt: int) -> Mapping[str, Payload]:
+        """What its ending would have as a whole; nothing before it ended, and where a part of it is missing."""
+        ending = self._endings.get(attempt)
+        if ending is None or "parts" not in ending.data:
+            return {}
+        parts = self._parts(attempt, plain=True)
+        if parts is None or ending.data["parts"] != len(parts):
+            return {}
+        data = b"".join(text for text, _ in parts)
+        try:
+            text = data.decode()
+            return {"body": parse(text)}
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(data).decode()}
+        except NotJsonError:
+            return {"text": text}
+
+    def lacks_parts(self) -> bool:
+        """Whether the body of its response is in parts, and not all of them are there."""
+        return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
+
+    def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """The parts of the stream, or else of the plain body, that came to an attempt: text and data of each."""
         parts = [record.data for record in self._streams if record.data.get("attempt", 0) == attempt]
+        parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
             inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
             return list(zip(inflated, parts, strict=True)) or None
@@ -196,10 +227,10 @@ class Call:
             return data["assembled"]
         if self.joined is not None:
             return self.joined.body
-        return raw_body(data)
+        return raw_body({**data, **self.body_in_parts})
 
     def _readable_response(self) -> Payload:
-        raw, data = self.raw_response(), self.ending.data if self.ending else {}
+        raw, data = self.raw_response(), {**(self.ending.data if self.ending else {}), **self.body_in_parts}
         return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
 
     def written_assembly(self) -> Payload:
@@ -213,7 +244,20 @@ class Call:
         """Every HTTP exchange of this interaction, in order."""
         heard: dict[int, Mapping[str, Payload]] = {part.data.get("attempt", 0): part.data for part in self._streams}
         heard |= {number: ending.data for number, ending in self._endings.items()}
-        return () if self.by_hand else tuple(_attempt(one, heard, self._endings) for one in self._requests)
+        return () if self.by_hand else tuple(self._attempt(one, heard) for one in self._requests)
+
+    def _attempt(self, begin: Record, heard: Mapping[int, Mapping[str, Payload]]) -> Attempt:
+        number = begin.data.get("attempt", 0)
+        data = heard.get(number, {})
+        return Attempt(
+            number=number,
+            timestamp=begin.time,
+            status=data.get("status"),
+            error=_ending_error(self._endings.get(number), self._body_in_parts(number)),
+            duration_seconds=_seconds(data.get("duration_seconds")),
+            headers=data.get("headers") or {},
+            inferred=begin.data.get("inferred", False),
+        )
 
     def read_response(self) -> LLMResponse:
         """The response as its dialect's reader understands it; NO_RESPONSE for an error, and while there is none."""
@@ -305,15 +349,15 @@ def _error(call: Call, end: Mapping[str, Payload]) -> ErrorInfo | None:
     if (carried := call.stream_error()) is not None:
         kind, message = read_error({"error": carried})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
-    return _ending_error(call.ending)
+    return _ending_error(call.ending, call.body_in_parts)
 
 
-def _ending_error(ending: Record | None) -> ErrorInfo | None:
+def _ending_error(ending: Record | None, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
     if ending is None:
         return None
     if ending.kind == "llm_error" or "error" in ending.data:
         return stated_error(ending.data.get("error", ending.data))
-    body = read_body(ending.data)
+    body = read_body({**ending.data, **in_parts})
     if _status(ending) < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
@@ -329,20 +373,6 @@ def stated_error(error: Payload) -> ErrorInfo | None:
 
 def _seconds(value: Payload) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _attempt(begin: Record, heard: Mapping[int, Mapping[str, Payload]], endings: Mapping[int, Record]) -> Attempt:
-    number = begin.data.get("attempt", 0)
-    data = heard.get(number, {})
-    return Attempt(
-        number=number,
-        timestamp=begin.time,
-        status=data.get("status"),
-        error=_ending_error(endings.get(number)),
-        duration_seconds=_seconds(data.get("duration_seconds")),
-        headers=data.get("headers") or {},
-        inferred=begin.data.get("inferred", False),
-    )
 
 
 def _status(ending: Record | None) -> int:

@@ -185,6 +185,8 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
             exchanges.setdefault(identity, Call(identity[0], items)).add(record)
     for call in exchanges.values():
         ending = call.ending
+        if ending is not None and call.lacks_parts():
+            yield Finding("error", _at(ending), "a part of its body is missing, or cannot be unpacked")
         if ending is not None and "assembled" in ending.data:
             what = _stream(call, ending)
             if what:

@@ -11,14 +11,11 @@ What an event's data means is for the dialects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Iterator
 
+from trace_recorder.background_work import breathing
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
-
-breathing: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
-"""What is called between any two events: a thread that nobody waits for lets the others work meanwhile."""
 
 SPLIT_AT_ONCE = 64 * 1024
 """So many characters are cut into lines at once, or up to the end of the line that is longer."""

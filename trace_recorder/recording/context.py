@@ -152,7 +152,7 @@ class Step(_Block):
     while it is open. It has no other attributes: what is misspelt raises AttributeError.
     """
 
-    __slots__ = ("_began", "_open", "error", "reflection", "state", "step_number")
+    __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")
 
     def __init__(self, run: Run | None, step_number: int) -> None:
         super().__init__(run)
@@ -162,6 +162,7 @@ class Step(_Block):
         self.error: object = None
         self._began = time.perf_counter()
         self._open: dict[str, Payload] | None = None
+        self._held: _OpenStep | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         self._began = time.perf_counter()
@@ -169,14 +170,16 @@ class Step(_Block):
         with run.guard("record the beginning of a step"):
             about["step_id"] = run.next_id("step")
             self._open = about
-            run.hold(self)
+            self._held = _OpenStep(self)
+            run.hold(self._held)
             run.append("step_start", about)
         return about
 
     def _end(self, error: BaseException | None) -> None:
         about, self._open = self._open, None
         if self._run is not None and about is not None:
-            self._run.let_go(self)
+            if self._held is not None:
+                self._run.let_go(self._held)
             closed = isinstance(error, GeneratorExit)
             if error is not None and self.error is None and not closed and ending_of(error).status != "completed":
                 self.error = error
@@ -190,21 +193,28 @@ class Step(_Block):
             said = {**nothing, "reflection": stated(self.reflection, str), "error": in_words(self.error)}
             run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
 
-    def beat(self, *, last: bool = False) -> None:  # noqa: ARG002 - as all that is unfinished has it
-        """Write nothing: what is inside is on file."""
+    def __repr__(self) -> str:
+        return f"<step {self.step_number}>"
+
+
+class _OpenStep:
+    """A step as its run knows it: unfinished until its block is left. What happens inside is on file at once."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def beat(self, *, last: bool = False) -> None:
+        """Write nothing."""
 
     def wait(self) -> None:
-        """Wait for nothing: nothing is written aside."""
+        """Wait for nothing."""
 
     def left(self) -> None:
-        """Write nothing: nobody is watched for it."""
+        """Write nothing."""
 
     def cut_off(self) -> None:
         """End with the run."""
-        self._end(None)
-
-    def __repr__(self) -> str:
-        return f"<step {self.step_number}>"
+        self._step._end(None)
 
 
 class Agent(_Block):

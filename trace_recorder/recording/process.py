@@ -24,10 +24,10 @@ PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 class Member(Protocol):
     """What is told when the process forks or ends."""
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Hear, in a forked child, that this is another process now."""
 
-    def exiting(self) -> None:
+    def at_exit(self) -> None:
         """Hear that the interpreter ends; daemon threads may go on for a while."""
 
 
@@ -80,13 +80,13 @@ def _after_fork() -> None:
     _shown = None  # what the parent showed is what its child finds
     _open.clear()
     for member in list(members):
-        member.forked()
+        member.after_fork()
 
 
 @atexit.register
 def _exit() -> None:
     for member in list(members):
-        member.exiting()
+        member.at_exit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -34,7 +34,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
 from trace_recorder.recording import process
 from trace_recorder.storage import paths
-from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import SCHEMA, VERSION, Data, Journal
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.jsonable import facts, members, plain
@@ -42,6 +42,8 @@ from trace_recorder.values.messages import Payload, known
 from trace_recorder.values.run_ending import Ending
 
 __records__ = True  # `guard.is_recording` looks for this name
+from trace_recorder.background_work import AT_ONCE
+from trace_recorder.storage.redaction.body_parts import BodyPart
 
 SHOWN: Mapping[str, When] = {
     "llm_request": "soon",
@@ -135,13 +137,20 @@ class Run:
         self._recorded("start")
 
     def append(
-        self, kind: str, about: Mapping[str, object], said: str = "", written: Callable[[], None] | None = None
+        self,
+        kind: str,
+        about: Mapping[str, object],
+        said: str = "",
+        written: Callable[[], None] | None = None,
+        *,
+        when: When | None = None,
     ) -> None:
         """Write one record, then the document.
 
         `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
         masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
         without braces. `written` is called when it is on file, also where Ctrl-C comes with that.
+        `when` is when the document shows it, if not as all records of its kind.
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
@@ -157,28 +166,47 @@ class Run:
                     written()
             self._remember(kind, seq, said)
         self._settle()
-        self._recorded(kind)
+        self._recorded(kind, when)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
         if self.abandoned:
             return
-        about, redacted = _counted(about)
+        masked: list[tuple[str, int]] | None = None
         with self._lock:
             self._be_open()
             encoded = self._items.encode(body)
-            said = f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}'
-            *masked, (said, count) = self._redaction.mask_all([*(new.said for new in encoded.new), said])
-            items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, masked, strict=True)]
-            data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
-            records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
-            seq, _ = self._journal.append_all(records, now())
-            encoded.written(seq)
+            texts = [new.said for new in encoded.new]
+            texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
+            if sum(map(len, texts)) <= AT_ONCE:
+                masked = self._redaction.mask_all(texts)
+                self._append_encoded(kind, about, encoded, masked)
+        if masked is None:  # what takes long is done while others record
+            masked = self._redaction.mask_all(texts)
+            with self._lock:
+                self._be_open()
+                self._append_encoded(kind, about, encoded, masked)
         self._settle()
         self._recorded(kind)
 
-    def _recorded(self, kind: str) -> None:
-        when = SHOWN.get(kind, "at once")
+    def _append_encoded(
+        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
+    ) -> None:
+        """Write what was taken apart, and masked."""
+        about, redacted = _counted(about)
+        *of_items, (said, count) = masked
+        items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
+        data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+        records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
+        seq, _ = self._journal.append_all(records, now())
+        encoded.written(seq)
+
+    def new_bytes(self, body: bytes) -> int:
+        """How many bytes of a request are likely to be new to this run."""
+        return self._items.new_bytes(body)
+
+    def _recorded(self, kind: str, when: When | None = None) -> None:
+        when = when or SHOWN.get(kind, "at once")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
                 self._use_writer(partial(self._writer.recorded, when, self._journal.end))
@@ -283,6 +311,10 @@ class Run:
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
         return self._redaction.mask_stream(data, last=last)
+
+    def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
+        """Mask the part of a plain body that follows another."""
+        return self._redaction.mask_part(before, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask what is no text; a text is left as it is, to be masked when it is written."""

@@ -90,16 +90,16 @@ class Execution:
             failed = None if error is None or closed else named_error(error)
             run.append("tool_result", about, members({**said, **known(error=failed)}))
 
-    def inside(self) -> Inside:
+    def _body(self) -> Inside:
         """The block in which the tool itself runs."""
         about = self._about or {}
         return Inside(self._run, about.get("execution_id"))
 
-    def listen(self) -> None:
+    def _collect(self) -> None:
         """Hear that it is a generator: its result is what it yields."""
         self._items = []
 
-    def yielded(self, item: object) -> None:
+    def _add(self, item: object) -> None:
         """Hear one item of a generator."""
         self._yielded += 1
         if self._run is not None and self._items is not None and self._yielded <= MOST_ITEMS:
@@ -125,7 +125,7 @@ class AnnouncedExecution(Execution):
     def __enter__(self) -> Self:
         super().__enter__()
         self._token = _announced.set(self)
-        self._inside = self.inside()
+        self._inside = self._body()
         self._inside.__enter__()
         return self
 
@@ -138,7 +138,7 @@ class AnnouncedExecution(Execution):
                 _announced.reset(token)
         super().__exit__(kind, error, at)
 
-    def take(self, name: str) -> bool:
+    def _claim(self, name: str) -> bool:
         """Whether this is the execution of a marked function of this name: it is that of one."""
         taken, self._taken = self._taken, self._taken or name == self.name
         return not taken and self._taken
@@ -157,11 +157,11 @@ class _Taken(Execution):
         if error is None:
             self._announced.result = self.result
 
-    def listen(self) -> None:
-        self._announced.listen()
+    def _collect(self) -> None:
+        self._announced._collect()
 
-    def yielded(self, item: object) -> None:
-        self._announced.yielded(item)
+    def _add(self, item: object) -> None:
+        self._announced._add(item)
 
 
 _announced: ContextVar[AnnouncedExecution | None] = ContextVar("trace_recorder_announced_tool", default=None)
@@ -198,7 +198,7 @@ class _Marked:
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
         """What a call of it is; inside a block that announced it, it is that one's."""
         announced = _announced.get()
-        if announced is not None and announced.take(self.name):
+        if announced is not None and announced._claim(self.name):
             return _Taken(announced)
         run = self.open_run()
         if run is None:
@@ -239,7 +239,7 @@ def _marked(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object
 def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with tool.execution(args, kwargs) as execution, execution.inside():
+        with tool.execution(args, kwargs) as execution, execution._body():
             execution.result = function(*args, **kwargs)
         return execution.result
 
@@ -249,7 +249,7 @@ def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]
 def _coroutine(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        with tool.execution(args, kwargs) as execution, execution.inside():
+        with tool.execution(args, kwargs) as execution, execution._body():
             execution.result = await function(*args, **kwargs)
         return execution.result
 
@@ -260,7 +260,7 @@ def _generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..., obj
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with tool.execution(args, kwargs) as execution:
-            execution.listen()
+            execution._collect()
             execution.result = yield from _Heard(function(*args, **kwargs), execution)
         return execution.result
 
@@ -275,15 +275,15 @@ class _Heard(Generator[Any, Any, Any]):
         self._execution = execution
 
     def send(self, value: Any) -> Any:
-        with self._execution.inside():  # and not in what its caller does between two items
+        with self._execution._body():  # and not in what its caller does between two items
             item = self._inner.send(value)
-        self._execution.yielded(item)
+        self._execution._add(item)
         return item
 
     def throw(self, *error: Any) -> Any:
-        with self._execution.inside():
+        with self._execution._body():
             item = self._inner.throw(*error)
-        self._execution.yielded(item)
+        self._execution._add(item)
         return item
 
     def close(self) -> None:
@@ -294,16 +294,16 @@ def _async_generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with tool.execution(args, kwargs) as execution:
-            execution.listen()
+            execution._collect()
             inner = function(*args, **kwargs)
             moved = inner.__anext__()
             while True:
                 try:
-                    with execution.inside():
+                    with execution._body():
                         item = await moved
                 except StopAsyncIteration:
                     return
-                execution.yielded(item)
+                execution._add(item)
                 try:
                     sent = yield item
                 except GeneratorExit:

@@ -273,7 +273,7 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: py
         if number in (59, 659):
             recorder.save_trajectory()
             gc.collect()
-            kept.append(kept_by(recorder._run))
+            kept.append(kept_by(recorder._lifecycle.run))
     recorder.finalize()
 
     few, many = kept
@@ -333,7 +333,7 @@ def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path, monkeypatc
     """One that has the document written while its run closes leaves nothing open, or is too late."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     call(recorder, asked("a"), said("fine"))
-    run = recorder._run
+    run = recorder._lifecycle.run
     assert run is not None
     close = run._journal.close
 
@@ -355,8 +355,8 @@ def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
     runs = weakref.WeakSet[Run]()
     for _ in range(3):
         recorder.start()
-        assert recorder._run is not None
-        runs.add(recorder._run)
+        assert recorder._lifecycle.run is not None
+        runs.add(recorder._lifecycle.run)
         recorder.finalize()
     gc.collect()
 

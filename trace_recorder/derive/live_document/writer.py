@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from trace_recorder.background_work import AT_A_STRETCH, BREATH
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.steps import StaleDraftError, Told
@@ -42,10 +43,6 @@ GIFTS = 3
 """So many times in a run a small document is written for a captured call though it costs more than that."""
 CLOSE = 8
 """A recording call writes the document of so many records, and of `SMALL` bytes; where there is more, a thread does."""
-BREATH = 0.0001
-"""For how many seconds that thread stands aside: the interpreter runs one thread at a time."""
-AT_A_STRETCH = 0.0005
-"""For how many seconds it works between two breaths, or a little longer: each costs as much as a tenth of that."""
 TRIES = 100
 """So many tenths of a second the thread is waited for; one that is still writing then is waited for by the writing."""
 ROOM = 500

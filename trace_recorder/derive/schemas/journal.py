@@ -130,22 +130,23 @@ class LLMRequest(LLMExchange, Itemized, Placed):
 
 
 class LLMStream(LLMExchange):
-    """The next part of a stream: its text in UTF-8, compressed with zlib, in base64; and what is known by then."""
+    """The next part of a stream, or of a large plain body: its text in UTF-8, compressed with zlib, in base64."""
 
     status: int
     headers: dict[str, str]
     time_to_first_token_seconds: Seconds | None
     bytes: Count
     zlib: str
+    plain: bool = ABSENT
     chunk_ends: str = ABSENT
     chunk_times: str = ABSENT
     continues: bool = ABSENT
 
 
 class LLMResponse(LLMExchange):
-    """A response that came, whole or in part; of a stream, put together in `assembled`."""
+    """A response that came, whole or in part; of a stream, put together in `assembled`; of a large one, in `parts`."""
 
-    either = ("body", "text", "base64", "assembled")
+    either = ("body", "text", "base64", "assembled", "parts")
     status: int
     headers: dict[str, str]
     duration_seconds: Seconds
@@ -162,6 +163,7 @@ class LLMResponse(LLMExchange):
     text: str = ABSENT
     base64: str = ABSENT
     assembled: Payload = ABSENT
+    parts: Count = ABSENT
 
 
 class LLMError(LLMExchange):

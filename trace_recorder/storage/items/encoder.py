@@ -244,9 +244,14 @@ class ItemEncoder:
                 if isinstance(part, _List):
                     part.written()
             self._bases |= {name: (seq, numbers) for name, numbers in full.items()}
-            self._lanes = _newest(lane, lanes)
+            self._lanes = _newest(lane, [*self._lanes, *lanes])  # some were taken apart while this was masked
 
         return Encoded(new, body, _dump(said), parts, remember)
+
+    def new_bytes(self, request: bytes) -> int:
+        """How many bytes of a request are likely to be new. It may be asked by any thread."""
+        middles = (lane.middle(request) for lane in self._lanes)
+        return min((len(middle) for middle in middles if middle is not None), default=len(request))
 
     def _numbers_of(self, parts: _Parts) -> tuple[dict[str, Payload], dict[str, array[int]]]:
         """What a record says of each part, and the lists among them that may serve later ones as a base."""

@@ -19,10 +19,12 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
+from trace_recorder.background_work import AT_ONCE, breathe
 from trace_recorder.guard import attempt
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction import patterns as secret_shapes
+from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.candidates import Look, lower, plain
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
@@ -59,6 +61,8 @@ _KINDS = frozenset(
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 """Members whose value a provider has signed or encrypted: it comes back as it was, or not at all."""
 _SEAL = 40
+_OVERLAP = 4 * 1024
+"""So much of what was looked through is looked at again with what follows: no secret's sign is longer."""
 
 
 def default_redactor(text: str) -> str:
@@ -88,6 +92,11 @@ class _Seen:
         self.encoded = secret_encodings.signs(look) if kinds & _ENCODED else []
         self.known = known.places(text, look) if known else []
         self.escapes: list[int] = []
+
+    def add(self, other: _Seen, at: int) -> None:
+        """Take what was seen in a part of the text that begins there."""
+        for some, more in zip(self._all(), other._all(), strict=True):
+            some += [at + place for place in more]
 
     def _all(self) -> tuple[list[int], ...]:
         return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
@@ -190,11 +199,23 @@ class Redaction:
         text = self._known.mask(text) if kinds & _KNOWN else text
         for redactor in self._redactors:
             own = redactor is default_redactor
-            masked = mask_text(text, self._known.is_short, kinds) if own else redactor(text)
+            masked = self._mask_own(text, kinds) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
             text = masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
         return text
+
+    def _mask_own(self, text: str, kinds: int) -> str:
+        """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
+        parts: list[str] = []
+        done = 0
+        while len(text) - done > AT_ONCE:
+            breathe()
+            part = text[done : done + AT_ONCE]
+            part = part[: len(part) - unfinished(part)] or part
+            parts.append(mask_text(part, self._known.is_short, kinds))
+            done += len(part)
+        return "".join([*parts, mask_text(text[done:] if done else text, self._known.is_short, kinds)])
 
     def mask_gap(self, text: str) -> str:
         """Mask what is said of a failure; where it is a redactor that fails, with what this package knows itself."""
@@ -250,7 +271,10 @@ class Redaction:
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does."""
-        return [self.mask(text) for text in texts] if self.sees("\n".join(texts)) else [(text, 0) for text in texts]
+        at_once = sum(map(len, texts)) <= AT_ONCE  # one look at all of a small request
+        if at_once and not self.sees("\n".join(texts)):
+            return [(text, 0) for text in texts]
+        return [self.mask(text) for text in texts]
 
     def sees(self, text: str) -> bool:
         """Whether to look at every string: a sign or a secret is there, or may be, spelled with escapes."""
@@ -260,9 +284,19 @@ class Redaction:
         return self._see(text).is_any()
 
     def _see(self, text: str) -> _Seen:
-        """What may be secret in JSON text, whose letters may be spelled with escapes."""
+        """What may be secret in JSON text, whose letters may be spelled with escapes. A long one is seen bit by bit."""
         if not self._redactors:
             return _Seen("")
+        if len(text) <= AT_ONCE + _OVERLAP:
+            return self._see_at_once(text)
+        seen = _Seen("")
+        for at in range(0, len(text), AT_ONCE):
+            breathe()
+            begin = max(0, at - _OVERLAP)
+            seen.add(self._see_at_once(text[begin : at + AT_ONCE]), begin)
+        return seen
+
+    def _see_at_once(self, text: str) -> _Seen:
         plainer, escapes = _unescaped(text)
         seen = _Seen(plainer, _EVERY if default_redactor in self._redactors else _KNOWN, self._known)
         if escapes and seen.is_any():
@@ -277,7 +311,7 @@ class Redaction:
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
-        waiting = 0 if last else part.unfinished(self._unfinished)
+        waiting = 0 if last else part.unfinished(self.unfinished)
         if waiting:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
@@ -289,8 +323,14 @@ class Redaction:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
-        masked = [self._mask_line(line) for line in _LINES.findall(text)]
+        masked = [self.mask_line(line) for line in _LINES.findall(text)]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
+
+    def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
+        """Mask the part of a plain body that follows `before`, as far as it can be told from what has come."""
+        if not self._redactors:
+            return BodyPart(data, 0, len(data))
+        return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask what is known, or has the shape of a secret, in bytes that are no UTF-8, and so will stand in base64."""
@@ -300,7 +340,7 @@ class Redaction:
             return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
         return data
 
-    def _unfinished(self, text: str) -> int:
+    def unfinished(self, text: str) -> int:
         """How many characters at the end of a text may go on as a secret, or may be known as one by what follows."""
         return max(unfinished(text), self._known.begins_at_end(text))
 
@@ -309,7 +349,8 @@ class Redaction:
         text = self._known.mask(text)
         return mask_text(text, self._known.is_short) if default_redactor in self._redactors else text
 
-    def _mask_line(self, line: str) -> tuple[str, int]:
+    def mask_line(self, line: str) -> tuple[str, int]:
+        """Mask a line: the strings of what is JSON in it, or else all of it."""
         if not self.sees(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)

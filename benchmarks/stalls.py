@@ -1,0 +1,243 @@
+"""How long recording holds an event loop: `python -m benchmarks.stalls`.
+
+A task that does nothing but sleep notes how late it is woken, while one call with much in it is made: the largest gap
+of each kind of call, unrecorded and recorded in turn, in one process. The calls are made by the HTTP library alone, as
+an SDK holds the loop with its own reading of a large answer. The server is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.measuring import peak_memory, sizes
+from benchmarks.workloads import LINES
+from trace_recorder import TrajectoryRecorder
+
+ROOT = Path(__file__).resolve().parent.parent
+MB = 1_000_000
+MS = 1e-3
+
+
+def _image(size: int) -> str:
+    return base64.b64encode(random.Random(0).randbytes(size * 3 // 4)).decode()
+
+
+def _prose(size: int) -> str:
+    return (LINES * (size // len(LINES) + 1))[:size]
+
+
+def _plain(content: str) -> bytes:
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
+
+
+def _embeddings(size: int) -> bytes:
+    chance = random.Random(0)
+    vectors = [[chance.uniform(-1, 1) for _ in range(1536)] for _ in range(max(1, size // 33_000))]
+    data = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(vectors)]
+    return json.dumps({"object": "list", "data": data, "model": "m"}).encode()
+
+
+def _stream(size: int) -> bytes:
+    events: list[bytes] = []
+    words = LINES.split(" ")
+    at = done = 0
+    while done < size:
+        delta = {"content": f"{words[at % len(words)]} "}
+        choice = {"index": 0, "delta": delta, "finish_reason": None}
+        event = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+        events.append(b"data: %s\n\n" % json.dumps(event).encode())
+        done += len(events[-1])
+        at += 1
+    last = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+    }
+    return b"".join([*events, b"data: %s\n\ndata: [DONE]\n\n" % json.dumps(last).encode()])
+
+
+MAKERS = {
+    "prose": lambda size: _plain(_prose(size)),
+    "image": lambda size: _plain(_image(size)),
+    "embeddings": _embeddings,
+    "stream": _stream,
+}
+"""What the server answers with; `/kind/size/v1/…` asks for it."""
+
+
+@cache
+def _answer(path: str) -> bytes:
+    _, kind, size, _ = path.split("/", 3)
+    body = MAKERS[kind](int(size))
+    media = "text/event-stream" if kind == "stream" else "application/json"
+    return f"HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def _serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while line := await reader.readline():
+        length = 0
+        while (header := await reader.readline()) not in {b"\r\n", b""}:
+            name, _, value = header.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        await reader.readexactly(length)
+        writer.write(_answer(line.split(b" ")[1].decode()))
+        await writer.drain()
+    writer.close()
+
+
+async def _serve() -> None:
+    server = await asyncio.start_server(_serve_one, "127.0.0.1", 0)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+@contextmanager
+def _serving() -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.stalls", "--serve"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.stdin.close()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of call: what is asked, and what the server answers with."""
+
+    says: str
+    kind: str
+    size: int
+    asked: int = 0
+    """Bytes of an image in the request."""
+
+
+CASES = {
+    "small": Case("an answer of 1 KB", "prose", 1_000),
+    "plain-64k": Case("an answer of 60 KB", "prose", 60_000),
+    "plain-1m": Case("an answer of 1 MB", "prose", MB),
+    "image-2m": Case("an image of 2 MB in an answer", "image", 2 * MB),
+    "embeddings": Case("5 MB of embeddings", "embeddings", 5 * MB),
+    "plain-100m": Case("an answer of 100 MB", "prose", 100 * MB),
+    "asked-1m": Case("an image of 1 MB in the request", "prose", 1_000, MB),
+    "asked-5m": Case("an image of 5 MB in the request", "prose", 1_000, 5 * MB),
+    "stream-1m": Case("a stream of 1 MB", "stream", MB),
+    "stream-10m": Case("a stream of 10 MB", "stream", 10 * MB),
+}
+
+
+@asynccontextmanager
+async def _heartbeat(late: list[float]) -> AsyncIterator[None]:
+    async def beat() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(MS)
+            late.append(time.perf_counter() - began - MS)
+
+    beating = asyncio.create_task(beat())
+    await asyncio.sleep(0.02)
+    late.clear()
+    yield
+    await asyncio.sleep(0.002)
+    beating.cancel()
+
+
+async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -> dict[str, float]:
+    """One call; the largest gaps while it was made, and in the `rest` after it, when a document may be written."""
+    late: list[float] = []
+    async with _heartbeat(late):
+        began = time.perf_counter()
+        await client.post(url, content=body)
+        took = time.perf_counter() - began
+        during = len(late)
+        await asyncio.sleep(rest)
+    return {"stall": max(late[: during + 1]), "after": max([0.0, *late[during + 1 :]]), "wall": took}
+
+
+def _body(case: Case) -> bytes:
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_image(case.asked)}"}}
+    content: Any = [{"type": "text", "text": "What is this?"}, image] if case.asked else "What is this?"
+    asked = {"model": "m", "stream": case.kind == "stream", "messages": [{"role": "user", "content": content}]}
+    return json.dumps(asked).encode()
+
+
+async def _measure(case: Case, base: str, *, recorded: bool) -> dict[str, float]:
+    endpoint = "embeddings" if case.kind == "embeddings" else "chat/completions"
+    with tempfile.TemporaryDirectory() as directory:
+        recorder = TrajectoryRecorder(directory=Path(directory) / "runs", task="stalls")
+        async with httpx.AsyncClient(timeout=120) as client:
+            if recorded:
+                recorder.start()
+                recorder.wrap(client)
+            await client.post(f"{base}/prose/100/v1/chat/completions", content=_body(CASES["small"]))
+            found = await _call(
+                client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10
+            )
+        if recorded:
+            began = time.perf_counter()
+            recorder.finalize(success=True)
+            found["finalize"] = time.perf_counter() - began
+        return found | sizes(Path(directory)) | {"peak": peak_memory()}
+
+
+def _in_a_process(name: str, url: str, *, recorded: bool) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.stalls", "--measure", name, url, "recorded" if recorded else ""]
+    found: dict[str, float] = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    return found
+
+
+def _table(names: list[str], rounds: int) -> Iterator[str]:
+    yield "| call | | largest gap, ms | after it | the call, ms | finalize, ms | peak MB | journal KB |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    with _serving() as url:
+        for name in names:
+            laps = [[_in_a_process(name, url, recorded=one) for one in (False, True)] for _ in range(rounds)]
+            for says, own in zip(("unrecorded", "recorded"), zip(*laps, strict=True), strict=True):
+                yield f"| {CASES[name].says} | {says} | {' | '.join(_figures(own))} |"
+
+
+def _figures(laps: tuple[dict[str, float], ...]) -> Iterator[str]:
+    for name, unit in (("stall", MS), ("after", MS), ("wall", MS), ("finalize", MS), ("peak", MB), ("journal", 1000)):
+        yield f"{min(lap.get(name, 0.0) for lap in laps) / unit:.1f}"
+
+
+def main() -> None:
+    """Print the table: the least over rounds of each figure, as other work on the machine only adds."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cases", default=",".join(CASES), help=f"some of {','.join(CASES)}")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(_serve())
+    elif options.measure:
+        name, url, recorded = options.measure
+        print(json.dumps(asyncio.run(_measure(CASES[name], url, recorded=bool(recorded)))))
+    else:
+        for line in _table(options.cases.split(","), options.rounds):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

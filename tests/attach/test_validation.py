@@ -1,0 +1,41 @@
+"""`trace_recorder.validate`, as users have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.run_fixtures import python
+from trace_recorder import TrajectoryRecorder, validate
+
+
+def test_a_whole_run_has_no_findings(tmp_path: Path) -> None:
+    """Both files of a run that ended are whole, and either names it."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.annotate("key", "value")
+
+    reports = [validate(path) for path in (recorder.trajectory_path, tmp_path / "run.jsonl")]
+    assert [(report.ok, report.findings, report.records) for report in reports] == [(True, (), 3)] * 2
+
+
+def test_a_changed_line_is_found(tmp_path: Path) -> None:
+    """A record that says something else than what was written is an error."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.annotate("key", "value")
+    journal = tmp_path / "run.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"value":"value"', b'"value":"other"'))
+
+    report = validate(str(journal))
+
+    assert (report.ok, [finding.severity for finding in report.findings][:1]) == (False, ["error"])
+
+
+def test_the_name_alone_imports_no_schemas() -> None:
+    """The schemas, and pydantic, are imported by the first call."""
+    code = """
+import sys
+from trace_recorder import validate
+
+print({"pydantic", "trace_recorder.derive.schemas"}.isdisjoint(sys.modules))
+"""
+
+    assert python(code).stdout.strip() == "True"

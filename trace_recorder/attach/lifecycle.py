@@ -1,0 +1,157 @@
+"""The runs of one recorder, one after another: when each begins and ends, across forks and the interpreter's exit.
+
+At most one run is open at a time. It belongs to one process: a forked child that records gets a file of its own,
+linked to its parent's. Nothing that was recorded is wiped, whatever the order of the calls. What is recorded, and
+which recorder is the current one, is for `recorder.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.guard import Guard, logger
+from trace_recorder.recording import process
+from trace_recorder.recording.run import Run
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.reserved_path import Files
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.run_ending import Ending, ending_of_process
+
+__records__ = True  # `guard.is_recording` looks for this name
+
+
+class Lifecycle:
+    """Begins and ends the runs of one recorder.
+
+    `about` and `metadata` are what the next run's first record says of it. Hold `lock` around several calls that
+    belong together. It is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
+    """
+
+    def __init__(  # noqa: PLR0913 - a recorder's settings
+        self,
+        files: Files,
+        redact: Redactor | Sequence[Redactor] | None,
+        guard: Guard,
+        *,
+        history: str,
+        about: dict[str, Payload],
+        metadata: Mapping[str, Payload],
+        disabled: bool,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.guard = guard
+        self.about = about
+        self.run: Run | None = None
+        self.ended = False
+        self._files = files
+        self._redact = redact
+        self._history = history
+        self._metadata = metadata
+        self._disabled = disabled
+        self._path: Path | None = None
+        self._parent: str | None = None
+        self._warned = False
+        self._last_step = 0
+        process.members.add(self)
+
+    def has_open_run(self) -> bool:
+        """Whether a run has begun and has not been closed."""
+        return self.run is not None and not self.run.closed
+
+    def begin(self) -> None:
+        """Begin a run in a new file. Raises TrajectoryPathError where none can be created."""
+        self.ended = False
+        self._last_step = 0
+        if self._disabled:
+            return
+        document, journal = self._files.take(self._parent or process.parent())
+        run = Run(journal, document, Redaction(self._redact), self.guard, history=self._history)
+        self.run, self._path = run, document
+        with self.guard("record the start of the run"):
+            about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
+            del about["task"]
+            run.start(run.named(**about), said, self._parent)
+        process.opened(run.trajectory_id, document)
+        self._finalizer = weakref.finalize(self, _interrupt, run)
+        self._finalizer.atexit = False
+
+    def end(self, ending: Ending, final_result: object = None) -> None:
+        """End the run. Everything is on file on return."""
+        self.ended = True
+        if self.run is not None:
+            process.closed(self.run.trajectory_id)
+            self.run.finish(ending, final_result)
+            self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
+
+    def run_for(self, what: str) -> Run | None:
+        """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
+        if self.ended:
+            raise AlreadyFinalizedError(
+                f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
+            )
+        if self.run is None and not self._disabled:
+            with self.lock, self.guard("begin the run") if self._parent else nullcontext():
+                if self.run is None:
+                    self.begin()
+        return self.run
+
+    def open_run(self, who: str) -> Run | None:
+        """The run that a captured call made now belongs to; None, with one warning, when it has ended."""
+        if self.ended and not self._warned:
+            self._warned = True
+            logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
+        with self.guard("begin the run"):
+            return None if self.ended else self.run_for("a captured call")
+        return None
+
+    def is_running(self) -> bool:
+        """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
+        return not self.run.closed if self.run else self._parent is not None and not self.ended
+
+    def number_step(self, number: object) -> int:
+        """The number of a step that begins: the given one, or the one after the last."""
+        with self.lock:
+            self._last_step = number if isinstance(number, int) else self._last_step + 1
+            return self._last_step
+
+    def document(self) -> Path:
+        """Where the document of the run is, or of the next one, whose name is reserved by this."""
+        if self.run is not None and self._path is not None:
+            return self._path
+        if self._disabled:
+            return self._files.unused()
+        with self.lock:
+            return self._files.reserve(self._parent or process.parent())
+
+    def after_fork(self) -> None:
+        """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
+        self.lock = threading.RLock()  # a thread of the parent's may hold the old one for good
+        self.guard.forget()
+        if self.run is not None and not self.run.closed:
+            self._parent = self.run.trajectory_id
+            self.run.abandon()
+            self._finalizer.detach()
+            self.run = None
+        self._files.forked()
+
+    def at_exit(self) -> None:
+        """Have everything on file before the interpreter ends."""
+        if self.run is not None:
+            self.run.exit(ending_of_process())
+
+    def __str__(self) -> str:
+        state = "ended" if self.ended else "running" if self.is_running() else "not started"
+        return f"{self._path or self._files}: {state}"
+
+
+def _interrupt(run: Run) -> None:
+    """Close a run whose recorder is gone without finalize."""
+    if not run.closed and run.pid == os.getpid():
+        process.closed(run.trajectory_id)
+        run.finish(Ending("interrupted"))

@@ -1,0 +1,20 @@
+"""Validation for users: the schemas, and pydantic with them, are imported by the first call and not before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trace_recorder.derive.validate import Report
+
+
+def validate(path: str | Path) -> Report:
+    """Check that the files of a run are whole, of the right shape, and agree with each other; `path` is either file.
+
+    Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and `what`. Raises OSError
+    where the file cannot be read; whatever is wrong with its content is a finding.
+    """
+    from trace_recorder.derive import validate as validation  # noqa: PLC0415 - it imports pydantic
+
+    return validation.validate(path)

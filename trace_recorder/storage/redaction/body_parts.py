@@ -1,0 +1,144 @@
+"""A large plain body, cut into parts that can be masked and written one by one, while it comes.
+
+A part of JSON ends outside of strings, and never between the name of a member and its value, so that each part is
+masked as the whole would be: string by string, by what its member is called. A string that is longer than a part is cut
+where no secret is under way (`partial_secrets.py`), and no escape; each piece of it is masked as a value of the same
+member. What is no JSON is cut and masked like one long string, from where that is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from trace_recorder.values.json_text import STRING
+
+LARGEST = 32 * 1024
+"""Of so many bytes a part is made, at most."""
+
+_BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
+"""What may stand between the strings of JSON."""
+_WHOLE = re.compile(rf'(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*+', re.DOTALL)
+"""Up to the end of the last string that ends, which is a group."""
+_TAIL = re.compile(_BETWEEN)
+_REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+"""What is left of a string."""
+_BEHIND_NAME = re.compile(r"\s*+(?::\s*+)?")
+_NAMED = re.compile(r'("(?:[^"\\]|\\.){0,200}")\s{0,20}:\s{0,20}\Z', re.DOTALL)
+_LABEL = re.compile(r'"(?:name|key|variable)"\s{0,9}:\s{0,9}"[^"\\]{0,100}"\s{0,9},?\s{0,99}\Z', re.IGNORECASE)
+"""A label, such as the name of a variable, which says what the member behind it holds."""
+_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
+"""An escape that has begun."""
+
+
+class Masks(Protocol):
+    """What masks the parts."""
+
+    def mask(self, text: str) -> tuple[str, int]:
+        """Mask the strings of JSON text; how many secrets were in it."""
+
+    def mask_line(self, text: str) -> tuple[str, int]:
+        """Mask a text that is not JSON."""
+
+    def unfinished(self, text: str) -> int:
+        """How many characters at its end may go on as a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPart:
+    """A part: as it is masked, how many secrets were in it, of how many bytes it is; and what it leaves open.
+
+    `within` is the name of the member in whose value it ends, as JSON spells it, or empty in a string of no member;
+    None where it ends outside of strings.
+    """
+
+    masked: bytes = b""
+    redacted: int = 0
+    size: int = 0
+    within: str | None = None
+    is_json: bool = True
+
+    def next(self, masks: Masks, data: bytes, *, last: bool) -> BodyPart:
+        """The part behind this one. `data` begins where this one ended; it is all that is left if it is the `last`."""
+        text = (data if last else data[: _whole_characters(data)]).decode("utf-8", "surrogateescape")
+        if self.is_json:
+            try:
+                return _within(masks, text, self.within, last=last) if self.within else _outside(masks, text, last=last)
+            except ValueError:
+                pass
+        text = text if last else _finished(masks, text)
+        return _part(text, *masks.mask_line(text), is_json=False)
+
+
+def _part(text: str, masked: str, redacted: int, within: str | None = None, *, is_json: bool = True) -> BodyPart:
+    said, raw = (one.encode("utf-8", "surrogateescape") for one in (masked, text))
+    return BodyPart(said, redacted, len(raw), within, is_json)
+
+
+def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
+    """A part that begins outside of strings. Raises ValueError where it is no JSON."""
+    whole = _WHOLE.match(text)
+    tail = _TAIL.match(text, whole.end() if whole else 0)
+    at = tail.end() if tail else 0
+    if text[at : at + 1] not in {"", '"'}:
+        raise ValueError("this is no JSON")
+    if at < len(text) and (last or len(text) - at > LARGEST // 2):
+        return _opening(masks, text, at, last=last)
+    end = len(text) if last else _end_of_member(text, whole, at)
+    if end == 0:  # what cannot be cut well is cut all the same
+        return _opening(masks, text, at, last=last) if at < len(text) else _part(text, *masks.mask(text))
+    return _part(text[:end], *masks.mask(text[:end]))
+
+
+def _end_of_member(text: str, whole: re.Match[str] | None, at: int) -> int:
+    """Where to cut before `at`, up to which all strings are whole: not behind a name, nor a label."""
+    behind = whole.end() if whole else 0
+    if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, at):
+        end = whole.start(1)
+    else:
+        end = at if at < len(text) else text.rfind(",", behind) + 1 or behind
+    label = _LABEL.search(text, max(0, end - 300), end)
+    return label.start() if label else end
+
+
+def _opening(masks: Masks, text: str, at: int, *, last: bool) -> BodyPart:
+    """A part that ends in the string that begins at a place, and is left open."""
+    named = _NAMED.search(text, max(0, at - 250), at)
+    begin = text[: at + 1]
+    said = text[at + 1 :] if last else _finished(masks, text[at + 1 :])
+    masked, redacted = masks.mask(f'{begin}{said}"')
+    return _part(begin + said, masked[:-1], redacted, named[1] if named else '""')
+
+
+def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
+    """A part that begins in the value of a member. Raises ValueError where that is no string."""
+    rest = _REST.match(text)
+    end = rest.end() if rest else 0
+    closes = text[end : end + 1] == '"'
+    said = text[:end] if closes or last else _finished(masks, text)
+    masked, redacted = masks.mask(f'{name}:"{said}"')
+    spelled = STRING.match(masked)
+    masked = masked[spelled.end() + 2 : -1] if spelled else said
+    return _part(text[: end + 1], masked + '"', redacted) if closes else _part(said, masked, redacted, name)
+
+
+def _finished(masks: Masks, text: str) -> str:
+    """What of a string that goes on can be masked now."""
+    said = text[: len(text) - masks.unfinished(text)] or text
+    escape = _ESCAPE.search(said, max(0, len(said) - 6))
+    if escape is not None:
+        backslashes = escape.start() + 1 - len(said[: escape.start() + 1].rstrip("\\"))
+        said = said[: escape.start()] if backslashes % 2 else said
+    return said or text
+
+
+def _whole_characters(data: bytes) -> int:
+    """Up to where bytes do not end in the middle of a character."""
+    for back in range(1, min(4, len(data))):
+        code = data[-back]
+        if code >= 0xC0:
+            return len(data) - back if back < 2 + (code >= 0xE0) + (code >= 0xF0) else len(data)
+        if code < 0x80:
+            break
+    return len(data)
