@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar, cast
 from trace_recorder.guard import attempt
 from trace_recorder.recording.context import Inside, context_of, joined, once_free
 from trace_recorder.recording.run import Run
+from trace_recorder.recording.stand_ins import outcome_of, standing_in
 from trace_recorder.values.jsonable import members, name_of, named_error, plain, stated
 from trace_recorder.values.messages import Payload, known
 
@@ -205,8 +206,17 @@ class _Marked:
             return Execution(None, self.name)
         arguments: Mapping[str, object] = {}
         with run.guard("read a tool's arguments"):
-            arguments = attempt(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
+            arguments = self._arguments(args, kwargs)
         return Execution(run, self.name, arguments)
+
+    def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
+        """What a call was given, by name as far as its signature can be bound."""
+        return attempt(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
+
+    def to_run(self, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Callable[..., Any]:
+        """What a call runs: the function, or what stands in for it in a replay."""
+        outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
+        return self.function if outcome is None else standing_in(outcome, kind)
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         signature = inspect.signature(self.function)
@@ -250,7 +260,7 @@ def _coroutine(tool: _Marked, function: Callable[..., Any]) -> Callable[..., obj
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
-            execution.result = await function(*args, **kwargs)
+            execution.result = await tool.to_run("coroutine", args, kwargs)(*args, **kwargs)
         return execution.result
 
     return wrapper
@@ -261,7 +271,7 @@ def _generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..., obj
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            execution.result = yield from _Heard(function(*args, **kwargs), execution)
+            execution.result = yield from _Heard(tool.to_run("generator", args, kwargs)(*args, **kwargs), execution)
         return execution.result
 
     return wrapper
@@ -295,7 +305,7 @@ def _async_generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            inner = function(*args, **kwargs)
+            inner = tool.to_run("async_generator", args, kwargs)(*args, **kwargs)
             moved = inner.__anext__()
             while True:
                 try:

@@ -11,7 +11,7 @@ from trace_recorder.capture.all_clients import Transports
 from trace_recorder.capture.http_clients import Place, newest_library, places_of
 from trace_recorder.capture.sdk_clients import http_clients_of, leave_aiohttp
 from trace_recorder.capture.transport import Recording
-from trace_recorder.replay.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
+from trace_recorder.rerun.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
 
 
 class Installed:

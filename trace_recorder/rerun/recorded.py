@@ -47,6 +47,13 @@ class RecordedExchange:
         return Endpoint(data.get("api") or "", data.get("provider") or "", data.get("model"), bool(data.get("stream")))
 
     @property
+    def streams(self) -> bool:
+        """Whether the response was a stream; a large plain one is written in parts too."""
+        if self.parts:
+            return not self.parts[0].data.get("plain")
+        return bool(self.ending and self.ending.data.get("stream"))
+
+    @property
     def is_masked(self) -> bool:
         """Whether the request had secrets, in whose places there are masks."""
         return bool(self.begin.data.get("redacted"))
@@ -169,6 +176,8 @@ class Recording:
     def body(self, exchange: RecordedExchange) -> bytes:
         """The body of a response that was no stream, as its text stands in the journal."""
         record = exchange.ending
+        if exchange.parts:
+            return b"".join(map(_inflated, exchange.parts))
         data: Mapping[str, Payload] = record.data if record else {}
         if "text" in data:
             text: str = data["text"]
@@ -182,7 +191,7 @@ class Recording:
 
     def chunks(self, exchange: RecordedExchange) -> tuple[Piece, ...]:
         """The chunks of a stream, and when each came; an event a chunk where the journal does not say."""
-        parts = [(zlib.decompress(base64.b64decode(part.data["zlib"])), part.data) for part in exchange.parts]
+        parts = [(_inflated(part), part.data) for part in exchange.parts]
         try:
             return chunks(parts)
         except (ValueError, TypeError, KeyError):
@@ -210,6 +219,10 @@ class RecordedTool:
 
 def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
     return data["interaction_id"], data.get("attempt", 0)
+
+
+def _inflated(part: Record) -> bytes:
+    return zlib.decompress(base64.b64decode(part.data["zlib"]))
 
 
 def _member(text: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """A replay: what a user holds of a run that is answered from its journal.
 
-    with trace_recorder.replay("trajectories/run.json") as replay:
+    with trace_recorder.rerun("trajectories/run.json") as replay:
         run_my_agent(replay.wrap(OpenAI(api_key="none")))
 
 Each recorded call is given once, to the request that equals it; what equals nothing raises, and what was never asked
@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NoReturn, Self, TypeVar
 
 from trace_recorder.capture.headers import secrets
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.replay.clients import Installed
-from trace_recorder.replay.differences import explained
-from trace_recorder.replay.matching import Live, Match, Requests
-from trace_recorder.replay.recorded import RecordedExchange, Recording
-from trace_recorder.replay.transport import Answer
+from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
+from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.differences import explained
+from trace_recorder.rerun.matching import Live, Match, Requests
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.tools import RecordedTools
+from trace_recorder.rerun.transport import Answer
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
 from trace_recorder.values.messages import Payload
 
@@ -59,28 +63,46 @@ class Replay:
     ) -> None:
         self.speed = speed
         self.strict = strict
-        self.tools = tools
         self.recording = Recording(path)
         self._requests = Requests(self.recording, ignore, match)
         self._redaction = Redaction(redact)
         self._lock = threading.Lock()
         self._installed = Installed(self)
         self._instruments = instrument
+        self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked)
+        self._stands_in = tools == "recorded"
+        self._mismatch: ReplayMismatchError | None = None
+        self._blocks = ExitStack()
 
     @property
     def unused(self) -> list[str]:
-        """The recorded calls that nobody has asked for yet, as the ids of their interactions, one an attempt."""
-        return [exchange.interaction_id for exchange in self._requests.left]
+        """The recorded calls that nobody has asked for yet, as the ids of their interactions, one an attempt.
+
+        Calls that were made inside of a tool are not missed where that tool's recorded result was given.
+        """
+        given = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in self.tools.given]
+        return [
+            exchange.interaction_id
+            for exchange in self._requests.left
+            if not any(begin < exchange.begin.seq < end for begin, end in given)
+        ]
 
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
+        if self._stands_in:
+            self._blocks.enter_context(stand_in_for_tools(self._tool))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._installed.remove()
+        self._blocks.close()
+        if error is not None:
+            return
+        if self._mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
+            raise self._mismatch
         unused = self.unused
-        if not unused or error is not None:
+        if not unused:
             return
         said = f"{self.recording.path.name} has calls that nobody asked for: {', '.join(unused[:10])}"
         said += f" and {len(unused) - 10} more" if len(unused) > 10 else ""
@@ -111,28 +133,43 @@ class Replay:
             live = Live(endpoint, self._read(body))
             exchange = self._requests.take(live)
             if exchange is None:
-                said = explained(live, self.recording, self._requests.left)
                 damaged = self.recording.damaged
-                raise ReplayMismatchError(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
+                said = explained(live, self.recording, self._requests.left)
+                self._refuse(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
         return self._recorded(exchange)
+
+    def _tool(self, name: str, arguments: Mapping[str, object]) -> Outcome:
+        """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
+        with self._lock:
+            try:
+                return self.tools.take(name, arguments)
+            except ReplayMismatchError as mismatch:
+                self._refuse(str(mismatch))
+
+    def _refuse(self, said: str) -> NoReturn:
+        mismatch = ReplayMismatchError(said)
+        self._mismatch = self._mismatch or mismatch
+        raise mismatch
 
     def _read(self, body: bytes) -> Payload:
         """What a request says, masked as it would be on file."""
         text = body.decode("utf-8", "replace")
         try:
-            json.loads(text)
+            return self._masked(json.loads(text))
         except ValueError:
             return self._redaction.mask_plain(text)
-        value: Payload = json.loads(self._redaction.mask(text)[0])
-        return value
+
+    def _masked(self, value: Payload) -> Payload:
+        text = json.dumps(value, ensure_ascii=False)
+        masked, _ = self._redaction.mask(text)
+        return value if masked == text else json.loads(masked)
 
     def _recorded(self, exchange: RecordedExchange) -> Answer:
-        streams = bool(exchange.parts) or bool(exchange.ending and exchange.ending.data.get("stream"))
         return Answer(
             status=exchange.status,
             headers=exchange.headers,
-            body=b"" if streams else self.recording.body(exchange),
-            chunks=self.recording.chunks(exchange) if streams else None,
+            body=b"" if exchange.streams else self.recording.body(exchange),
+            chunks=self.recording.chunks(exchange) if exchange.streams else None,
             error=exchange.error,
             stopped=exchange.stopped,
         )

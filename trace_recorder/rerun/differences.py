@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from trace_recorder.replay.matching import Live, fits
-from trace_recorder.replay.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.matching import Live, fits
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.values.messages import Payload
 
 MOST_LINES = 40

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.replay.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.values.messages import Payload
 
 Match: TypeAlias = Callable[[Payload, Payload], bool]
