@@ -33,6 +33,7 @@ from trace_recorder.errors import (
     PushError,
     RecorderStateError,
     RenderingError,
+    ReplayMismatchError,
     StreamNotFinishedError,
     TraceRecorderError,
     TrajectoryFormatError,
@@ -42,9 +43,12 @@ from trace_recorder.errors import (
 )
 from trace_recorder.imports.load import load
 from trace_recorder.recording.context import Step
+from trace_recorder.rerun.replayer import Replay
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
 from trace_recorder.values.trajectory import AgentStep, Attempt, Gap, LLMInteraction, Reward, Trajectory
+
+replay = Replay
 
 __all__ = [
     "AgentStep",
@@ -65,6 +69,8 @@ __all__ = [
     "RecorderStateError",
     "Redactor",
     "RenderingError",
+    "Replay",
+    "ReplayMismatchError",
     "Reward",
     "Step",
     "StreamNotFinishedError",
@@ -86,6 +92,7 @@ __all__ = [
     "http_client",
     "instrument",
     "load",
+    "replay",
     "reward",
     "step",
     "tool",

@@ -250,7 +250,7 @@ def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
-            execution.result = function(*args, **kwargs)
+            execution.result = tool.to_run("function", args, kwargs)(*args, **kwargs)
         return execution.result
 
     return wrapper

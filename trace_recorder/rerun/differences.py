@@ -18,7 +18,7 @@ AROUND = 6
 """So many words around a difference are shown."""
 MOST_COMPARED = 200
 """The nearest of so many recorded requests is looked for."""
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+_WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
 
 
 def nearest(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> RecordedExchange | None:
