@@ -38,8 +38,20 @@ def said(text: str, identity: str = "c1") -> Answer:
     return Answer([json.dumps(body).encode()])
 
 
+made_clients: list[openai.OpenAI] = []
+
+
+@pytest.fixture(autouse=True)
+def closed_clients() -> Iterator[None]:
+    """Close every client behind its test."""
+    yield
+    while made_clients:
+        made_clients.pop().close()
+
+
 def client(url: str = NOWHERE, **options: Any) -> openai.OpenAI:
-    return openai.OpenAI(api_key=KEY, base_url=url, **options)
+    made_clients.append(openai.OpenAI(api_key=KEY, base_url=url, **options))
+    return made_clients[-1]
 
 
 def ask(made: openai.OpenAI, text: str = "Please list the files", **more: Any) -> str:
@@ -287,7 +299,8 @@ def test_async_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
             given = await made.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
             return f"{text}: {given.choices[0].message.content}"
 
-        return await asyncio.gather(*map(one, asked))
+        async with made:
+            return await asyncio.gather(*map(one, asked))
 
     with serving(*(said(f"answer {number}") for number in range(50))) as server:
         with TrajectoryRecorder(path, strict=True) as recorder:
