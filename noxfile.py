@@ -9,10 +9,10 @@
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
 
-Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` beside it; `docs/versions.md`
-and `docs/frameworks.md` hold those of the last whole run. The readers' table goes to `.venv-nox/readers.md`, and stands
-in `docs/views/readers.md`. A row of the tables here is what pip is asked for: `openai<2` is the newest 1.x. OLDEST is
-what pyproject.toml says is supported. A framework's environment is large, and removed.
+Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it; `docs/versions.md`
+and `docs/frameworks-results.md` have those of the last whole run. The readers' table goes to `.venv-nox/readers.md`; a
+copy is in `docs/views/readers.md`. A row of the tables here is what pip is asked for: `openai<2` is the newest 1.x.
+OLDEST is what pyproject.toml declares as supported. A framework's environment is large, and removed.
 """
 
 import re

@@ -31,7 +31,7 @@ class Hooks:
         """Put a timer around all that is called by capture's transports."""
         transport = import_module("trace_recorder.capture.transport")
         exchange = import_module("trace_recorder.capture.exchange").Exchange
-        for name in ("begin", "listen"):
+        for name in ("begin", "record_response"):
             setattr(transport, name, self._timed(getattr(transport, name)))
         for name, function in list(vars(exchange).items()):
             if callable(function) and not name.startswith("_"):

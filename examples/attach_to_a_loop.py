@@ -1,4 +1,4 @@
-"""Attach a recorder to an existing loop, whatever it calls its models with: hand over what it has.
+"""Attach a recorder to an existing loop, whatever client it uses: record messages, responses and steps by hand.
 
 python examples/attach_to_a_loop.py
 """

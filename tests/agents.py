@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.capture.server import Server
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.cli.commands import app
 from trace_recorder.derive.validate import validate

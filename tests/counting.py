@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 OURS = str(ROOT / "trace_recorder")
 _NOT_ENTERED = (ModuleType, type, FrameType, CodeType, logging.Logger)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.run_fixtures import Payload
+from trace_recorder.values.messages import Payload
 
 CALLS = 300
 TURN = 3000

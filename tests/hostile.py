@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pydantic
 from hypothesis import strategies as st
 
-from tests.run_fixtures import Payload
+from trace_recorder.values.messages import Payload
 
 
 @dataclasses.dataclass

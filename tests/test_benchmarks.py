@@ -10,7 +10,7 @@ from benchmarks.figures import Comparison, Figure
 from benchmarks.goals import goals
 from benchmarks.rounds import Results
 from benchmarks.suite import WORKLOADS
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 
 def laps(*walls: float) -> list[dict[str, float]]:

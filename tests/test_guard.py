@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import trace_recorder
-from tests.run_fixtures import asked, call, said, streamed
+from tests.chat_calls import asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.guard import Guard, attempt, is_recording
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import GenericAlias
 
 import trace_recorder
-from tests.run_fixtures import ROOT, python
+from tests.processes import ROOT, python
 from trace_recorder import errors
 
 PACKAGE = ROOT / "trace_recorder"
@@ -39,8 +39,21 @@ def imports() -> dict[str, frozenset[str]]:
     return {module_of(path): frozenset(_imported(path)) for path in PACKAGE.rglob("*.py")}
 
 
-def _imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def imports_at_run_time() -> dict[str, frozenset[str]]:
+    """The same, without what is imported for type checkers alone."""
+    return {module_of(path): frozenset(_imported(path, types=False)) for path in PACKAGE.rglob("*.py")}
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _imported(path: Path, *, types: bool = True) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    if not types:
+        tree.body = [node for node in tree.body if not _is_for_types(node)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -121,7 +134,7 @@ def test_rooms_import_no_sdk() -> None:
     allowed = {"trace_recorder.derive.schemas": {"pydantic"}, "trace_recorder.cli": {"rich", "typer"}}
     found = {
         (module, imported)
-        for module, modules in imports().items()
+        for module, modules in imports_at_run_time().items()
         for imported in modules
         if "." in module
         and not any(
@@ -223,6 +236,16 @@ def test_what_importing_costs() -> None:
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"import trace_recorder: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
     assert len(lines) < 250
+
+
+LONGEST_FILE = 400
+
+
+def test_no_file_of_tests_is_too_long() -> None:
+    """Every file of the tests has at most 400 lines."""
+    lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")}
+
+    assert {path.name: length for path, length in lengths.items() if length > LONGEST_FILE} == {}
 
 
 MEASURES = ("process_time", "thread_time", "tracemalloc", "getrusage", "ru_maxrss", "RLIMIT_CPU", "RLIMIT_AS")

@@ -41,7 +41,7 @@ from trace_recorder.errors import (
     UnknownProviderError,
     UnsupportedClientError,
 )
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.recording.context import Step
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor

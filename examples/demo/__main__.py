@@ -68,7 +68,7 @@ def _demo_local(directory: Path) -> int:
     _bypass_proxies()
     recordings: dict[tuple[str, str], Recording] = {}
     with LocalProvider() as provider:
-        print(f"A small agent mends a small project, {len(RUNS)} times, against the provider at {provider.url}.\n")
+        print(f"A small agent fixes a small project, {len(RUNS)} times, against the provider at {provider.url}.\n")
         for sdk, form in RUNS:
             recordings[sdk, form] = _run_local(provider, sdk, form, directory)
         print(f"\nOne more, in a process that gets SIGKILL in the middle of call {FINISHED_CALLS + 1} ...", flush=True)

@@ -1,7 +1,7 @@
 """The little model behind the local provider: what it does next, decided from what it has seen so far.
 
 Pure: a conversation goes in, an action comes out; no clock, no counter, no wire format. The same conversation always
-gets the same answer, in whatever dialect it was asked and however often. It knows one trade, mending small Python
+gets the same answer, in whatever dialect it was asked and however often. It knows one trade, fixing small Python
 projects whose tests fail, by looking at tool results: a listing, test output, the content of files.
 """
 
@@ -66,7 +66,7 @@ REPAIRS = (
 
 
 def decide(conversation: Conversation) -> Action:
-    """The next action: look around, run the tests, read what a failure names, mend it, run them again, report."""
+    """The next action: look around, run the tests, read what a failure names, fix it, run them again, report."""
     if not conversation.tools >= NEEDED_TOOLS:
         return Action("No tools are on offer.", "I mend Python projects, and for that I need tools to look and write.")
     listing = _last_result(conversation, "list_files")
@@ -98,7 +98,7 @@ def _run_tests(names: list[str], *, again: bool) -> Action:
 
 
 def _work_on_failure(output: str, names: list[str], contents: dict[str, str]) -> Action:
-    """Read the files that the failure names; mend what is known to be wrong; look further where nothing is."""
+    """Read the files that the failure names; fix what is known to be wrong; look further where nothing is."""
     blamed = [name for name in re.findall(r'File "([^"]+)"', output) if name in names]
     modules = re.findall(r"^from (\w+) import", "\n".join(contents.values()), re.MULTILINE)
     unread = [name for name in dict.fromkeys(blamed) if name not in contents]
@@ -107,7 +107,7 @@ def _work_on_failure(output: str, names: list[str], contents: dict[str, str]) ->
     for path, content in contents.items():
         for repair in REPAIRS:
             if repair.wrong.search(content):
-                return _mend(path, content, repair)
+                return _fix(path, content, repair)
     imported = [f"{module}.py" for module in modules]
     unread = [name for name in dict.fromkeys(imported) if name in names and name not in contents]
     if unread:
@@ -120,12 +120,12 @@ def _read(paths: list[str], reason: str) -> Action:
     return Action(reason.format(listed), f"I will read {listed}.", tuple(Call("read_file", {"path": p}) for p in paths))
 
 
-def _mend(path: str, content: str, repair: Repair) -> Action:
-    mended = repair.wrong.sub(repair.right, content)
+def _fix(path: str, content: str, repair: Repair) -> Action:
+    fixed = repair.wrong.sub(repair.right, content)
     return Action(
         f"In {path} I see it: {repair.why}.",
         f"I found a mistake in {path}: {repair.why}.",
-        (Call("write_file", {"path": path, "content": mended}),),
+        (Call("write_file", {"path": path, "content": fixed}),),
     )
 
 

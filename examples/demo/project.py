@@ -1,4 +1,4 @@
-"""The small project that the agent is asked to mend: two modules with a mistake each, and tests that find both."""
+"""The small project that the agent is asked to fix: two modules with a mistake each, and tests that find both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same run, recorded: all that the recorder asks of an agent stands in this file."""
+"""The same run, recorded: this file has everything that the recorder needs from an agent."""
 
 from __future__ import annotations
 

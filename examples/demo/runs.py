@@ -71,7 +71,7 @@ class Outcome:
 
 
 def run(job: Job, wrap: Wrap = lambda client: client) -> Outcome:
-    """Let the agent mend a fresh project, and check what it did."""
+    """Let the agent fix a new project, and check the result."""
     loop: Loop = importlib.import_module(f"examples.demo.loops.{LOOPS[job.sdk]}")
     with tempfile.TemporaryDirectory(prefix="basket-") as directory:
         root = Path(directory)

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import trace_recorder
-from tests.run_fixtures import Payload, asked, call, records_of, said
+from tests.chat_calls import asked, call, said
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
 
 
 def loop(recorder: TrajectoryRecorder | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import trace_recorder
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from tests.trae import Agent, Call, Message, Recorder, Response, Theirs
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.run_fixtures import python
+from tests.processes import python
 from trace_recorder import TrajectoryRecorder, validate
 
 

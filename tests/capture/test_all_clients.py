@@ -19,7 +19,8 @@ from google import genai
 from google.genai.types import HttpOptions
 
 from tests.capture.server import CHAT, CHAT_STREAM, GENERATED, MESSAGE, OLLAMA, Answer, plain, serving, stream
-from tests.run_fixtures import Wire, asked, python, said
+from tests.chat_calls import Wire, asked, said
+from tests.processes import python
 from trace_recorder import (
     TrajectoryRecorder,
     UnsupportedClientError,
@@ -30,7 +31,7 @@ from trace_recorder import (
     unwrap,
     wrap,
 )
-from trace_recorder.capture.all_clients import SEAM
+from trace_recorder.capture.all_clients import TRANSPORT_METHOD
 
 ASK: Any = [{"role": "user", "content": "hello"}]
 URL = "http://provider.test/v1/chat/completions"
@@ -39,7 +40,7 @@ CLASSES = (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)
 
 def inside() -> list[object]:
     """Everything that instrumenting changes in the process."""
-    return [*(vars(kind)[SEAM] for kind in CLASSES), *sys.meta_path]
+    return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *sys.meta_path]
 
 
 @pytest.fixture(autouse=True)
@@ -211,19 +212,19 @@ def test_other_traffic_and_unrecorded_calls_are_left_alone() -> None:
 def test_what_somebody_puts_around_ours_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A method that somebody replaced after us is not taken away with ours; nothing is recorded through it then."""
     instrument()
-    ours = vars(httpx.Client)[SEAM]
+    ours = vars(httpx.Client)[TRANSPORT_METHOD]
 
     def around(*arguments: Any) -> Any:
         return ours(*arguments)
 
     with monkeypatch.context() as patch, TrajectoryRecorder(tmp_path / "run.json") as recorder:
-        patch.setattr(httpx.Client, SEAM, around)
-        theirs = vars(httpx.Client)[SEAM]
+        patch.setattr(httpx.Client, TRANSPORT_METHOD, around)
+        theirs = vars(httpx.Client)[TRANSPORT_METHOD]
         uninstrument()
-        stayed = vars(httpx.Client)[SEAM] is theirs
+        stayed = vars(httpx.Client)[TRANSPORT_METHOD] is theirs
         httpx.Client(transport=Wire(said("yes")), trust_env=False).post(URL, json=asked("hello"))
         patch.undo()
-        setattr(httpx.Client, SEAM, ours.__wrapped__)
+        setattr(httpx.Client, TRANSPORT_METHOD, ours.__wrapped__)
 
     assert (stayed, seen(recorder)) == (True, [])
 
@@ -232,10 +233,10 @@ def test_an_unfamiliar_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     """Where a client class has no such method, `instrument` says so, and has changed nothing."""
     before = inside()[1:]
     with monkeypatch.context() as patch:
-        patch.delattr(httpx.Client, SEAM)
+        patch.delattr(httpx.Client, TRANSPORT_METHOD)
         with pytest.raises(UnsupportedClientError, match="instrument"):
             instrument()
-        after = [*(vars(kind)[SEAM] for kind in CLASSES[1:]), *sys.meta_path]
+        after = [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES[1:]), *sys.meta_path]
 
     assert after == before
 

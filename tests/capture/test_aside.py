@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import CHAT, asked, records_of, streamed
+from tests.chat_calls import CHAT, asked, streamed
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import Answer, Payload, Wire, journal_of, records_of
+from tests.chat_calls import Answer, Wire
+from tests.journals import journal_of, records_of
 from tests.wire.corpus import load as corpus
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 from trace_recorder.dialects.readers import join_stream
+from trace_recorder.values.messages import Payload
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.training import openai_finetuning
 
@@ -132,7 +134,7 @@ def test_an_answer_without_its_end_is_no_training_target(tmp_path: Path) -> None
     recorded(tmp_path / "run.json", url, streamed("openai-chat", events))
     run = load(tmp_path / "run.json")
 
-    assert [turn.whole for turn in turns_of(run)] == [False]
+    assert [turn.is_complete for turn in turns_of(run)] == [False]
     assert [*openai_finetuning.to_openai_finetuning(run)] == []
 
 

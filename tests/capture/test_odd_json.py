@@ -9,8 +9,9 @@ from typing import NoReturn
 import httpx
 import pytest
 
-from tests.run_fixtures import Answer, Payload, Wire
+from tests.chat_calls import Answer, Wire
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
 
 HALF = "abc\ud83dxyz"
 READ = "abc\ufffdxyz"

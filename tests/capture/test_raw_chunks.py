@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from tests.capture.server import Answer, chat_chunk, serving, stream
 from tests.data.written import Writing, asked, said
+from tests.limits import limited
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.capture import exchange
 
 Payload = Any
 
@@ -140,9 +140,9 @@ CALLERS: dict[str, tuple[Caller, list[bytes]]] = {
 }
 
 
-def recorded(path: Path, caller: Caller, *answers: Answer) -> LLMInteraction:
+def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLMInteraction:
     """The interaction of one call."""
-    with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving(*answers) as server, limited(**limits)(path, strict=True) as recorder:
         caller(server.url, recorder)
     [one] = load(path).llm_interactions
     return one
@@ -181,9 +181,8 @@ def test_wherever_a_server_cuts_its_chunks(
     cuts = sorted({sum(lengths[: at + 1]) for at in range(len(lengths))})
     sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exchange, "FLUSH_BYTES", flushed)
-        one = recorded(tmp_path_factory.mktemp("runs") / "run.json", read_openai, stream(*sent))
+    path = tmp_path_factory.mktemp("runs") / "run.json"
+    one = recorded(path, read_openai, stream(*sent), flush_bytes=flushed)
 
     assert as_came(one) == sent
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands import program
-from tests.cli.test_export import invoke, recorded
+from tests.cli.invoking import invoke, recorded
+from tests.cli.program import program
 from trace_recorder import TraceRecorderError, Trajectory, TrajectoryFormatError, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import validate

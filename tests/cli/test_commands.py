@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.program import program
 from tests.data import recorded
 from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, change, said
@@ -53,12 +53,6 @@ def invoke(*arguments: object, code: int = 0) -> str:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
     assert result.exit_code == code, result.output
     return result.output
-
-
-def program(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """The command line as a program of its own."""
-    command = [sys.executable, "-m", "trace_recorder.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environment})
 
 
 # ── list ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

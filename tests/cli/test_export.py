@@ -7,27 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from tests.chat_calls import asked as asked_again
+from tests.chat_calls import call, rich_run
+from tests.chat_calls import said as said_again
+from tests.cli.invoking import invoke, recorded
 from tests.counting import alive, arguments_of
-from tests.run_fixtures import Payload, call, rich_run
-from tests.run_fixtures import asked as asked_again
-from tests.run_fixtures import said as said_again
 from trace_recorder import Trajectory, TrajectoryRecorder, load
-from trace_recorder.cli.commands import app
-
-
-def invoke(*arguments: object) -> Result:
-    """What a command did."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
-
-
-def recorded(path: Path, answer: str = "a", *, success: bool | None = True) -> Path:
-    """A run of one call."""
-    with TrajectoryRecorder(path, task="ask") as recorder:
-        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "openai", "m")
-        recorder.finalize(success=success)
-    return path
+from trace_recorder.values.messages import Payload
 
 
 @pytest.fixture

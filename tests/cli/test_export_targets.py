@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.test_export import invoke, recorded
-from tests.run_fixtures import asked, call, said
+from tests.chat_calls import asked, call, said
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.export_names import names_of
+from trace_recorder.cli.export_names import unique_names
 from trace_recorder.cli.formats import FORMATS
 
 FILES = [name for name, row in FORMATS.items() if row.kind != "rows"]
@@ -197,18 +197,18 @@ def assert_apart(called: Sequence[str], names: Sequence[str]) -> None:
 @pytest.mark.parametrize("called", ADVERSARIAL, ids=lambda called: ascii(called)[:60])
 def test_names_are_apart(called: list[str]) -> None:
     """Whatever runs are called, no file of one is a file of another."""
-    assert_apart(called, names_of([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
+    assert_apart(called, unique_names([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
 
 
 @given(st.lists(st.text(alphabet="tT.-_1con", min_size=1, max_size=8).filter(lambda text: text.strip(".")), max_size=6))
 def test_any_names_are_apart(stems: list[str]) -> None:
     """The same of any names that are made of the parts of ours."""
     called = [f"{stem}.json" for stem in stems]
-    assert_apart(called, names_of([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
+    assert_apart(called, unique_names([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
 
 
 def test_a_name_that_nobody_else_wants_is_kept() -> None:
     """A run's files are called as its own; one that has to give way gets a number that no run has."""
     called = ["a.json", "a.1.json", "a.journal.jsonl", "b.cont-1.json", "t.json", "t.cont-1.json"]
     names = ["a", "a.1", "a.2", "b.cont-1", "t", "t.cont-1.1"]
-    assert names_of([Path(str(place), name) for place, name in enumerate(called)]) == names
+    assert unique_names([Path(str(place), name) for place, name in enumerate(called)]) == names

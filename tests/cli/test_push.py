@@ -14,7 +14,7 @@ import pytest
 from typer.testing import Result
 
 from tests.capture.server import plain, serving
-from tests.cli.test_export import invoke, recorded
+from tests.cli.invoking import invoke, recorded
 from trace_recorder.errors import PushError
 from trace_recorder.views.invariant.push import send
 

@@ -16,7 +16,8 @@ import pytest
 
 from tests.agents import Done, Place, ending
 from tests.capture.server import CHAT, Server, plain, serving
-from tests.run_fixtures import ROOT, records_of
+from tests.journals import records_of
+from tests.processes import ROOT
 from trace_recorder import load
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_export import invoke, recorded
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import TrajectoryRecorder, load
 
 MINE = """

@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
+from tests.cli.showing import label, shown
 from tests.data.shown import ASSISTANT, RESULT, SYSTEM, TASK, by_hand, captured
 from tests.data.written import Writing, asked, called, said
 from trace_recorder import load
-from trace_recorder.cli.commands import app
-from trace_recorder.cli.text_layout import CHARACTERS, LINES, Entry, Sheet, moment, seconds, visible
+from trace_recorder.cli.text_layout import (
+    MAX_CHARACTERS,
+    MAX_LINES,
+    Entry,
+    EntryWriter,
+    escape_control_characters,
+    local_time,
+    seconds,
+)
 from trace_recorder.values.messages import Payload
 
 CAPTURED = """\
@@ -119,19 +126,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.jsonl"
 
 
-def shown(path: Path, *options: str) -> str:
-    """What the command prints, given that it succeeds."""
-    result = CliRunner().invoke(app, ["show", str(path), *options])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def label(output: str, name: str) -> list[str]:
-    """The lines that stand beside a label."""
-    lines = (line.strip().partition(" ") for line in output.splitlines())
-    return [text.strip() for first, _, text in lines if first == name]
-
-
 def test_a_captured_run_is_shown_step_by_step(path: Path) -> None:
     """Each message stands where it was new; attempts, what was cut off and what has no answer are said to be."""
     captured(path).journal.close()
@@ -190,14 +184,14 @@ def test_half_a_stream_is_shown_for_what_it_is(path: Path) -> None:
 def test_a_long_text_is_shortened_and_says_by_how_much(path: Path) -> None:
     """With --full it is shown whole."""
     writing = Writing(path)
-    writing.request(1, asked({"role": "user", "content": "x" * (CHARACTERS + 1234)}))
-    writing.response(1, body=said("\n".join(map(str, range(LINES + 3)))))
+    writing.request(1, asked({"role": "user", "content": "x" * (MAX_CHARACTERS + 1234)}))
+    writing.response(1, body=said("\n".join(map(str, range(MAX_LINES + 3)))))
     writing.journal.close()
 
     lines = shown(path).splitlines()
-    assert label(shown(path), "user") == ["x" * CHARACTERS + "... (1,234 more characters)"]
-    assert lines[-2:] == [" " * 13 + str(LINES - 1), " " * 13 + "... (9 more characters)"]
-    assert label(shown(path, "--full"), "user") == ["x" * (CHARACTERS + 1234)]
+    assert label(shown(path), "user") == ["x" * MAX_CHARACTERS + "... (1,234 more characters)"]
+    assert lines[-2:] == [" " * 13 + str(MAX_LINES - 1), " " * 13 + "... (9 more characters)"]
+    assert label(shown(path, "--full"), "user") == ["x" * (MAX_CHARACTERS + 1234)]
 
 
 def test_long_arguments_have_a_line_each(path: Path) -> None:
@@ -282,7 +276,7 @@ def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, width=34, legacy_windows=False)
 
-    Sheet(console, full=False).write(
+    EntryWriter(console, full=False).write(
         [Entry("answer", "The tests of this project fail.\n\n  日本語 日本語 日本語", style="green")]
     )
     assert file.getvalue() == (
@@ -309,7 +303,7 @@ def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
 )
 def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -> None:
     """Escapes, bells, and what turns the direction of writing are made visible; all else stands as it is."""
-    assert visible(text) == expected
+    assert escape_control_characters(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -337,4 +331,4 @@ def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> N
 )
 def test_times_are_told_in_the_local_zone(timestamp: Payload, expected: str) -> None:
     """What is no time stands as it is."""
-    assert moment(timestamp) == expected
+    assert local_time(timestamp) == expected

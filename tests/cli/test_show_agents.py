@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_export import invoke
-from tests.cli.test_show import label, shown
+from tests.cli.invoking import invoke
+from tests.cli.showing import label, shown
 from tests.data.written import Writing, asked, called, said
-from tests.views.conversations.test_instructions import SAME, responses
+from tests.views.conversations.instructed_responses import SAME, responses
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.values.messages import Payload
 

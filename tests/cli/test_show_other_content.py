@@ -9,10 +9,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tests.run_fixtures import Answer, Payload, Wire, asked
-from tests.run_fixtures import call as exchanged
+from tests.chat_calls import Answer, Wire, asked
+from tests.chat_calls import call as exchanged
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.cli.commands import app
+from trace_recorder.values.messages import Payload
 
 
 def shown(path: Path) -> list[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_export import invoke
-from tests.run_fixtures import rich_run
+from tests.chat_calls import rich_run
+from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.views import to_turns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.test_export import invoke
+from tests.cli.invoking import invoke
 from tests.data.written import Writing, asked, called, said
 
 ASKED = {"role": "user", "content": "q"}

@@ -1,4 +1,4 @@
-"""Recorded conversations, through the shared form, back into requests: what comes out differs only in named kinds.
+"""Recorded conversations, through the to_messages form, back into requests: what comes out differs only in named kinds.
 
 A request of the corpus is read by its dialect's reader, its messages are written as the document has them, and the
 builder makes a request of that. `python -m tests.clients.round_trip` prints the table of `docs/clients.md`.
@@ -20,13 +20,13 @@ from trace_recorder.clients.wire_formats import (
     openai_chat,
     openai_responses,
 )
-from trace_recorder.clients.wire_formats.messages import shared
+from trace_recorder.clients.wire_formats.messages import to_messages
 from trace_recorder.dialects.readers import reader_of
 from trace_recorder.errors import MessageFormatError
 
 Payload = Any
 DIALECTS = {
-    module.DIALECT.api: module.DIALECT
+    module.WIRE_FORMAT.api: module.WIRE_FORMAT
     for module in (openai_chat, openai_responses, anthropic_messages, google_generate, ollama_chat)
 }
 ABSENT = "(absent)"
@@ -113,7 +113,7 @@ def differences(exchange: Exchange) -> list[Difference]:
     dialect, reader = DIALECTS[exchange.dialect], reader_of(exchange.dialect)
     assert reader is not None
     reading = reader.read_request(_copy(exchange.request))
-    messages = shared(_copy([message.to_document() for message in reading.messages]))
+    messages = to_messages(_copy([message.to_document() for message in reading.messages]))
     built = _copy(dialect.build_request(messages, reading.tools, reading.parameters))
     recorded = exchange.request
     if exchange.dialect == "google-generate":

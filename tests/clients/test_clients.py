@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.capture.server import CHAT, CHAT_STREAM, plain, serving, stream
-from tests.run_fixtures import python
+from tests.processes import python
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import (
     AnthropicClient,

@@ -13,7 +13,7 @@ import pytest
 from examples.clients import one_agent
 from tests.clients.differences import PROVIDERS, QUESTION, documents, markdown
 from tests.clients.provider import THINKING, Provider, providing
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import Client, Finished, LLMResponse
 

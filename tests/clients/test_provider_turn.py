@@ -209,7 +209,7 @@ class DeepSeekClient(OpenAICompatibleClient):
     provider = "deepseek"
     key_names = ("DEEPSEEK_API_KEY",)
     base_url = "https://api.deepseek.com"
-    hands_back = ("reasoning_content",)
+    reasoning_fields = ("reasoning_content",)
 
 
 def test_another_provider_is_four_lines():

@@ -19,10 +19,16 @@ from google.genai import errors
 
 from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, OLLAMA, Answer, Server, plain, serving, stream
 from tests.clients.provider import Provider
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import Client, create_client
-from trace_recorder.clients.retries import LONGEST_ASKED, RETRIED, asked_seconds, is_retried, wait_seconds
+from trace_recorder.clients.retries import (
+    MAX_SERVER_WAIT_SECONDS,
+    RETRY_RULES,
+    is_retried,
+    server_wait_seconds,
+    wait_seconds,
+)
 from trace_recorder.errors import AnswerError
 
 REQUEST = httpx2.Request("POST", "http://x")
@@ -85,13 +91,13 @@ ERRORS: dict[str, Exception] = {
 def test_every_row_of_the_table_decides():
     """An error with the sign of a row is tried again, or not, as the row says."""
     assert {sign: is_retried(error) for sign, error in ERRORS.items()} == {
-        sign: retried for sign, (retried, _) in RETRIED.items()
+        sign: retried for sign, (retried, _) in RETRY_RULES.items()
     }
 
 
 def test_the_docs_have_the_table() -> None:
     """docs/clients.md shows the table as it is."""
-    lines = [f"| {sign} | {'yes' if retried else 'no'} | {why} |" for sign, (retried, why) in RETRIED.items()]
+    lines = [f"| {sign} | {'yes' if retried else 'no'} | {why} |" for sign, (retried, why) in RETRY_RULES.items()]
 
     assert "\n".join(lines) in (ROOT / "docs" / "clients.md").read_text()
 
@@ -113,7 +119,7 @@ def test_what_is_no_providers_error_is_not_tried_again(error):
 
 def test_waiting_longer_than_is_sensible_is_left_to_the_caller():
     """Where the server asks for more than two minutes, the error is raised at once."""
-    asked = {"retry-after": str(int(LONGEST_ASKED) + 1)}
+    asked = {"retry-after": str(int(MAX_SERVER_WAIT_SECONDS) + 1)}
 
     assert (is_retried(of_openai(429)), is_retried(of_openai(429, **asked))) == (True, False)
 
@@ -137,14 +143,14 @@ GOOGLE_DELAY = {"error": {"details": [{"@type": "type.googleapis.com/google.rpc.
 )
 def test_what_the_server_asks_for(error, seconds):
     """Seconds, milliseconds, a date that is past, Google's delay in the body; nonsense is as nothing."""
-    assert asked_seconds(error) == seconds
+    assert server_wait_seconds(error) == seconds
 
 
 def test_a_date_is_waited_for():
     """Retry-After may be a date; what is left until then is waited."""
     at = datetime.now(UTC) + timedelta(seconds=60)
 
-    left = asked_seconds(of_openai(429, **{"retry-after": format_datetime(at, usegmt=True)}))
+    left = server_wait_seconds(of_openai(429, **{"retry-after": format_datetime(at, usegmt=True)}))
     assert 50 < left <= 60
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.round_trip import KINDS, count, markdown
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from tests.wire.corpus import DIRECTORY, load
 
 with_corpus = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")

@@ -13,8 +13,8 @@ from trace_recorder.clients.wire_formats import (
     openai_chat,
     openai_responses,
 )
-from trace_recorder.clients.wire_formats.messages import shared
-from trace_recorder.clients.wire_formats.tools import declared
+from trace_recorder.clients.wire_formats.messages import to_messages
+from trace_recorder.clients.wire_formats.tools import to_tools
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult
 
@@ -173,12 +173,12 @@ BUILT: dict[str, Payload] = {
 }
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.DIALECT.api)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.WIRE_FORMAT.api)
 def test_one_conversation_in_every_dialect(module):
     """Text, an image, calls side by side, a result and a failure, as each provider's method takes them."""
-    built = module.build_request(shared(CONVERSATION), declared([look]), {"model": "m"})
+    built = module.build_request(to_messages(CONVERSATION), to_tools([look]), {"model": "m"})
 
-    assert built == BUILT[module.DIALECT.api]
+    assert built == BUILT[module.WIRE_FORMAT.api]
 
 
 FORMS: dict[str, Payload] = {
@@ -186,14 +186,14 @@ FORMS: dict[str, Payload] = {
     "openai responses": {"type": "input_image", "image_url": DATA},
     "anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
     "google": {"inlineData": {"mimeType": "image/png", "data": "iVBO"}},
-    "shared": IMAGE,
+    "to_messages": IMAGE,
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_image_in_any_providers_form_is_an_image(form):
     """A recorded conversation with images goes on with any provider."""
-    assert shared([{"role": "user", "content": [FORMS[form]]}]) == [Message("user", [IMAGE])]
+    assert to_messages([{"role": "user", "content": [FORMS[form]]}]) == [Message("user", [IMAGE])]
 
 
 @pytest.mark.parametrize("form", ["plain", "openai", "anthropic", "function"])
@@ -206,7 +206,7 @@ def test_tools_of_every_form_are_one(form):
         "function": look,
     }[form]
 
-    built = anthropic_messages.build_request([], declared([given]), {})
+    built = anthropic_messages.build_request([], to_tools([given]), {})
     assert built["tools"] == BUILT["anthropic-messages"]["tools"]
 
 
@@ -215,8 +215,8 @@ def test_what_a_declaration_says_besides_goes_along():
     strict = {"type": "function", "function": {**DECLARED, "parameters": SCHEMA, "strict": True}}
     search = {"type": "web_search_20250305", "name": "web_search"}
 
-    chat = openai_chat.build_request([], declared([strict]), {})["tools"]
-    messages = anthropic_messages.build_request([], declared([search]), {})["tools"]
+    chat = openai_chat.build_request([], to_tools([strict]), {})["tools"]
+    messages = anthropic_messages.build_request([], to_tools([search]), {})["tools"]
     assert (chat, messages) == ([strict], [search])
 
 
@@ -226,7 +226,7 @@ def test_a_function_with_all_kinds_of_parameters():
     async def search(words: list[str], *, limit: int = 5, title: str | None = None) -> None:
         """Search."""
 
-    [tool] = declared([search])
+    [tool] = to_tools([search])
     assert tool.parameters == {
         "type": "object",
         "additionalProperties": False,
@@ -247,7 +247,7 @@ def positional(at: int, /) -> None:
 def test_what_cannot_be_a_tool_is_refused(tool):
     """A function that no model can call by name, and what is no tool, are errors that say so."""
     with pytest.raises(MessageFormatError, match=r"positional-only|Give a function"):
-        declared([tool])
+        to_tools([tool])
 
 
 @pytest.mark.parametrize(
@@ -263,23 +263,23 @@ def test_what_cannot_be_a_tool_is_refused(tool):
 def test_what_is_no_message_is_refused(message, said):
     """The error says which message, and what is wrong with it."""
     with pytest.raises(MessageFormatError, match=f"Message 1.*{said}"):
-        shared(["hello", message])
+        to_messages(["hello", message])
 
 
 def test_what_a_provider_cannot_take_is_refused():
     """An image in a tool's result, or by its address for Ollama, is an error and not left out."""
     result = ToolResult("c", result=[{"type": "image", "url": "http://x/a.png"}])
     with pytest.raises(MessageFormatError, match="a user message after it"):
-        openai_chat.build_request(shared([result]), [], {})
+        openai_chat.build_request(to_messages([result]), [], {})
     with pytest.raises(MessageFormatError, match="Ollama fetches no images"):
-        ollama_chat.build_request(shared([{"role": "user", "content": [{"type": "image", "url": "u"}]}]), [], {})
+        ollama_chat.build_request(to_messages([{"role": "user", "content": [{"type": "image", "url": "u"}]}]), [], {})
 
 
 def test_a_response_is_the_assistants_turn():
     """An LLMResponse, and its document with a role, are the same message."""
     response = LLMResponse("hi", "hm", (ToolCall("c", "look", {"at": 1}),), extra={"content": []})
 
-    from_value, from_document = shared([response, {"role": "assistant", **response.to_document()}])
+    from_value, from_document = to_messages([response, {"role": "assistant", **response.to_document()}])
     assert (
         from_value
         == from_document
@@ -292,7 +292,7 @@ def test_a_response_is_the_assistants_turn():
 )
 def test_a_result_is_text(given, text):
     """Whatever a tool gives is text for the model: JSON where it is none."""
-    assert shared([ToolResult("c", result=given)]) == [Message("tool", text, call_id="c")]
+    assert to_messages([ToolResult("c", result=given)]) == [Message("tool", text, call_id="c")]
 
 
 def test_google_takes_the_configs_members_as_parameters():

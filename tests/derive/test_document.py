@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.run_fixtures import Answer, Payload, asked, call, folded, line, records_of, rich_run, said, streamed
+from tests.chat_calls import Answer, asked, call, rich_run, said, streamed
+from tests.journals import folded, line, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
-from trace_recorder.values.messages import Message, RequestReading, ToolCall, ToolResult
+from trace_recorder.values.messages import Message, Payload, RequestReading, ToolCall, ToolResult
 from trace_recorder.values.trajectory import Deltas, LLMInteraction, Trajectory
 
 ROOT = (

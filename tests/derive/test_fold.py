@@ -14,22 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.run_fixtures import (
-    Answer,
-    Payload,
-    asked,
-    call,
-    folded,
-    journal_of,
-    json_values,
-    line,
-    records_of,
-    rich_run,
-    said,
-    streamed,
-)
+from tests.chat_calls import Answer, asked, call, rich_run, said, streamed
+from tests.journals import folded, journal_of, line, records_of
+from tests.json_strategies import json_values
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.storage.journal import Record
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 START = ("start", {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": "t", "task": "x"})

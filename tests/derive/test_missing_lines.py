@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import asked, call, rich_run, said
+from tests.chat_calls import asked, call, rich_run, said
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import Answer, Payload, asked, call, journal_of, said, streamed
+from tests.chat_calls import Answer, asked, call, said, streamed
+from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.values.messages import LLMResponse, Usage
+from trace_recorder.values.messages import LLMResponse, Payload, Usage
 from trace_recorder.values.trajectory import LLMInteraction
 
 REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.derive.live_document.test_draft import agrees
-from tests.run_fixtures import Answer, Payload, Wire
+from tests.agreement import agrees
+from tests.chat_calls import Answer, Wire
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects import google_generate
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
 ANSWER = {

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.chat_calls import CHAT, Wire, asked, said
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from tests.run_fixtures import CHAT, Wire, asked, said
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive import fold
 from trace_recorder.derive.schemas import json_schema as schema
@@ -68,7 +68,7 @@ def test_a_recorded_document_has_the_shape_of_its_schema(run: Callable[[Path], P
     """Captured, streamed, failed, in flight, by hand, in deltas, with values beyond JSON: the document is valid."""
     document = json.loads(run(tmp_path).read_bytes())
 
-    assert (told(shipped("document"), document), schema.breaches(Document, document)) == ([], [])
+    assert (told(shipped("document"), document), schema.violations(Document, document)) == ([], [])
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -76,7 +76,7 @@ def test_every_recorded_line_has_the_shape_of_its_schema(run: Callable[[Path], P
     """Each record of the same runs is valid."""
     lines = [json.loads(line) for line in run(tmp_path).with_suffix(".jsonl").read_bytes().splitlines()]
 
-    found = [(told(shipped("journal"), line), schema.breaches(DATA[line["kind"]], line["data"])) for line in lines]
+    found = [(told(shipped("journal"), line), schema.violations(DATA[line["kind"]], line["data"])) for line in lines]
     assert found == [([], [])] * len(lines)
 
 
@@ -85,7 +85,7 @@ def test_the_recorded_runs_show_every_kind_of_record(tmp_path: Path) -> None:
     journals = [run(tmp_path).with_suffix(".jsonl") for run in RUNS]
     kinds = {json.loads(line)["kind"] for path in journals for line in path.read_bytes().splitlines()}
 
-    assert (kinds, set(DATA)) == (set(fold._TAKE), set(fold._TAKE))
+    assert (kinds, set(DATA)) == (set(fold._HANDLERS), set(fold._HANDLERS))
 
 
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path) -> None:
     document["llm_interactions"][0]["attempts"][0]["number"] = "0"
     del document["gaps"]
 
-    assert schema.breaches(Document, document) == [
+    assert schema.violations(Document, document) == [
         "llm_interactions[0].captured.attempts[0].number: Input should be a valid integer",
         "gaps: Field required",
     ]
@@ -109,7 +109,7 @@ def test_a_captured_call_has_all_its_messages_or_a_delta(members: list[str], tmp
     both = {"input_messages": messages, "input_messages_delta": {"since": None, "kept": 0, "messages": messages}}
     call.update({name: both[name] for name in members})
 
-    assert schema.breaches(Document, document) == [
+    assert schema.violations(Document, document) == [
         "llm_interactions[0].captured: Value error, exactly one of input_messages, input_messages_delta is expected"
     ]
     assert not shipped("document").is_valid(document)
@@ -120,8 +120,8 @@ def test_a_record_with_alternatives_has_one_of_them(members: dict[str, Payload])
     """An annotation is of the run or of a step, not of both, and not of neither."""
     line = record("annotation", value=1, **members)
 
-    breaches = schema.breaches(DATA["annotation"], line["data"])
-    assert breaches == ["Value error, exactly one of key, lakeview_step is expected"]
+    violations = schema.violations(DATA["annotation"], line["data"])
+    assert violations == ["Value error, exactly one of key, lakeview_step is expected"]
     assert not shipped("journal").is_valid(line)
 
 
@@ -134,7 +134,7 @@ def test_the_envelope_of_a_line_is_held_to_its_schema() -> None:
     """The members around the data are checked, whatever the kind."""
     line = {**record("dream"), "time": "yesterday", "crc": "XYZ"}
 
-    assert [one.partition(":")[0] for one in schema.breaches(Record, line)] == ["time", "crc"]
+    assert [one.partition(":")[0] for one in schema.violations(Record, line)] == ["time", "crc"]
     assert len(told(shipped("journal"), line)) == 2
 
 

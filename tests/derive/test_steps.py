@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.run_fixtures import Payload
 from trace_recorder.derive.steps import derive_steps
-from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, RequestReading, ToolCall, ToolResult
+from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Payload, RequestReading, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteraction
 
 

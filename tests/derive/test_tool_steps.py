@@ -15,10 +15,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tests.run_fixtures import CHAT, Payload, Wire, asked, call, journal_of, said, streamed
+from tests.agreement import agrees_when_saved
+from tests.chat_calls import CHAT, Wire, asked, call, said, streamed
+from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.cli.commands import app
-from trace_recorder.derive.document import expanded
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.stats import Stats
 
@@ -30,17 +32,9 @@ def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
         yield recorder
 
 
-def agrees(recorder: TrajectoryRecorder) -> bool:
-    """Whether the document says what the journal says."""
-    recorder.save_trajectory()
-    written = json.loads(recorder.trajectory_path.read_bytes())
-    told = load(recorder.trajectory_path).to_document("inline")
-    return expanded(written) == {**told, "history": written["history"]}
-
-
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
     """The steps, of which the document says what the journal says."""
-    assert agrees(recorder)
+    assert agrees_when_saved(recorder)
     return list(load(recorder.trajectory_path).agent_steps)
 
 
@@ -153,7 +147,7 @@ def test_calls_before_the_first_step_leave_their_tools(recorder: TrajectoryRecor
     for number in range(12):
         call(recorder, asked(str(number)), said(None, identity=f"r{number}", calls=[(f"c{number}", "bash", "{}")]))
         use(recorder, "bash", call_id=f"c{number}")
-        assert agrees(recorder)
+        assert agrees_when_saved(recorder)
     with recorder.step():
         call(recorder, asked("a"), said("b"))
 

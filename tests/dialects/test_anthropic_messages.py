@@ -126,7 +126,7 @@ def test_a_call_without_an_id_goes_on_counting():
     """Made-up ids go on from those of the request."""
     use = {"type": "tool_use", "id": None, "name": "f", "input": None}
     calls = (ToolCall("call_2", "f", {}, call_id_made_up=True),)
-    assert read_response({"content": [use]}, made_up_calls=2).tool_calls == calls
+    assert read_response({"content": [use]}, made_up_ids=2).tool_calls == calls
 
 
 def test_a_stream_with_everything_is_the_message():

@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import Answer, Payload, Wire
+from tests.chat_calls import Answer, Wire
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.dialects import anthropic_messages, google_generate, google_interactions, openai_chat
-from trace_recorder.values.messages import Block, LLMResponse, Message
+from trace_recorder.values.messages import Block, LLMResponse, Message, Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.conversations.call_chains import turns_of

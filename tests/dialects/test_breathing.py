@@ -8,8 +8,8 @@ from types import FrameType
 
 import pytest
 
+from trace_recorder.background_work import breathing
 from trace_recorder.dialects.readers import join_stream
-from trace_recorder.dialects.sse import breathing
 from trace_recorder.values.messages import Payload
 
 
@@ -38,13 +38,17 @@ def longest_between_breaths(api: str, text: str) -> int:
     calls = [0]
 
     def count(frame: FrameType, what: str, _: object) -> None:
-        if what == "call" and "trace_recorder" in frame.f_code.co_filename and frame.f_code is not breathe.__code__:
+        if (
+            what == "call"
+            and "trace_recorder" in frame.f_code.co_filename
+            and frame.f_code is not yield_to_others.__code__
+        ):
             calls[-1] += 1
 
-    def breathe() -> None:
+    def yield_to_others() -> None:
         calls.append(0)
 
-    token = breathing.set(breathe)
+    token = breathing.set(yield_to_others)
     before = sys.getprofile()
     sys.setprofile(count)
     try:

@@ -132,7 +132,7 @@ def test_a_response_is_read():
     calls = (ToolCall("call_7", "f", {}, call_id_made_up=True),)
     blocks = (Block("text", "a"), Block("other", position=0), Block("text", "b"))
     called = (Block("tool_call", call_id="call_7"), Block("other", position=0))
-    assert read_response({**body, "createTime": "now"}, made_up_calls=7) == LLMResponse(
+    assert read_response({**body, "createTime": "now"}, made_up_ids=7) == LLMResponse(
         content="a\n\nb",
         finish_reason="STOP",
         usage=Usage(3, 4, reasoning_tokens=5, extra={"trafficType": "ON_DEMAND"}),

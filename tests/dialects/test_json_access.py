@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder.dialects import json_access as shape
+from trace_recorder.dialects import json_access
 from trace_recorder.dialects.json_access import Members
 from trace_recorder.values.messages import Payload
 
@@ -14,11 +14,11 @@ VALUES: list[Payload] = [None, True, 0, 12.0, 1.5, float("inf"), "", "text", [],
 @pytest.mark.parametrize(
     ("read", "expected"),
     [
-        (shape.as_dict, [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {"a": 1}]),
-        (shape.as_list, [[], [], [], [], [], [], [], [], [], [1], [], []]),
-        (shape.as_text, [None] * 6 + ["", "text"] + [None] * 4),
-        (shape.as_int, [None, None, 0, 12] + [None] * 8),
-        (shape.as_number, [None, None, 0, 12.0, 1.5, float("inf")] + [None] * 6),
+        (json_access.as_dict, [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {"a": 1}]),
+        (json_access.as_list, [[], [], [], [], [], [], [], [], [], [1], [], []]),
+        (json_access.as_text, [None] * 6 + ["", "text"] + [None] * 4),
+        (json_access.as_int, [None, None, 0, 12] + [None] * 8),
+        (json_access.as_number, [None, None, 0, 12.0, 1.5, float("inf")] + [None] * 6),
     ],
 )
 def test_a_value_of_another_type_is_as_good_as_none(read, expected):
@@ -31,7 +31,7 @@ def test_a_value_of_another_type_is_as_good_as_none(read, expected):
 )
 def test_text_that_is_no_json_is_none(text, expected):
     """A JSON text is parsed; a text that is cut off, or nested beyond reason, is None."""
-    assert shape.json_value(text) == expected
+    assert json_access.json_value(text) == expected
 
 
 def test_members_of_the_right_type_are_taken():
@@ -56,7 +56,7 @@ def test_members_of_another_type_stay_in_the_rest():
 def test_what_is_not_taken_from_inside_stays_in_the_rest():
     """An opened member keeps its place in the rest with what is left in it, and leaves it when it is empty."""
     members = Members({"half": {"a": 1, "b": 2}, "whole": {"a": 1}, "text": "x"})
-    taken = [members.inside(key).integer("a") for key in ("half", "whole", "text", "absent")]
+    taken = [members.nested(key).integer("a") for key in ("half", "whole", "text", "absent")]
     assert (taken, members.rest()) == ([1, 1, None, None], {"half": {"b": 2}, "text": "x"})
 
 
@@ -89,7 +89,7 @@ def test_a_value_that_is_no_object_has_no_members(value):
 )
 def test_arguments_are_an_object_or_what_came(raw, expected):
     """Arguments that are a JSON object are parsed, absent ones are {}, and all others stay as they came."""
-    assert shape.arguments_of(raw) == expected
+    assert json_access.arguments_of(raw) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_arguments_are_an_object_or_what_came(raw, expected):
 )
 def test_content_is_one_text_or_its_parts(parts, expected):
     """One plain text part is its text; anything more is the list of parts, and no part is None."""
-    assert shape.content_of(parts) == expected
+    assert json_access.content_of(parts) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_content_is_one_text_or_its_parts(parts, expected):
 )
 def test_roles_are_in_the_common_words(value, expected):
     """Providers' words for roles become the common ones, and no role is the user's."""
-    assert shape.role_of(value) == expected
+    assert json_access.role_of(value) == expected
 
 
 @pytest.mark.parametrize(("texts", "expected"), [([], None), ([None], None), (["", None], ""), (["a", "b"], "ab")])
 def test_no_text_joins_to_none(texts, expected):
     """Texts are joined; where there is none at all, None says so."""
-    assert shape.join_texts(texts) == expected
+    assert json_access.join_texts(texts) == expected

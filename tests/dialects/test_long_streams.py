@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.run_fixtures import python
+from tests.processes import python
 
 EVENTS: dict[str, str] = {
     "openai-chat": '{"choices":[{"index":0,"delta":{"content":"wort "}}]}',

@@ -155,7 +155,7 @@ def test_several_choices():
     message = {"function_call": {"name": "f"}, "reasoning": "Hm.", "audio": {"id": "a"}}
     choices = [{"message": message}, {"message": message, "token_ids": [1]}]
     first, second = (ToolCall(f"call_{n}", "f", {}, call_id_made_up=True) for n in (2, 3))
-    assert openai_chat.read_response({"choices": choices}, made_up_calls=2) == LLMResponse(
+    assert openai_chat.read_response({"choices": choices}, made_up_ids=2) == LLMResponse(
         reasoning="Hm.",
         tool_calls=(first,),
         choices=(

@@ -50,10 +50,10 @@ def test_any_message(reader, element):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@given(body=ODD, made_up_calls=st.integers(0, 3))
-def test_any_response(reader, body, made_up_calls):
+@given(body=ODD, made_up_ids=st.integers(0, 3))
+def test_any_response(reader, body, made_up_ids):
     """A response of any shape gives a reading."""
-    assert isinstance(reader.read_response(body, made_up_calls), LLMResponse)
+    assert isinstance(reader.read_response(body, made_up_ids), LLMResponse)
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, CHAT_STREAM, DROP, Answer, chat_chunk, plain, serving, stream
-from tests.cli.test_export import invoke
-from tests.run_fixtures import ROOT
+from tests.cli.invoking import invoke
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.values.messages import Payload
 
-ADVICE = 'stream_options={"include_usage": True}'
+USAGE_ADVICE = 'stream_options={"include_usage": True}'
 PROGRAM = """
 import json, sys, httpx
 from trace_recorder import TrajectoryRecorder
@@ -107,11 +107,11 @@ def test_tokens_that_nobody_asked_for_are_said_to_be_missing(case: str, kind: st
 
     assert sent == [LEFT_OUT[case][1]] * 2
     shown = [line.split() for line in invoke("show", path).stdout.splitlines() if line.startswith("  tokens")]
-    of_run = f"tokens not stated by 2 streams: set {ADVICE} in the request".split()
-    of_call = f"tokens not stated: set {ADVICE} in the request".split()
+    of_run = f"tokens not stated by 2 streams: set {USAGE_ADVICE} in the request".split()
+    of_call = f"tokens not stated: set {USAGE_ADVICE} in the request".split()
     assert shown == [of_run, of_call, of_call]
     counted = [line for line in invoke("stats", path).stdout.splitlines() if line.startswith("tokens")]
-    assert counted == [f"tokens  not stated by 2 calls (2 streams: set {ADVICE} in the request)"]
+    assert counted == [f"tokens  not stated by 2 calls (2 streams: set {USAGE_ADVICE} in the request)"]
     assert json.loads(invoke("stats", path, "--json").stdout)["llm"]["tokens"] == {
         "calls_without": 2,
         "streams_without_include_usage": 2,
@@ -126,7 +126,7 @@ def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
 
     assert "include_usage" not in said
     assert len(load(path).llm_interactions) == 1
-    assert ADVICE not in invoke("show", path).stdout + invoke("stats", path).stdout
+    assert USAGE_ADVICE not in invoke("show", path).stdout + invoke("stats", path).stdout
     assert "streams_without_include_usage" not in invoke("stats", path, "--json").stdout
 
 
@@ -135,4 +135,4 @@ def test_the_log_says_so_once_a_process(case: str, tmp_path: Path) -> None:
     """However many streams there are."""
     said, _ = recorded(tmp_path / "run.json", LEFT_OUT[case], times=3)
 
-    assert said == f"the tokens of a streamed call are not stated: set {ADVICE} in the request (logged once)\n"
+    assert said == f"the tokens of a streamed call are not stated: set {USAGE_ADVICE} in the request (logged once)\n"

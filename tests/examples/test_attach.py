@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
-from tests.run_fixtures import ROOT, records_of
+from tests.examples.attach_page import blocks
+from tests.examples.environment import environment
+from tests.journals import records_of
 from trace_recorder import load
 
-STAND_INS = ROOT / "tests" / "stand_ins"
-"""A package of Trae Agent's structure."""
-PAGE = (ROOT / "docs" / "attach.md").read_text(encoding="utf-8")
 AGENT = "def run_my_agent(client):\n    client.chat.completions.create(model='m', messages=[])\n"
 CALLING = f"import openai\n{AGENT}run_my_agent(openai.OpenAI())\n"
 BEFORE = {
@@ -39,28 +35,6 @@ CALLS = {
     "Trae Agent (2)": {"fix the failing test": 3},
 }
 """The tasks of the runs that a block leaves, and the calls in each."""
-
-
-def blocks(language: str) -> dict[str, str]:
-    """The blocks of code of the page, by the heading that they stand under."""
-    found: dict[str, str] = {}
-    for section in PAGE.split("\n## ")[1:]:
-        heading = section.partition("\n")[0]
-        for number, block in enumerate(re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL), start=1):
-            found[heading if number == 1 else f"{heading} ({number})"] = block
-    return found
-
-
-def environment(url: str, place: Path) -> dict[str, str]:
-    """That of a program whose provider is local, and for which the command line is installed."""
-    command = place / "bin" / "trace-recorder"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trace_recorder.cli "$@"\n')
-    command.chmod(0o755)
-    path = os.pathsep.join([str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
-    keys = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "k"}
-    packages = os.pathsep.join(map(str, (ROOT, STAND_INS)))
-    return {**os.environ, **keys, "PATH": path, "PYTHONPATH": packages, "PYTHONWARNINGS": ""}
 
 
 def test_every_block_is_run() -> None:

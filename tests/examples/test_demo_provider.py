@@ -14,17 +14,13 @@ import openai
 import pytest
 from google.genai import errors, types
 
-from examples.demo import project
 from examples.demo.__main__ import main
 from examples.demo.killed import run_and_kill
 from examples.demo.local_provider import LocalProvider
 from examples.demo.loops import anthropic_messages, google_genai, ollama_chat, openai_chat, openai_responses
-from examples.demo.policy import Call, Conversation, Seen, decide
 from examples.demo.runs import LOOPS, Job, Outcome, run
-from examples.demo.tools import Toolbox
 from trace_recorder import load
 
-TOOLS = frozenset({"list_files", "read_file", "write_file", "run_python"})
 FIRST_TEXT = "I will look at what is there."
 FIRST_REASONING = "I know nothing of this project yet; its files come first."
 FIRST_CALL = ("list_files", {"directory": "."})
@@ -337,64 +333,3 @@ def test_a_call_without_its_result_is_refused(connect):
 
     with pytest.raises(openai.BadRequestError, match="tool_call_ids"):
         client.chat.completions.create(**CHAT | {"messages": [*ASKED, message]})
-
-
-def seen(name, result, **arguments):
-    return Seen(Call(name, arguments), result)
-
-
-LISTED = seen("list_files", "basket.py\ntest_basket.py", directory=".")
-FAILED = seen("run_python", 'exit code 1\n  File "test_basket.py"\n  File "basket.py"', path="test_basket.py")
-PASSED = seen("run_python", "exit code 0\nOK", path="test_basket.py")
-READ_TESTS = seen("read_file", "from basket import subtotal", path="test_basket.py")
-READ_WRONG = seen("read_file", "range(len(lines) + 1)", path="basket.py")
-READ_RIGHT = seen("read_file", "range(len(lines))", path="basket.py")
-WROTE = seen("write_file", "wrote 17 characters", path="basket.py", content="range(len(lines))")
-
-LOOK, TEST = Call("list_files", {"directory": "."}), Call("run_python", {"path": "test_basket.py"})
-READS = [Call("read_file", {"path": path}) for path in ("test_basket.py", "basket.py")]
-DECISIONS = {
-    "nothing seen": ([], [LOOK]),
-    "listed": ([LISTED], [TEST]),
-    "failed": ([LISTED, FAILED], READS),
-    "one was read": ([LISTED, FAILED, READ_TESTS], READS[1:]),
-    "both were read": ([LISTED, FAILED, READ_TESTS, READ_WRONG], [WROTE.call]),
-    "written": ([LISTED, FAILED, READ_TESTS, READ_WRONG, WROTE], [TEST]),
-    "passed": ([LISTED, PASSED], []),
-    "at a loss": ([LISTED, FAILED, READ_TESTS, READ_RIGHT], []),
-    "no tests": ([seen("list_files", "basket.py", directory=".")], []),
-}
-
-
-@pytest.mark.parametrize(("history", "calls"), DECISIONS.values(), ids=DECISIONS)
-def test_the_model_decides_by_what_it_has_seen(history, calls):
-    """The same conversation has one answer; it follows from the results in it."""
-    assert list(decide(Conversation(TOOLS, tuple(history))).calls) == calls
-
-
-def test_the_model_calls_no_tool_that_is_not_offered():
-    """Without its tools the model says so."""
-    assert decide(Conversation(TOOLS - {"write_file"}, (LISTED,))).calls == ()
-
-
-IMPOSSIBLE = [
-    ("read_file", {"path": "nul\0"}),
-    ("read_file", {"path": "../outside.py"}),
-    ("read_file", {}),
-    ("write_file", {"path": "new.py", "content": 5}),
-    ("run_shell", {"command": "ls"}),
-]
-
-
-@pytest.mark.parametrize(("name", "arguments"), IMPOSSIBLE)
-def test_a_tool_that_fails_tells_the_model(tmp_path, name, arguments):
-    """Whatever a model may ask for, the answer is text that is marked as a failure."""
-    assert Toolbox(tmp_path).run(name, arguments).failed
-
-
-def test_the_tests_of_the_project_fail_until_it_is_mended(tmp_path):
-    """The project is as broken as the demo says, and changing its tests does not help."""
-    project.create(tmp_path)
-    (tmp_path / "test_basket.py").write_text("")
-
-    assert not project.tests_pass(tmp_path)

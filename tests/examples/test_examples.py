@@ -9,29 +9,10 @@ import sys
 from pathlib import Path
 
 from tests.capture.server import CHAT, plain, serving
+from tests.examples.answers import CALL
 from trace_recorder import load
 
 ROOT = Path(__file__).parents[2]
-CALL = {
-    **CHAT,
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "tool_calls",
-            "message": {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {
-                        "id": "call_1",
-                        "type": "function",
-                        "function": {"name": "multiply", "arguments": '{"a": 17, "b": 23}'},
-                    }
-                ],
-            },
-        }
-    ],
-}
 
 
 def run(directory: Path, example: str, *arguments: str, **environment: str) -> str:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
-from tests.examples.test_attach import blocks as attach_blocks
-from tests.examples.test_attach import environment
-from tests.examples.test_examples import CALL
-from tests.run_fixtures import ROOT
+from tests.examples.answers import CALL
+from tests.examples.attach_page import blocks as attach_blocks
+from tests.examples.environment import environment
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 

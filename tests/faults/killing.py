@@ -21,7 +21,7 @@ from typing import IO, Self
 
 from tests.faults.agent import VARIANTS, Job
 from tests.faults.answering import Provider
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 PATIENCE = 120.0
 """After how many seconds an agent that does not die is killed, and that is a problem."""

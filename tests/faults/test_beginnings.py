@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.answering import Provider, answer_to
 from tests.faults.unlucky import LENGTH, UnavailableError, ask, attribute, limit, no_descriptors
-from tests.run_fixtures import python
+from tests.processes import python
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 from trace_recorder.guard import logger
 

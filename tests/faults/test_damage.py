@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.run_fixtures import asked, call, records_of, said, streamed
+from tests.chat_calls import asked, call, said, streamed
+from tests.journals import records_of
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 from trace_recorder.storage.journal import Record
 

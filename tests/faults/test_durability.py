@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.answering import Provider
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import load
 
 AGENT = """

@@ -15,7 +15,7 @@ import pytest
 from tests.capture.server import SILENCE, chat_chunk, serving, stream
 from tests.faults.answering import Provider, answer_to
 from tests.faults.unlucky import LENGTH
-from tests.run_fixtures import python
+from tests.processes import python
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 
@@ -176,7 +176,7 @@ def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -
     """An agent that finalizes when it is told to end, in the middle of whatever it records, leaves files in order."""
     code = f"""
         import os, signal, sys
-        from tests.run_fixtures import asked, call, said
+        from tests.chat_calls import asked, call, said
         from trace_recorder import TrajectoryRecorder
         recorder = TrajectoryRecorder(sys.argv[1])
         recorder.start()

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.answering import Provider, answer_to
 from tests.faults.refusing import environment
 from tests.faults.unlucky import FAULTS, LENGTH, ON_A_MOUNT, REFUSING, questions
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.derive.validate import validate
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
-
+from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.faults.unlucky import limit
-from tests.run_fixtures import ROOT, Answer, asked, call, said, streamed
+from tests.interrupts import interrupted_when
+from tests.limits import limited
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import exchange
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal
 
@@ -26,10 +26,12 @@ PACKAGE = ROOT / "trace_recorder"
 LASTING = (
     "storage/journal.py",
     "recording/run.py",
+    "recording/unfinished.py",
     "storage/items/encoder.py",
     "storage/redaction/redactor.py",
     "derive/live_document/writer.py",
     "storage/atomic_write.py",
+    "attach/lifecycle.py",
     "attach/recorder.py",
     "guard.py",
 )
@@ -118,26 +120,20 @@ def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
     assert wrong_at(tmp_path, only, streamed("a", "b"), "ab") == {}
 
 
-def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path) -> None:
     """Ctrl-C is heard when the system's write returns: what it wrote is on file, and not written with the end again."""
-    monkeypatch.setattr(exchange, "FLUSH_BYTES", 1)
-    append = Journal.append
-    parts: list[str] = []
-
-    def interrupted(self: Journal, kind: str, data: str, time: str) -> tuple[int, int]:
-        told = append(self, kind, data, time)
-        if kind == "llm_stream":
-            parts.append(data)
-            if len(parts) == 1:
-                raise KeyboardInterrupt
-        return told
-
-    monkeypatch.setattr(Journal, "append", interrupted)
     whole = streamed("one ", "two ", "three")
     first = whole.body.index(b"\n\n") + 2
-    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
-        with pytest.raises(KeyboardInterrupt):
+
+    def record() -> None:
+        with limited(flush_bytes=1)(tmp_path / "run.json") as recorder:
             call(recorder, asked("x", stream=True), Answer(whole.body, media=whole.media, size=first))
 
-    [one] = load(recorder.trajectory_path).llm_interactions
+    def part_is_written(frame: FrameType, event: str) -> bool:
+        is_append = event == "return" and frame.f_code is Journal.append.__code__
+        return is_append and frame.f_locals["kind"] == "llm_stream"
+
+    assert interrupted_when(record, part_is_written)
+
+    [one] = load(tmp_path / "run.json").llm_interactions
     assert one.raw_stream == whole.body[:first].decode()

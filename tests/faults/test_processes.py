@@ -16,7 +16,8 @@ import pytest
 from tests.faults.answering import Provider
 from tests.faults.awkward_parents import FORKS
 from tests.faults.parents import WORKERS
-from tests.run_fixtures import ROOT, records_of
+from tests.journals import records_of
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.faults.refusing import environment
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 
@@ -22,7 +22,7 @@ Payload = Any
 AGENT = """
     import json, logging, os, sys
     from trace_recorder import TrajectoryRecorder
-    from tests.run_fixtures import asked, call, said
+    from tests.chat_calls import asked, call, said
 
     class Told(logging.Handler):
         def emit(self, record):

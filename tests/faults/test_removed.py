@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import asked, call, python, records_of, said
+from tests.chat_calls import asked, call, said
+from tests.journals import records_of
+from tests.processes import python
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 

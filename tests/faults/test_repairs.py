@@ -10,7 +10,7 @@ import pytest
 
 from tests.capture.server import chat_chunk, serving, stream
 from tests.faults.unlucky import UnavailableError, attribute, limit
-from tests.run_fixtures import TIME, records_of
+from tests.journals import TIME, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal, Record, read

@@ -15,8 +15,9 @@ import trio
 
 from tests.agents import Place, ending
 from tests.capture.server import CHAT, Server, plain, serving
-from tests.run_fixtures import ROOT, Payload
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.run_ending import ending_of
 
 BLOCK = """

@@ -17,8 +17,9 @@ from types import FrameType
 import httpx
 import pytest
 
+from tests.chat_calls import CHAT, Answer, Wire, asked, call, said, streamed
 from tests.faults.unlucky import limit as system_limit
-from tests.run_fixtures import CHAT, TIME, Answer, Wire, asked, call, said, streamed
+from tests.journals import TIME
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.guard import Guard, attempt

@@ -22,7 +22,7 @@ from typing import Any
 from examples.demo.policy import Action
 from tests.frameworks.page import without_us
 from tests.frameworks.provider import SCRIPT, Provider, providing
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.trajectory import Trajectory

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 
 PAGE = ROOT / "docs" / "frameworks.md"
 OURS = "trace_recorder"

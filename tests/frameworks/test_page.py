@@ -1,4 +1,4 @@
-"""What docs/frameworks.md says of itself: its sections, blocks and results agree with the tests and with noxfile.py."""
+"""docs/frameworks.md and its appendix: sections, blocks and results agree with the tests and with noxfile.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from itertools import product
 import pytest
 
 from tests.frameworks.page import PAGE, agent, blocks, without_us
-from tests.run_fixtures import ROOT
-from tests.test_supported import matrix, rows
+from tests.processes import ROOT
+from tests.supported_versions import matrix, rows
 
 PAGE_NAME = "docs/frameworks.md"
+RESULTS = "docs/frameworks-results.md"
 BLOCKS = {
     "LangChain": 3,
     "OpenAI Agents SDK": 2,
@@ -45,7 +46,7 @@ def test_an_agent_without_us_is_a_program(name: str) -> None:
 def test_the_results_are_those_of_the_sessions() -> None:
     """Each framework of noxfile.py has tests, and results on the same Pythons, none failed and none skipped."""
     tables = matrix()
-    said = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(PAGE_NAME, "Results")]
+    said = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(RESULTS, "Results")]
     pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in said)]  # type: ignore[attr-defined]
 
     assert said == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]

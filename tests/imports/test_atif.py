@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import Payload
 from trace_recorder import TrajectoryFormatError, load
+from trace_recorder.values.messages import Payload
 
 FOREIGN = {
     "schema_version": "ATIF-v1.4",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import Payload
 from tests.views.runs import every
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
-from trace_recorder.views.atif.document import atif_documents, to_atif
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.atif.document import to_atif, to_atif_files
 
 SUB = {
     "schema_version": "ATIF-v1.7",
@@ -259,7 +259,7 @@ def test_every_run_comes_back_whole(runs: Mapping[str, Trajectory], tmp_path: Pa
     """Of every document of ours that is read, the view makes the same again; of each continuation, too."""
     images = tmp_path / "images"
     for name, run in runs.items():
-        for file, document in [("whole.json", to_atif(run, images)), *atif_documents(run, "run.json", images)]:
+        for file, document in [("whole.json", to_atif(run, images)), *to_atif_files(run, "run.json", images)]:
             again = to_atif(load(written(tmp_path / file, document)), images)
             assert (name, file, again) == (name, file, document)
 

@@ -6,15 +6,16 @@ import base64
 import json
 import random
 import zlib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.run_fixtures import TIME, folded, journal_of, python, rich_run
+from tests.chat_calls import rich_run
+from tests.journals import TIME, folded, journal_of
+from tests.processes import python
 from trace_recorder import TrajectoryFormatError, load
-from trace_recorder.cli.formats import FORMATS, Source, pieces_of
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 
 Payload = Any
 
@@ -158,7 +159,8 @@ def problems(path: Path) -> list[str]:
     found = []
     for name, form in FORMATS.items():
         try:
-            list(pieces_of(name, form.view(None), trajectory, Source("run", 0, path.parent), Counter()))
+            pieces, _ = outputs_of(name, form.view(None), trajectory, Source("run", 0, path.parent))
+            list(pieces)
             trajectory.to_document()
         except Exception as error:  # noqa: BLE001 - whatever is raised is what is looked for
             if type(error).__module__ == "builtins":

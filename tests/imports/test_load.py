@@ -14,9 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.run_fixtures import ROOT, Payload, journal_of, json_values, line, records_of, rich_run
+from tests.chat_calls import rich_run
+from tests.journals import journal_of, line, records_of
+from tests.json_strategies import json_values
+from tests.processes import ROOT
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.storage.journal import read
+from trace_recorder.values.messages import Payload
 
 
 def started(**about: Payload) -> bytes:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.isolation.outcomes import KINDS
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
-from trace_recorder.capture import exchange, headers, transport
-from trace_recorder.capture import stream_flusher as pulse
-from trace_recorder.derive import interactions as interaction
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.attach.lifecycle import Lifecycle
+from trace_recorder.attach.recorder import RecorderTarget
+from trace_recorder.capture import exchange, headers, record_text, stream_flusher, transport
+from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
@@ -77,15 +81,12 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
         start(thread)
 
     patch.setattr(threading.Thread, "start", refuse)
-    patch.setattr(pulse, "_thread", None)
+    patch.setattr(stream_flusher.process_flusher, "_thread", None)
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
     """Have nothing logged yet of what belongs to no run."""
     patch.setattr(transport, "guard", Guard())
-
-
-flush_at_once = failing(exchange, "FLUSH_BYTES", 1)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class Hook:
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
     raises: bool = True
     """Whether the caller hears of it where the recorder is strict."""
+    flush_bytes: int = Limits().flush_bytes
+
+    def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
+        """A recorder that writes parts of a response as the place needs it."""
+        return limited(flush_bytes=self.flush_bytes)(path, strict=strict)
 
 
 def always(*gaps: str) -> Mapping[str, frozenset[str]]:
@@ -125,9 +131,9 @@ def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
 
 HOOKS: dict[str, Hook] = {
     "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
-    "begin the run": Hook(failing(TrajectoryRecorder, "_run_for"), always("begin the run")),
+    "begin the run": Hook(failing(Lifecycle, "run_for"), always("begin the run")),
     "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
-    "ask for the step": Hook(failing(TrajectoryRecorder, "context"), always(REQUEST)),
+    "ask for the step": Hook(failing(RecorderTarget, "context"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),
@@ -140,23 +146,23 @@ HOOKS: dict[str, Hook] = {
     ),
     "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
     "decode": Hook(failing(exchange, "decoder_of", lambda _: fail), always(PART)),
-    "watch a stream": Hook(failing(pulse, "watch"), streamed(PART)),
+    "watch a stream": Hook(failing(stream_flusher, "watch"), streamed(PART)),
     "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
     "beat": Hook(
-        together(failing(pulse, "watch", exchange.Exchange.beat), failing(exchange.Exchange, "flush")),
+        together(
+            failing(stream_flusher, "watch", exchange.Exchange.write_pending), failing(exchange.Exchange, "flush")
+        ),
         streamed(PART, END),
     ),
-    "compress a part": Hook(together(flush_at_once, failing(exchange.zlib, "compress")), streamed(PART, END)),
-    "mask a part": Hook(together(flush_at_once, failing(Redaction, "mask_stream")), streamed(PART, END)),
-    "write a part": Hook(
-        together(flush_at_once, once_asked(failing(Journal, "append_all"))), streamed(PART, END, whole=END)
-    ),
+    "compress a part": Hook(failing(record_text.zlib, "compress"), streamed(PART, END), flush_bytes=1),
+    "mask a part": Hook(failing(Redaction, "mask_stream"), streamed(PART, END), flush_bytes=1),
+    "write a part": Hook(once_asked(failing(Journal, "append_all")), streamed(PART, END, whole=END), flush_bytes=1),
     "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
     "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
-    "read a body": Hook(failing(exchange, "_as_body"), streamed(whole=END)),
+    "read a body": Hook(failing(exchange, "body_member"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "named_error"), {"cut": frozenset({END})}),
-    "write the document": Hook(failing(Snapshot, "write"), always(DOCUMENT)),
-    "read for the document": Hook(failing(interaction.Call, "read_response"), raises=False),
+    "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
+    "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
 }

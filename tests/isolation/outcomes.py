@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.capture.server import DROP, Answer, plain, serving
+from tests.versions.every_shape import SHAPES
 from tests.versions.shapes import Shape, plainly
-from tests.versions.test_shapes import SHAPES
 
 Payload = Any
 

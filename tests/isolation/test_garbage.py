@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.capture.server import CHAT, SILENCE, chat_chunk, plain, serving, stream
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from trace_recorder import load
 
 

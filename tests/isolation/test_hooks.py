@@ -11,7 +11,7 @@ from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.capture import stream_flusher
 from trace_recorder.derive.validate import validate
 
 pytestmark = of_the_sdks
@@ -28,14 +28,14 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
     with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
         recorder.start()
         if hook is not HOOKS["start a thread"]:
-            patch.setattr(pulse, "watch", lambda _: None)  # it would write a part whenever its second is over
+            patch.setattr(stream_flusher, "watch", lambda _: None)  # it would write a part whenever its second is over
         hook.breaks(patch)
         return outcome_of(shape, server.url, kind, recorder.wrap)
 
 
 def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
     """Have a hook fail in a call; check what the caller gets, and that what was not done is on file."""
-    recorder = TrajectoryRecorder(path)
+    recorder = hook.recorder(path)
     outcome = broken(hook, call, kind, recorder)
     recorder.finalize()
 
@@ -65,7 +65,7 @@ def test_a_failure_is_counted_and_logged_once_a_kind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hook: Hook, kind: str
 ) -> None:
     """Each failure is counted; of each kind one is logged, with what could not be done, and that the agent goes on."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder = hook.recorder(tmp_path / "run.json")
     broken(hook, "openai", kind, recorder)
     recorder.finalize()
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str)
 def test_a_strict_recorder_raises(tmp_path: Path, hook: Hook, call: str) -> None:
     """With strict=True the caller hears of every failure of recording."""
     kind = next(kind for kind in ("plain", "stream", "cut") if hook.gaps.get(kind))
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder = hook.recorder(tmp_path / "run.json", strict=True)
     outcome = broken(hook, call, kind, recorder)
     recorder.finalize()
 

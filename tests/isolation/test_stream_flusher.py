@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.isolation.hooks import fail, no_threads_of_ours
-from trace_recorder.capture import stream_flusher as pulse
+from trace_recorder.capture.stream_flusher import StreamFlusher
 
 PATIENCE = 120.0
 
@@ -18,64 +18,64 @@ class Stream:
     def __init__(self) -> None:
         self.beaten = threading.Event()
 
-    def beat(self) -> None:
+    def write_pending(self) -> None:
         self.beaten.set()
 
 
 class Failing(Stream):
     """Fails at each."""
 
-    def beat(self) -> None:
-        super().beat()
+    def write_pending(self) -> None:
+        super().write_pending()
         fail()
 
 
 class Ending(Stream):
     """Ends the thread in which it beats."""
 
-    def beat(self) -> None:
-        super().beat()
+    def write_pending(self) -> None:
+        super().write_pending()
         raise SystemExit
 
 
-def test_a_beat_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beat_that_fails_stops_no_other() -> None:
     """After a stream of a strict run has raised in the pulse's thread, other streams are flushed as ever."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    flusher = StreamFlusher(seconds=0.02)
     failing, stream = Failing(), Stream()
-    pulse.watch(failing)
+    flusher.watch(failing)
     assert failing.beaten.wait(PATIENCE)
 
-    pulse.watch(stream)
+    flusher.watch(stream)
 
     assert stream.beaten.wait(PATIENCE)
 
 
 @pytest.mark.filterwarnings("ignore:Exception in thread:pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_was_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_was_ended_is_replaced() -> None:
     """Where something of the user's has ended the thread, say with SystemExit, the next stream starts another."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    flusher = StreamFlusher(seconds=0.02)
     ending, stream = Ending(), Stream()
-    pulse.watch(ending)
+    flusher.watch(ending)
     assert ending.beaten.wait(PATIENCE)
-    thread = pulse._thread
+    thread = flusher._thread
     assert thread is not None
     thread.join(PATIENCE)
 
-    pulse.watch(stream)
+    flusher.watch(stream)
 
     assert stream.beaten.wait(PATIENCE)
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system gives no thread for one stream, the next one asks again, and both are flushed."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.02)
+    flusher = StreamFlusher(seconds=0.02)
     first, second = Stream(), Stream()
     with monkeypatch.context() as patch:
         no_threads_of_ours(patch)
         with pytest.raises(Exception, match="on purpose"):
-            pulse.watch(first)
+            flusher.watch(first)
 
-    pulse.watch(second)
+    flusher.watch(second)
 
     assert first.beaten.wait(PATIENCE)
     assert second.beaten.wait(PATIENCE)

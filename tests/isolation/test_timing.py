@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import resource
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx2
@@ -16,10 +19,12 @@ import openai
 import pytest
 
 from tests.capture.server import Answer, chat_chunk, serving
-from tests.isolation.hooks import Break, fail, failing, flush_at_once, together
+from tests.counting import watch
+from tests.faults.unlucky import limit
+from tests.isolation.hooks import Hook, fail, failing, together
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import exchange
-from trace_recorder.capture import stream_flusher as pulse
 from trace_recorder.storage.journal import Journal
 
 Payload = Any
@@ -60,12 +65,12 @@ def read_async(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]
     asyncio.run(work())
 
 
-CONDITIONS: dict[str, Break] = {
-    "as ever": together(),
-    "flushing each chunk": flush_at_once,
-    "flushes fail": together(flush_at_once, failing(exchange.Exchange, "flush")),
-    "the disk is full": together(flush_at_once, failing(Journal, "append_all")),
-    "nothing can be decoded": failing(exchange, "decoder_of", lambda _: fail),
+CONDITIONS = {
+    "as ever": Hook(together()),
+    "flushing each chunk": Hook(together(), flush_bytes=1),
+    "flushes fail": Hook(failing(exchange.Exchange, "_flush_stream"), flush_bytes=1),
+    "the disk is full": Hook(failing(Journal, "append_all"), flush_bytes=1),
+    "nothing can be decoded": Hook(failing(exchange, "decoder_of", lambda _: fail)),
 }
 
 
@@ -77,47 +82,44 @@ def test_a_chunk_is_handed_on_when_it_comes(
     """The caller has each chunk before there is another, also while what it consists of cannot be recorded."""
     patient = Patient()
     answer = Answer(patient, 200, {"content-type": "text/event-stream"})  # type: ignore[arg-type]
-    with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
+    with serving(answer) as server, CONDITIONS[condition].recorder(tmp_path / "run.json") as recorder:
         with monkeypatch.context() as patch:
-            CONDITIONS[condition](patch)
+            CONDITIONS[condition].breaks(patch)
             caller(server.url, recorder, patient.heard.release)
 
     assert not patient.stalled
 
 
-def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path) -> None:
     """A long stream on a full disk costs a handful of vain writes, each of twice the size, and loses nothing later."""
-    monkeypatch.setattr(exchange, "FLUSH_BYTES", 64)
-    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
-    monkeypatch.setattr(pulse, "watch", lambda _: None)
     tries: list[int] = []
-    write = exchange.Exchange._write_stream
     lines = [b"data: " + json.dumps({"choices": [], "n": number}).encode() + b"\n\n" for number in range(1000)]
-
-    def full(self: exchange.Exchange, data: bytes, taken: Payload, *, last: bool) -> None:
-        tries.append(len(data))
-        if len(tries) < 8:
-            raise OSError(28, "No space left on device")
-        write(self, data, taken, last=last)
-
-    monkeypatch.setattr(exchange.Exchange, "_write_stream", full)
+    recorder = limited(flush_bytes=64, flush_seconds=1000.0)(tmp_path / "run.json")
+    full_disk = ExitStack()
 
     def answer(_: httpx2.Request) -> httpx2.Response:
+        full_disk.enter_context(limit(resource.RLIMIT_FSIZE, (tmp_path / "run.jsonl").stat().st_size))
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(lines))
 
-    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
-        with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+    def look(frame: FrameType) -> None:
+        if frame.f_code is exchange.Exchange._write_stream.__code__:
+            tries.append(len(frame.f_locals["data"]))
+            if len(tries) == 8:
+                full_disk.close()
+
+    def record() -> None:
+        with full_disk, recorder, recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
             client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+
+    watch(record, look)
 
     [one] = load(recorder.trajectory_path).llm_interactions
     assert one.raw_stream == b"".join(lines).decode()
     assert all(later >= 2 * earlier for earlier, later in pairwise(tries[:8]))
 
 
-def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
     """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
-    monkeypatch.setattr(exchange, "FLUSH_SECONDS", 1000.0)
-    monkeypatch.setattr(pulse, "watch", lambda _: None)
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
     exchanges: list[exchange.Exchange] = []
@@ -142,7 +144,7 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def answer(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body())
 
-    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+    with limited(flush_seconds=1000.0)(tmp_path / "run.json") as recorder:
         with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
             client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
     threads[0].join()
@@ -151,25 +153,23 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (in_time, one.raw_stream) == ([True], b"".join(lines).decode())
 
 
-def test_a_run_that_ends_waits_for_a_response_that_is_being_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Path) -> None:
     """Where another thread finalizes at a stream's very end, the response is on file before that."""
-    monkeypatch.setattr(exchange, "PATIENCE", 60.0)
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
+
+    def slow(text: str) -> str:
+        if text == last and finalizing.ident is None:
+            finalizing.start()
+            finalizing.join(0.3)  # it waits for this; if it did not, it would be done by now
+        return text
+
+    last = "data: [DONE]"  # no whole line: it is written when the response ends, and not before
+
+    recorder = limited(lock_timeout_seconds=60.0)(tmp_path / "run.json", redact=slow)
     recorder.start()
     finalizing = threading.Thread(target=recorder.finalize)
-    write = exchange.Exchange._write_ending
-
-    def late(self: exchange.Exchange, why: str | None, error: BaseException | None) -> None:
-        finalizing.start()
-        finalizing.join(0.3)  # it waits for this; if it did not, it would be done by now
-        write(self, why, error)
-
-    monkeypatch.setattr(exchange.Exchange, "_write_ending", late)
 
     def answer(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter([b"data: [DONE]\n\n"]))
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter([last.encode()]))
 
     with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
         client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})

@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tests.chat_calls import rich_run
 from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
-from tests.run_fixtures import Payload, rich_run
 from tests.secrets.corpus import innocent, keys
 from trace_recorder.derive.fold import Fold
 from trace_recorder.dialects import manual as by_hand
@@ -31,6 +31,7 @@ from trace_recorder.storage.journal import read
 from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 from trace_recorder.values.json_text import NotJsonError, members_of, parse
 from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload
 
 SLOW = 5.0
 """What takes more seconds than this is a finding of a search by the command."""

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Mapping
 
 from tests.poison.mutations import APIS
-from tests.run_fixtures import Payload
 from tests.secrets.corpus import keys
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.dialects.sse import events, json_lines
@@ -21,6 +20,7 @@ from trace_recorder.storage.journal import read
 from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
 from trace_recorder.values.json_text import NotJsonError, members_of, one_line, parse
 from trace_recorder.values.jsonable import plain
+from trace_recorder.values.messages import Payload
 
 UNITS = (
     *(

@@ -15,9 +15,9 @@ from random import Random
 from hypothesis import strategies as st
 
 from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA
-from tests.run_fixtures import TOOL, Payload, asked
+from tests.chat_calls import TOOL, asked
 from tests.wire.corpus import load
-from trace_recorder.values.messages import known
+from trace_recorder.values.messages import Payload, known
 
 DATA = Path(__file__).parents[1] / "dialects" / "data"
 

@@ -7,206 +7,23 @@ reads both, `validate` finds no error, and what JSON can say comes back equal.
 from __future__ import annotations
 
 import collections
-import dataclasses
-import datetime
-import decimal
-import enum
-import importlib.util
-import json
-import pathlib
-import types
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NoReturn
 
-import anthropic
-import httpx
-import ollama
-import openai
-import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hostile import HOSTILE, Raising, nested, values
-from tests.run_fixtures import Payload, exactly, json_values, records_of
+from tests.hostile import values
+from tests.journals import records_of
+from tests.json_strategies import exactly, json_values
+from tests.poison.file_faults import faults
+from tests.poison.odd_values import MAKERS, Endless
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.validate import validate
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
-
-HAS_NUMPY = importlib.util.find_spec("numpy") is not None
-
-
-class OddText(str):
-    """A text that answers everything wrong."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        raise RuntimeError("str")
-
-    def __eq__(self, other: object) -> bool:
-        raise RuntimeError("eq")
-
-    def __hash__(self) -> int:
-        return 1
-
-    def __len__(self) -> int:
-        return -1  # noqa: PLE0303 - that is what is odd about it
-
-    def __contains__(self, part: object) -> bool:
-        raise RuntimeError("contains")
-
-
-class OddInt(int):
-    def __repr__(self) -> str:
-        return "NaN"
-
-    __str__ = __repr__
-
-    def __int__(self) -> int:
-        raise RuntimeError("int")
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("bool")
-
-
-class OddFloat(float):
-    def __repr__(self) -> str:
-        return "Infinity"
-
-
-class OddDict(dict[object, object]):
-    def items(self) -> object:  # type: ignore[override]
-        yield "a", 1
-        yield "a", self
-        yield 2
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("bool")
-
-
-class OddList(list[object]):
-    def __iter__(self) -> Iterator[object]:
-        yield 1
-        raise RuntimeError("iter")
-
-    def __len__(self) -> int:
-        raise RuntimeError("len")
-
-
-class Endless(list[object]):
-    def __iter__(self) -> Iterator[object]:
-        while True:
-            yield "again"
-
-
-class EverythingThere:
-    """Has every attribute that it is asked for, and calls itself anything."""
-
-    def __getattr__(self, name: str) -> object:
-        return self
-
-    def __call__(self, *_: object, **__: object) -> object:
-        return self
-
-    def __iter__(self) -> Iterator[object]:
-        return iter([self])
-
-    def __getitem__(self, _: object) -> object:
-        return self
-
-
-class RubbishFields:
-    model_fields = property(lambda self: 1 / 0)
-
-    def model_dump(self, **_: object) -> object:
-        return "no dict"
-
-
-class WeirdModel(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="allow", arbitrary_types_allowed=True)
-    value: object = float("nan")
-    secret: pydantic.SecretStr = pydantic.SecretStr("hidden")
-
-
-@dataclasses.dataclass
-class RaisingField:
-    value: int = 1
-
-    def __getattribute__(self, name: str) -> object:
-        if name == "value":
-            raise RuntimeError(name)
-        return super().__getattribute__(name)
-
-
-class Colour(enum.Enum):
-    RED = b"\xff"
-
-
-class Flags(enum.Flag):
-    A = 1
-    B = 2
-
-
-def array() -> object:
-    return importlib.import_module("numpy").array([[1.5, float("nan")], [2, 3]])
-
-
-MAKERS: dict[str, Callable[[], object]] = {
-    **HOSTILE,
-    "odd text": lambda: OddText("x"),
-    "odd int": lambda: OddInt(3),
-    "odd float": lambda: OddFloat(1.5),
-    "odd dict": lambda: OddDict(a=1),
-    "odd list": lambda: OddList([1]),
-    "everything there": EverythingThere,
-    "rubbish fields": RubbishFields,
-    "weird model": lambda: WeirdModel(other=object(), value=b"\xff"),
-    "raising field": RaisingField,
-    "bytes enum": lambda: Colour.RED,
-    "flags": lambda: Flags.A | Flags.B,
-    "datetime": lambda: datetime.datetime(2025, 6, 12, tzinfo=datetime.UTC),
-    "timedelta": lambda: datetime.timedelta(1),
-    "decimal": lambda: decimal.Decimal("NaN"),
-    "path": lambda: pathlib.Path("/x"),
-    "uuid": lambda: uuid.UUID(int=7),
-    "nan": lambda: float("nan"),
-    "infinity": lambda: float("-inf"),
-    "minus zero": lambda: -0.0,
-    "bytes": lambda: b"\xff\x00",
-    "bytearray": lambda: bytearray(b"\xff"),
-    "memoryview": lambda: memoryview(b"x"),
-    "set": lambda: {1, "a"},
-    "tuple keys": lambda: {(1, 2): 3, None: 4, 1.5: 5, b"x": 6},
-    "range": lambda: range(10**12),
-    "function": lambda: nested,
-    "module": lambda: json,
-    "class": lambda: Raising,
-    "not implemented": lambda: NotImplemented,
-    "ellipsis": lambda: ...,
-    "NUL": lambda: "\x00\x1b[31m\u2028\ufffe",
-    "line breaks": lambda: '\r\n{"seq":1,"time":"","kind":"',
-    "a record": lambda: '{"seq":1,"time":"x","kind":"finalize","data":{},"crc":"00000000"}\n',
-    "a placeholder": lambda: "@string:0",
-    "a long text": lambda: "ü" * 10_000,
-    "a coroutine": types.coroutine(lambda: (yield)),
-    "openai client": lambda: openai.OpenAI(api_key="x"),
-    "anthropic client": lambda: anthropic.Anthropic(api_key="x"),
-    "ollama client": ollama.Client,
-    "http client": httpx.Client,
-    "openai NOT_GIVEN": lambda: openai.NOT_GIVEN,
-    "openai Omit": openai.Omit,
-    "anthropic NOT_GIVEN": lambda: anthropic.NOT_GIVEN,
-    "defaultdict": lambda: collections.defaultdict(list, a=[1]),
-    "counter": lambda: collections.Counter("aab"),
-    "chain map": lambda: collections.ChainMap({"a": 1}, {"b": 2}),
-    "exception group": lambda: ExceptionGroup("x", [ValueError("\ud800")]),
-    **({"numpy array": array, "numpy scalar": lambda: array()[0, 0]} if HAS_NUMPY else {}),  # type: ignore[index]
-}
+from trace_recorder.values.messages import Payload
 
 Use = Callable[[TrajectoryRecorder, Payload], object]
 ARGUMENTS: dict[str, Use] = {
@@ -272,23 +89,6 @@ def refused_at_most() -> Iterator[None]:
     except TypeError as error:
         if "has to be" not in str(error):
             raise
-
-
-def no_constant(name: str) -> NoReturn:
-    raise AssertionError(f"{name} is not JSON")
-
-
-def faults(path: Path) -> list[str]:
-    """What is wrong with the files of a run."""
-    text = path.read_bytes().decode()
-    json.loads(text, parse_constant=no_constant)
-    parse(text, DEEPEST_DOCUMENT)
-    records_of(path)
-    trajectory, alone = load(path.with_suffix(".jsonl")), load(path)
-    json.dumps(trajectory.to_document(), allow_nan=False).encode()
-    gaps = [f"{gap.what}: {gap.why}" for gap in (*trajectory.gaps, *alone.gaps)]
-    found = [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
-    return [*gaps, *found]
 
 
 def outcome(act: Callable[[Path], TrajectoryRecorder], directory: Path) -> list[str]:

@@ -16,11 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.chat_calls import Answer, Wire
+from tests.json_strategies import json_texts, json_values
+from tests.poison.file_faults import faults
 from tests.poison.mutations import BODIES, mutations
-from tests.poison.test_arguments import faults
-from tests.run_fixtures import Answer, Payload, Wire, json_texts, json_values
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects.endpoints import endpoint_of
+from trace_recorder.values.messages import Payload
 
 ADDRESSES = (
     "https://api.openai.com/v1/chat/completions",

@@ -17,7 +17,7 @@ from tests.readers.reading import Reader, documents, finish, runs
 from trace_recorder import Trajectory
 from trace_recorder.views.rewards import is_batch, reward_function, score_batch
 from trace_recorder.views.toolbrain.parsing import parse_code, parse_react, parse_tool_calls
-from trace_recorder.views.toolbrain.turns import Turn, to_turns
+from trace_recorder.views.toolbrain.turns import ToolBrainTurn, to_turns
 
 
 def rewards() -> Any:
@@ -50,7 +50,7 @@ EXPECTED = {
 """What the rewards have to say of runs of which that is known; the gold answer is "9 °C."."""
 
 
-def has_its_form(turn: Turn, *, texts: bool) -> bool:
+def has_its_form(turn: ToolBrainTurn, *, texts: bool) -> bool:
     """Whether a turn has just the members of `toolbrain.core_types.Turn`, of the types that it states."""
     parsed = turn["parsed_completion"]
     words = [turn["tool_output"], turn["formatted_conversation"], *parsed.values()]
@@ -82,7 +82,7 @@ def read(name: str, trajectory: Trajectory) -> None:
     REWARDS._format_traces_for_ranking([trace])
 
 
-def read_exported(trace: list[Turn]) -> None:
+def read_exported(trace: list[ToolBrainTurn]) -> None:
     """Score what `export` wrote."""
     assert all(has_its_form(turn, texts=False) for turn in trace)
     assert all(0.0 <= getattr(REWARDS, one)(trace, gold_answer="9 °C.") <= 1.0 for one in SINGLE)

@@ -8,23 +8,17 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 import trace_recorder
-from tests.run_fixtures import CHAT, Payload, Wire, asked, call, records_of, said
+from tests.chat_calls import CHAT, Wire, asked, call, said
+from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
 from trace_recorder.views.atif.document import to_atif
-
-
-@pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
-    """A recorder that runs, and raises what goes wrong in recording."""
-    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
-        yield recorder
 
 
 def ask(recorder: TrajectoryRecorder, text: str = "go") -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_calls import rich_run
 from tests.data.written import Writing, change
-from tests.run_fixtures import ROOT, rich_run
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError

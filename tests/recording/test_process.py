@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import python, records_of
+from tests.journals import records_of
+from tests.processes import python
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.recording.process import PARENT_VARIABLE
 

@@ -17,9 +17,9 @@ from typing import Literal
 
 import httpx
 
-from tests.run_fixtures import Payload
 from tests.schedules.wires import DIALECTS, Ask, Dialect, Said, Turn
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.values.messages import Payload
 
 LARGE = 40_000
 """So many characters has a text that fills the journal: four of them are read in two parts."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded

@@ -8,12 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.run_fixtures import CHAT, Answer, Payload, Wire, asked, call, folded, journal_of, said
+from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
+from tests.journals import folded, journal_of
 from tests.schedules.acting import schedule_of
 from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.live_document import draft
 from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.values.messages import Payload
 
 USER = [{"role": "user", "content": "go"}]
 FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
@@ -29,7 +31,7 @@ def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> Non
 @pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
 def test_it_does_where_nearly_everything_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The same with only the newest interaction and step kept as values."""
-    monkeypatch.setattr(draft, "NEWEST", 1)
+    monkeypatch.setattr(draft, "MIN_OPEN", 1)
     assert problems(schedule_of(seed), tmp_path) == []
 
 
@@ -65,7 +67,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
     with recorder.tool_call("bash", {}):
         pass
     _hand(recorder, "r1")
-    for number in range(2 * draft.NEWEST):
+    for number in range(2 * draft.MIN_OPEN):
         call(recorder, asked(str(number)), said("fine", identity=f"s{number}"))
     assert disagreement_so_far(recorder) is None
     response.read()
@@ -73,7 +75,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
 
     assert disagreement(recorder.trajectory_path) is None
     ids = [one.response.id for one in load(recorder.trajectory_path).llm_interactions]
-    assert ids == ["r1", *(f"s{number}" for number in range(2 * draft.NEWEST))]
+    assert ids == ["r1", *(f"s{number}" for number in range(2 * draft.MIN_OPEN))]
 
 
 def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> Non
         ("llm_request", {**about, "attempt": 1, "body": asked("go")}),
         answered(1),
     )
-    live = snapshot.Snapshot(tmp_path / "run.jsonl", tmp_path / "run.json", "inline")
+    live = snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "run.json", "inline")
     with (tmp_path / "run.jsonl").open("ab", buffering=0) as file:
         for line in data.splitlines(keepends=True):
             file.write(line)

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.run_fixtures import CHAT, Payload
+from tests.chat_calls import CHAT
+from trace_recorder.values.messages import Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from tests.run_fixtures import Payload
 from tests.wire.corpus import load
 from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.values.messages import Payload
 
 _LETTERS = {
     "a": string.ascii_letters + string.digits,

@@ -18,9 +18,10 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.run_fixtures import Answer, Payload, asked, call, said, streamed
+from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.values.messages import Payload
 
 _PACKED = re.compile(rb'"(?:zlib|base64)":"([^"]*)"')
 _PIECE = re.compile(rb'"(?:content|arguments|partial_json|text|thinking|delta)": ?"((?:[^"\\]|\\.)*)"')

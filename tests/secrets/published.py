@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import PLACES
 from trace_recorder.storage.redaction.patterns import SHAPES

@@ -15,7 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.run_fixtures import CHAT, Wire, asked, call, records_of, said
+from tests.chat_calls import CHAT, Wire, asked, call, said
+from tests.journals import records_of
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import headers

@@ -16,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.capture.server import CHAT, chat_chunk, plain, serving, stream
-from tests.run_fixtures import CHAT as ADDRESS
-from tests.run_fixtures import Answer, Payload, Wire, asked, call, records_of, said, streamed
+from tests.chat_calls import CHAT as ADDRESS
+from tests.chat_calls import Answer, Wire, asked, call, said, streamed
+from tests.journals import records_of
 from tests.secrets.corpus import keys
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.redaction.redactor import default_redactor
+from trace_recorder.values.messages import Payload
 
 SHAPED = next(key.longest for key in keys() if key.service == "Groq")
 KEY = f"gsk_{SHAPED}"

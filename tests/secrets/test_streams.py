@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import ROOT
+from tests.processes import ROOT
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import bytes_of
 from trace_recorder.storage.redaction.partial_secrets import unfinished

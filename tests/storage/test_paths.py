@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import subprocess
 import sys
@@ -13,29 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_fixtures import ROOT, python
+from tests.processes import ROOT, python
+from tests.storage.small_runs import run, tasks
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 from trace_recorder.storage.paths import create, default_name, document_of, journal_of
-
-
-def run(path: Path, task: str) -> TrajectoryRecorder:
-    """Record a whole run at a path of the user's."""
-    recorder = TrajectoryRecorder(path, task=task)
-    recorder.start()
-    recorder.finalize(success=True)
-    return recorder
-
-
-def tasks(directory: Path) -> dict[str, str]:
-    """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
-    found = {}
-    for path in sorted(directory.iterdir()):
-        if path.suffix == ".json" and journal_of(path).exists():
-            document = json.loads(path.read_text())["task"]
-            found[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
-        elif not (path.suffix == ".jsonl" and path.with_suffix(".json").exists()):
-            found[path.name] = "alone"
-    return found
 
 
 @pytest.mark.parametrize(
@@ -106,28 +85,6 @@ def test_runs_of_many_processes_have_files_of_their_own(tmp_path: Path, where: s
     assert sorted(tasks(tmp_path).values()) == [f"{process} {number}" for process in range(3) for number in range(5)]
 
 
-def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
-    """The newest run stands under the name that was given, the earlier ones under numbers."""
-    for number in range(4):
-        run(tmp_path / "run.json", f"task {number}")
-
-    assert tasks(tmp_path) == {
-        "run.json": "task 3",
-        "run.1.json": "task 0",
-        "run.2.json": "task 1",
-        "run.3.json": "task 2",
-    }
-
-
-def test_a_file_that_is_no_run_is_moved_aside_too(tmp_path: Path) -> None:
-    """What somebody else wrote there keeps its content under a number."""
-    (tmp_path / "run.json").write_text("precious")
-
-    run(tmp_path / "run.json", "task")
-
-    assert ((tmp_path / "run.1.json").read_text(), load(tmp_path / "run.json").task) == ("precious", "task")
-
-
 def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:
     """While a run goes on at a path, another at the same path takes a number, and both are whole."""
     first = TrajectoryRecorder(tmp_path / "run.json", task="first")
@@ -160,37 +117,6 @@ def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
     documents = [run(tmp_path / name, name).trajectory_path for name in names]
 
     assert [(one.name, load(one).task) for one in documents] == [(name, name) for name in names]
-
-
-@pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])
-def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: Path, step: str) -> None:
-    """Where a second run begins between two steps of the first one's beginning, all three runs are on file."""
-    ended = python(
-        """
-        import sys
-        from pathlib import Path
-        from trace_recorder import TrajectoryRecorder
-        path = Path(sys.argv[1]) / "run.json"
-        with TrajectoryRecorder(path, task="old"):
-            pass
-        between = []
-
-        def listen(event, arguments):
-            if event == sys.argv[2] and not between:
-                between.append(TrajectoryRecorder(path, task="between"))
-                between[0].start()
-
-        sys.addaudithook(listen)
-        with TrajectoryRecorder(path, task="new"):
-            between[0].annotate("a", 1)
-        between[0].finalize()
-        """,
-        tmp_path,
-        step,
-    )
-
-    assert [line for line in ended.stderr.splitlines() if "was there already" not in line] == []
-    assert sorted(tasks(tmp_path).values()) == ["between", "new", "old"]
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])
@@ -227,16 +153,6 @@ def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
         recorder.start()
 
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_no_file_is_not_moved_aside(tmp_path: Path) -> None:
-    """A path such as /dev/null is refused and stays where it is."""
-    os.mkfifo(tmp_path / "null")
-
-    with pytest.raises(TrajectoryPathError):
-        TrajectoryRecorder(tmp_path / "null").start()
-
-    assert [(one.name, one.is_fifo()) for one in tmp_path.iterdir()] == [("null", True)]
 
 
 @pytest.mark.parametrize(
@@ -282,21 +198,6 @@ def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: 
 
     modes = [one.stat().st_mode & 0o777 for one in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")]
     assert modes == [0o755, 0o700, 0o700]
-
-
-@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
-    """What stands at the path, and leads nowhere, is not replaced, nor followed."""
-    (tmp_path / name).symlink_to(tmp_path / "nothing")
-
-    run(tmp_path / "run.json", "new")
-
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
-        ["run.json", "run.jsonl", f"run.1{Path(name).suffix}"]
-    )
-    assert ((tmp_path / f"run.1{Path(name).suffix}").readlink(), load(tmp_path / "run.json").task) == (
-        *(tmp_path / "nothing", "new"),
-    )
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
@@ -360,49 +261,3 @@ def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
         ("run.1.json", "run.1.jsonl"),
         ("run.2.json", "run.2.jsonl"),
     ]
-
-
-def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What the log says of files."""
-    return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "trace_recorder"]
-
-
-def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With the name that it had and the one that it has; a path at which nothing stood is not spoken of."""
-    path = tmp_path / "run.json"
-    run(path, "first")
-    assert moved(caplog) == []
-
-    run(path, "second")
-    run(tmp_path / "run.jsonl", "third")
-    assert moved(caplog) == [
-        ("WARNING", f"{path} was there already, of an earlier run: that is {tmp_path / name} now")
-        for name in ("run.1.json", "run.2.json")
-    ]
-    assert tasks(tmp_path) == {"run.json": "third", "run.1.json": "first", "run.2.json": "second"}
-
-
-def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where there is no document, the journal's names are told."""
-    run(tmp_path / "run.json", "first")
-    (tmp_path / "run.json").unlink()
-    run(tmp_path / "run.json", "second")
-
-    journal, now = tmp_path / "run.jsonl", tmp_path / "run.1.jsonl"
-    assert moved(caplog) == [("WARNING", f"{journal} was there already, of an earlier run: that is {now} now")]
-
-
-def test_a_log_that_breaks_harms_no_run(tmp_path: Path) -> None:
-    """A filter of the user's that raises costs the line in the log, and nothing else."""
-    run(tmp_path / "run.json", "first")
-
-    def broken(_: logging.LogRecord) -> bool:
-        raise RuntimeError("no log today")
-
-    logger = logging.getLogger("trace_recorder")
-    logger.addFilter(broken)
-    try:
-        run(tmp_path / "run.json", "second")
-    finally:
-        logger.removeFilter(broken)
-    assert tasks(tmp_path) == {"run.json": "second", "run.1.json": "first"}

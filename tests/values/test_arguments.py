@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.run_fixtures import Payload, exactly, records_of
+from tests.journals import records_of
+from tests.json_strategies import exactly
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.jsonable import plain
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.plain_forms import MOST_ELEMENTS
 
 

@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given
 
 from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
-from tests.run_fixtures import Payload, exactly, interrupted, json_values
+from tests.interrupts import interrupted
+from tests.json_strategies import exactly, json_values
 from trace_recorder.values import jsonable as plain_values
 from trace_recorder.values.jsonable import handed_over, plain, to_json
+from trace_recorder.values.messages import Payload
 
 
 def no_constant(name: str) -> NoReturn:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.capture.server import plain, serving
 from tests.versions import anthropic_shapes, google_shapes, openai_shapes
+from tests.versions.every_shape import SHAPES, each_of
 from tests.versions.shapes import (
     NotInThisVersionError,
     Shape,
@@ -24,7 +25,6 @@ from tests.versions.shapes import (
     speaks,
     taking,
 )
-from tests.versions.test_shapes import SHAPES, each_of
 from trace_recorder import (
     TrajectoryRecorder,
     UnsupportedClientError,

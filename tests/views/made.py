@@ -6,6 +6,8 @@ from typing import Any
 
 from trace_recorder import Trajectory
 from trace_recorder.derive.document import from_document
+from trace_recorder.views import LeftOut, to_invariant_dataset
+from trace_recorder.views.view import view
 
 Payload = Any
 
@@ -48,3 +50,12 @@ def use(call_id: str, name: str = "bash", **arguments: Payload) -> Payload:
 def gave(call_id: str, content: Payload) -> Payload:
     """What a tool gave."""
     return {"role": "tool", "call_id": call_id, "content": content}
+
+
+@view
+def dataset_of_one(left_out: LeftOut, trajectory: Trajectory) -> list[str]:
+    """The lines of a dataset of one run, all of them, so that the report is complete."""
+    lines, found = to_invariant_dataset.with_report([trajectory])
+    written = list(lines)
+    left_out.update(found)
+    return written

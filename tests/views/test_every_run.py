@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from tests.run_fixtures import folded
+from tests.journals import folded
 from tests.views.corpus_runs import corpus_runs
 from tests.views.runs import RUNS
 from tests.wire.corpus import DIRECTORY
 from trace_recorder import Trajectory, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.views.hierarchy.document import to_hierarchy
-from trace_recorder.views.invariant.dataset import dataset_lines, to_invariant
+from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
 from trace_recorder.views.toolbrain.parsing import parse_code, parse_react
-from trace_recorder.views.toolbrain.turns import debug_lines, to_turns
+from trace_recorder.views.toolbrain.turns import format_turns, to_turns
 
 VIEWS: dict[str, Callable[[Trajectory], Any]] = {
     "turns": to_turns,
     "turns of code": lambda run: to_turns(run, parse_code),
     "turns of actions": lambda run: to_turns(run, parse_react),
-    "walk": lambda run: list(debug_lines(to_turns(run))),
+    "walk": lambda run: list(format_turns(to_turns(run))),
     "messages": to_invariant,
-    "dataset": lambda run: list(dataset_lines([run])),
+    "dataset": lambda run: list(to_invariant_dataset([run])),
     "hierarchy by turn": to_hierarchy,
     "hierarchy by message": lambda run: to_hierarchy(run, "message"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tests.contents.shown import Conversation, Shown
 from tests.views.corpus_runs import corpus_runs
 from tests.wire.corpus import DIRECTORY, Exchange, load
 from trace_recorder import load as load_run
-from trace_recorder.cli.formats import FORMATS, Source, pieces_of
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 
 pytestmark = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 TRAINING = frozenset({"openai", "trl", "trl-prompt_completion"})
@@ -47,7 +46,8 @@ def conversations(run: Path, export: str) -> list[Conversation]:
     name, *more = EXPORTS[export][0]
     view = FORMATS[name].view(more[1] if more else None)
     source = Source(run.stem, 0, run.parent / export)
-    payloads = [payload for _, payload in pieces_of(name, view, load_run(run), source, Counter())]
+    pieces, _ = outputs_of(name, view, load_run(run), source)
+    payloads = [payload for _, payload in pieces]
     reader: Shown = BY_STEP.get(export, READERS[export])
     return reader(payloads, source.directory, "")
 

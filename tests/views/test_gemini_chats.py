@@ -14,10 +14,9 @@ from google import genai
 from google.genai import types
 
 from tests.capture.server import Answer, Server, serving, stream
-from tests.run_fixtures import Payload
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects.google_generate import read_request
-from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.values.trajectory import History
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.invariant.dataset import to_invariant

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.views.made import call, run, use
+from tests.views.made import call, dataset_of_one, run, use
 from trace_recorder.views import (
-    dataset_lines,
+    View,
     to_atif,
     to_hierarchy,
     to_openai_finetuning,
@@ -26,9 +24,9 @@ from trace_recorder.views.left_out import (
     CHOICES,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
+    STEP_NOTES,
     UNANSWERED,
 )
 
@@ -56,7 +54,7 @@ EVERYTHING = run(
 )
 """A run with something of everything that some format has no place for."""
 _FAILED_CALLS = "calls that failed, or whose answer or prompt is not whole"
-_SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
+_SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,7 @@ _SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
             {UNANSWERED: 1, ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, **_SAID_OF_STEPS},
         ),
         (
-            lambda one, dropped: list(dataset_lines([one], dropped=dropped)),
+            dataset_of_one,
             {ARGUMENTS: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, "thoughts in answers": 1},
         ),
         (
@@ -105,9 +103,8 @@ _SAID_OF_STEPS = {REMARKS: 2, ANNOTATIONS: 1, GAPS: 1}
     ],
     ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "trae", "openai", "trl"],
 )
-def test_what_a_view_leaves_out_is_counted(view: Callable[..., Any], expected: dict[str, int]) -> None:
+def test_what_a_view_leaves_out_is_counted(view: View[..., Any], expected: dict[str, int]) -> None:
     """No more than the run has, and no less; what is kept elsewhere in the format is not counted."""
-    dropped: Counter[str] = Counter()
-    view(EVERYTHING, dropped=dropped)
+    _, left_out = view.with_report(EVERYTHING)
 
-    assert +dropped == expected
+    assert left_out == expected

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from tests.views.made import Payload, assistant, call, gave, run, system, use
 from trace_recorder import Trajectory
 from trace_recorder.values.messages import Block
-from trace_recorder.views import to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns
+from trace_recorder.views import View, to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns
 from trace_recorder.views.pi_sessions import to_traces
 
 LS = use("c1", command="ls")
@@ -111,8 +110,7 @@ def interleaved() -> Trajectory:
 
 def test_interleaved_blocks_are_parts_in_their_order() -> None:
     """Thinking stands before the call that it led to, as the model had it."""
-    dropped: Counter[str] = Counter()
-    [session] = to_traces(interleaved(), dropped=dropped)
+    [session], left_out = to_traces.with_report(interleaved())
 
     _, answer = messages(session)
     assert answer["content"] == [
@@ -122,13 +120,12 @@ def test_interleaved_blocks_are_parts_in_their_order() -> None:
         {"type": "thinking", "thinking": "beta"},
         {"type": "toolCall", "id": "c2", "name": "bash", "arguments": {"command": "pwd"}},
     ]
-    assert +dropped == Counter()
+    assert left_out == {}
 
 
 @pytest.mark.parametrize("view", [to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns])
-def test_an_order_that_is_lost_is_counted(view: Callable[..., Payload]) -> None:
+def test_an_order_that_is_lost_is_counted(view: View[..., Payload]) -> None:
     """Formats with one place for thoughts, one for the text and one for calls."""
-    dropped: Counter[str] = Counter()
-    view(interleaved(), dropped=dropped)
+    _, left_out = view.with_report(interleaved())
 
-    assert dropped["interleaved thoughts, texts and calls in answers"] == 1
+    assert left_out["interleaved thoughts, texts and calls in answers"] == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -133,7 +132,6 @@ def test_every_run_comes_back_as_it_went(trajectories: Mapping[str, Trajectory],
 
 def test_what_the_format_cannot_carry_is_counted(trajectories: Mapping[str, Trajectory]) -> None:
     """Thoughts, attempts that failed, rewards, annotations."""
-    dropped: Counter[str] = Counter()
-    to_trae(trajectories["tools"], dropped=dropped)
+    _, left_out = to_trae.with_report(trajectories["tools"])
 
-    assert +dropped == {"thoughts in answers": 2, "failed attempts": 1, "rewards": 2, "annotations": 1}
+    assert left_out == {"thoughts in answers": 2, "failed attempts": 1, "rewards": 2, "annotations": 1}

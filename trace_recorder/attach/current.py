@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, current, running
 from trace_recorder.capture import sdk_clients as clients
@@ -19,6 +19,10 @@ from trace_recorder.recording import context as steps
 from trace_recorder.recording import tools
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload
+
+if TYPE_CHECKING:  # neither library is imported before it is needed
+    import httpx
+    import httpx2
 
 Client = TypeVar("Client")
 
@@ -70,7 +74,7 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
 
     A decorator, with or without a name; see `TrajectoryRecorder.tool`.
     """
-    return tools.mark(following.run_of_tool, function, name)
+    return tools.make_tool(following.run_of_tool, function, name)
 
 
 def step(step_number: int | None = None) -> steps.Step:
@@ -130,18 +134,18 @@ def _active(what: str) -> TrajectoryRecorder | None:
 def _following(what: str) -> TrajectoryRecorder | None:
     """The current recorder; in a thread that carries no context, the only one running."""
     with guard(f"find the run of {what}"):
-        return current.get() or _only_one(what)
+        return current.get() or _only_running(what)
     return None
 
 
-def _only_one(what: str) -> TrajectoryRecorder | None:
+def _only_running(what: str) -> TrajectoryRecorder | None:
     candidates = [one for one in running if one._lifecycle.is_running()]
     if len(candidates) > 1:
-        _leave_marks(candidates, what)
+        _note_ambiguity(candidates, what)
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _leave_marks(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
+def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
     why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
     logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:
@@ -153,13 +157,29 @@ def unwrap(client: Client) -> Client:
     return clients.unwrap(client)
 
 
+@overload
+def http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx2"] | None = ...,
+    **arguments: Any,
+) -> httpx2.Client: ...
+@overload
+def http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx"],
+    **arguments: Any,
+) -> httpx.Client: ...
 def http_client(
     *,
     recorder: TrajectoryRecorder | None = None,
     provider: str | None = None,
     library: Library | None = None,
     **arguments: Any,
-) -> Any:
+) -> object:
     """Make an HTTP client that records, for an SDK or a framework that takes one: `OpenAI(http_client=…)`.
 
     Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
@@ -169,13 +189,29 @@ def http_client(
     return clients.wrap(made, _target(recorder), provider)
 
 
+@overload
+def async_http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx2"] | None = ...,
+    **arguments: Any,
+) -> httpx2.AsyncClient: ...
+@overload
+def async_http_client(
+    *,
+    recorder: TrajectoryRecorder | None = ...,
+    provider: str | None = ...,
+    library: Literal["httpx"],
+    **arguments: Any,
+) -> httpx.AsyncClient: ...
 def async_http_client(
     *,
     recorder: TrajectoryRecorder | None = None,
     provider: str | None = None,
     library: Library | None = None,
     **arguments: Any,
-) -> Any:
+) -> object:
     """Make an async HTTP client that records; see `http_client`."""
     made = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, _target(recorder), provider)

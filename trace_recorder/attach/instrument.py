@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from trace_recorder.attach.current import following
 from trace_recorder.attach.recorder import TrajectoryRecorder, current
-from trace_recorder.capture.all_clients import everywhere
+from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
@@ -51,9 +51,9 @@ def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
     Calling this again changes the recorder, and no more. Raises UnsupportedClientError where the library's inside is
     unfamiliar; then nothing is changed.
     """
-    everywhere.follow(DefaultTarget(lambda: recorder) if recorder is not None else following)
+    client_patch.install(DefaultTarget(lambda: recorder) if recorder is not None else following)
 
 
 def uninstrument() -> None:
     """Leave every HTTP client as it was before `instrument`; wrapped ones stay so. What is under way is recorded."""
-    everywhere.forget()
+    client_patch.remove()

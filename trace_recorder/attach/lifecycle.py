@@ -17,6 +17,7 @@ from pathlib import Path
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.storage.reserved_path import Files
@@ -40,6 +41,7 @@ class Lifecycle:
         guard: Guard,
         *,
         history: str,
+        limits: Limits,
         about: dict[str, Payload],
         metadata: Mapping[str, Payload],
         disabled: bool,
@@ -52,13 +54,14 @@ class Lifecycle:
         self._files = files
         self._redact = redact
         self._history = history
+        self._limits = limits
         self._metadata = metadata
         self._disabled = disabled
         self._path: Path | None = None
         self._parent: str | None = None
         self._warned = False
         self._last_step = 0
-        process.members.add(self)
+        process.observers.add(self)
 
     def has_open_run(self) -> bool:
         """Whether a run has begun and has not been closed."""
@@ -70,14 +73,15 @@ class Lifecycle:
         self._last_step = 0
         if self._disabled:
             return
-        document, journal = self._files.take(self._parent or process.parent())
-        run = Run(journal, document, Redaction(self._redact), self.guard, history=self._history)
+        document, journal = self._files.take(self._parent or process.parent_run())
+        redaction = Redaction(self._redact)
+        run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
         self.run, self._path = run, document
         with self.guard("record the start of the run"):
             about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
             del about["task"]
             run.start(run.named(**about), said, self._parent)
-        process.opened(run.trajectory_id, document)
+        process.run_began(run.trajectory_id, document)
         self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
 
@@ -85,7 +89,7 @@ class Lifecycle:
         """End the run. Everything is on file on return."""
         self.ended = True
         if self.run is not None:
-            process.closed(self.run.trajectory_id)
+            process.run_ended(self.run.trajectory_id)
             self.run.finish(ending, final_result)
             self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
 
@@ -127,7 +131,7 @@ class Lifecycle:
         if self._disabled:
             return self._files.unused()
         with self.lock:
-            return self._files.reserve(self._parent or process.parent())
+            return self._files.reserve(self._parent or process.parent_run())
 
     def after_fork(self) -> None:
         """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
@@ -153,5 +157,5 @@ class Lifecycle:
 def _interrupt(run: Run) -> None:
     """Close a run whose recorder is gone without finalize."""
     if not run.closed and run.pid == os.getpid():
-        process.closed(run.trajectory_id)
+        process.run_ended(run.trajectory_id)
         run.finish(Ending("interrupted"))

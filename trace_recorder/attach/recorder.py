@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar, overload
+from typing import ClassVar, Literal, Self, TypeVar, overload
 
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.guard import Guard
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.recording import context as steps
-from trace_recorder.recording import manual_records as telling
-from trace_recorder.recording import process, tools
-from trace_recorder.recording.live_objects import Registry
+from trace_recorder.recording import manual_records, process, tools
+from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
+from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
 from trace_recorder.storage.reserved_path import DIRECTORY, Files, is_sentence
 from trace_recorder.values.arguments import Numbers
@@ -38,7 +38,7 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 Client = TypeVar("Client")
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
-running: Registry[TrajectoryRecorder] = Registry()
+running: WeakRegistry[TrajectoryRecorder] = WeakRegistry()
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
@@ -61,6 +61,8 @@ class TrajectoryRecorder:
     "interrupted" by Ctrl-C, by a cancelled task and where a generator is closed; else "failed" with the exception. What
     ends it passes on.
     """
+
+    _limits: ClassVar[Limits] = Limits()
 
     def __init__(  # noqa: PLR0913 - the seed's signature, and one keyword a setting
         self,
@@ -89,8 +91,9 @@ class TrajectoryRecorder:
             redact,
             Guard(strict=strict),
             history=history,
-            about=telling.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
-            metadata=telling.metadata_of(metadata),
+            limits=self._limits,
+            about=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
+            metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),
         )
         self._token: Token[TrajectoryRecorder | None] | None = None
@@ -110,7 +113,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(**telling.about_run("start()", task, provider, model, max_steps))
+        given = known(**manual_records.about_run("start()", task, provider, model, max_steps))
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
                 warnings.warn(
@@ -187,7 +190,12 @@ class TrajectoryRecorder:
         own. They are copied at once. An exception as `response` records a call that failed.
         """
         tell = partial(
-            telling.interaction, messages=messages, response=response, provider=provider, model=model, tools=tools
+            manual_records.interaction,
+            messages=messages,
+            response=response,
+            provider=provider,
+            model=model,
+            tools=tools,
         )
         self._record("record_llm_interaction()", "record an LLM interaction", tell)
 
@@ -211,7 +219,7 @@ class TrajectoryRecorder:
         """
         numbers = Numbers("record_agent_step()")
         number = numbers.whole("step_number", step_number)
-        told = {
+        details = {
             "llm_response": llm_response,
             "tool_calls": tool_calls,
             "tool_results": tool_results,
@@ -221,7 +229,7 @@ class TrajectoryRecorder:
 
         def tell(run: Run) -> None:
             self._lifecycle.number_step(number)
-            telling.step(run, number, state, llm_messages, told)
+            manual_records.step(run, number, state, llm_messages, details)
 
         self._record("record_agent_step()", "record an agent step", tell)
         numbers.raise_if_refused()
@@ -243,17 +251,17 @@ class TrajectoryRecorder:
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
         number = None if step_number is None else numbers.whole("step_number", step_number)
         given = {"name": name, **counts, "step_number": number, "explanation": explanation}
-        self._record("reward()", "record a reward", partial(telling.reward, given=given))
+        self._record("reward()", "record a reward", partial(manual_records.reward, given=given))
         numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
         """Record something that is known of the run; a later value for the same key takes its place in the document."""
-        self._record("annotate()", "record an annotation", partial(telling.annotation, key=key, value=value))
+        self._record("annotate()", "record an annotation", partial(manual_records.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
         numbers = Numbers("update_lakeview()")
-        tell = partial(telling.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
+        tell = partial(manual_records.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
         self._record("update_lakeview()", "record an annotation", tell)
         numbers.raise_if_refused()
 
@@ -304,7 +312,7 @@ class TrajectoryRecorder:
         generators and methods; it may stand above @staticmethod and @classmethod, or below. The function behaves as
         before, and has its own type.
         """
-        return tools.mark(RecorderTarget(self).run_of_tool, function, name)
+        return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
     def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
         """Tell of a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""

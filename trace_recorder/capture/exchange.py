@@ -3,137 +3,64 @@
 The transports call it and know nothing of the journal; it knows nothing of httpx. The request is on file before it
 is sent, the response before the caller has its last byte. Every method is guarded by the run's guard: whatever
 happens here, the call goes on as it would without us.
+
+`_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
+may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
+at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread
+that holds any lock: then the ending is deferred.
 """
 
 from __future__ import annotations
 
-import base64
-import itertools
-import json
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from functools import partial
-from urllib.parse import urljoin
 from weakref import ref
 
-from trace_recorder.background_work import breathe, work_aside
-from trace_recorder.capture import headers
-from trace_recorder.capture import stream_flusher as pulse
-from trace_recorder.capture import usage_warning as usage_notice
-from trace_recorder.capture.decoding import Decoder, decoder_of
-from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.background_work import work_aside
+from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.decoding import decoder_of
+from trace_recorder.capture.record_text import body_member, error_text, joined_bytes, text_member
+from trace_recorder.capture.response_parts import LARGE_BODY, ResponseParts
+from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import attempt, is_recording
 from trace_recorder.recording.run import Run
-from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.redaction.redactor import clean_url, url_secrets
-from trace_recorder.values.json_text import NotJsonError, one_line, parse
-from trace_recorder.values.jsonable import facts, members, message_of, named_error, to_json
+from trace_recorder.values.json_text import NotJsonError
+from trace_recorder.values.jsonable import facts, members, named_error, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, known
 
 __records__ = True  # `guard.is_recording` looks for this name
-from trace_recorder.derive.live_document.writer import When
-from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The two that have a request sent again as it was."""
-FLUSH_BYTES = 32 * 1024
-FLUSH_SECONDS = 1.0
-PATIENCE = 1.0
-"""For how many seconds an ending run waits for a stream that is being recorded at that moment."""
 LONG_STREAM = 32 * 1024
 """Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
-ASIDE_SECONDS = 10.0
+ASSEMBLY_TIMEOUT_SECONDS = 10.0
 """For how many seconds an ending run waits for a stream that is put together aside."""
-MOST_PARTS = 64
-"""Of so many parts is made, at most, what is there at once."""
-LARGE_BODY = 48 * 1024
-"""A plain body of more bytes is written in parts while it comes, a request aside: it would hold an event loop."""
-LONGEST_LINE = 4 * 1024 * 1024
-"""A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A request as it is about to be sent."""
-
-    endpoint: Endpoint
-    method: str
-    url: str
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """The last exchange in this context, which failed or was sent elsewhere: an equal request is its next attempt."""
-
-    run: Run
-    interaction_id: str
-    attempt: int
-    sent: Sent
-    redirected: bool = False
-    claims: Iterator[int] = field(default_factory=itertools.count)
-    """Contexts are copied: of all that see this failure, the first that asks the same is the next attempt."""
-
-
-_failed: ContextVar[_Failed | None] = ContextVar("trace_recorder_failed_attempt", default=None)
-
-
-class Exchange:
+class Exchange(ResponseParts):
     """The recording of one exchange. Call `answered` or `failed`; then `chunk`s; then `ended` or `closed`."""
 
-    def __init__(self, run: Run, sent: Sent) -> None:
-        self.run = run
-        self._sent = sent
-        self._began = time.perf_counter()
-        self._lock = threading.RLock()
-        self._done = False
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._decode: Decoder | None = None
-        self._streams = False
-        self._buffer: list[stream_chunks.Piece] = []
-        self._continues = False
-        self._written: list[bytes] = []
-        self._buffered = 0
-        self._due = FLUSH_BYTES
-        self._flushed = self._began
-        self._chunks = 0
-        self._part = BodyPart()
-        self._parts = 0
-        self._lost = False
-        self._guarded = run.guard("record a part of a response")
-        self._hearer: ref[object] | None = None
-        self._aside: threading.Event | None = None
-        self._request_aside: threading.Event | None = None
-        self._given_up: BaseException | None = None
+    def __init__(self, run: Run, sent: SentRequest) -> None:
+        super().__init__(run, sent)
+        self._watched_body: ref[object] | None = None
+        self._assembly_done: threading.Event | None = None
+        self._request_written: threading.Event | None = None
+        self._cancelled_by: BaseException | None = None
         self._ended_at = -1.0
-        self._first: float | None = None
-        self._last: float | None = None
-        self.interaction_id, self._attempt, self._inferred = self._identity()
-
-    def _identity(self) -> tuple[str, int, bool]:
-        """A new interaction; or another attempt of the one that failed last here, if that sent the same."""
-        last = _failed.get()
-        if last is not None:
-            _failed.set(None)
-            if last.run is self.run and _is_same(last.sent, self._sent) and next(last.claims) == 0:
-                stated = dict(self._sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
-                return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
-        return self.run.next_id(), 0, False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request; `context` says of which agent and step it is."""
         sent = self._sent
-        self.run.hold(self)
+        self.run.unfinished.hold(self)
         self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
         about = self._about() | known(
             api=sent.endpoint.api,
@@ -148,7 +75,7 @@ class Exchange:
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", about, f"{said},{_as_text(self.run.mask_bytes(sent.body))}")
+            self.run.append("llm_request", about, f"{said},{text_member(self.run.mask_bytes(sent.body))}")
 
     def is_large(self) -> bool:
         """Whether writing the request would hold an event loop for long. What is refused loudly is not put off."""
@@ -157,8 +84,8 @@ class Exchange:
 
     def begin_aside(self, context: Mapping[str, Payload]) -> Callable[[], None]:
         """What writes the request, for another thread: whoever ends the run meanwhile waits for it."""
-        self._request_aside = written = threading.Event()
-        self.run.hold(self)
+        self._request_written = written = threading.Event()
+        self.run.unfinished.hold(self)
 
         def write() -> None:
             try:
@@ -167,25 +94,22 @@ class Exchange:
                     return
                 with self._lock:
                     self._finish()  # as nothing was written of it, nothing will be
-                self.run.let_go(self)
+                self.run.unfinished.release(self)
             finally:
                 with self._lock:
                     written.set()
-                if self._given_up is not None:
-                    self.failed(self._given_up)
+                if self._cancelled_by is not None:
+                    self.failed(self._cancelled_by)
 
         return write
 
-    def given_up(self, error: BaseException) -> None:
+    def call_cancelled(self, error: BaseException) -> None:
         """Hear that the call was cancelled while its request was being written."""
         with self._lock:
-            self._given_up = error
-            if self._request_aside is None or not self._request_aside.is_set():
+            self._cancelled_by = error
+            if self._request_written is None or not self._request_written.is_set():
                 return
         self.failed(error)
-
-    def _about(self) -> dict[str, Payload]:
-        return {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
         """Hear the status and the headers of the response."""
@@ -195,16 +119,16 @@ class Exchange:
             if status >= 400:
                 self._remember_failure()
             elif status in REDIRECTS:
-                self._remember_redirect(dict(raw))
+                attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
-    def heard_by(self, hearer: object) -> None:
+    def watch_body(self, body: object) -> None:
         """Hear who tells of the response from now on: an object that the caller may drop."""
-        self._hearer = self.run.watch(self, hearer)
+        self._watched_body = self.run.unfinished.watch(self, body)
 
-    def left(self) -> None:
+    def abandoned_by_caller(self) -> None:
         """Hear that it was dropped."""
         self.closed("it was abandoned")
 
@@ -213,12 +137,7 @@ class Exchange:
         return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
 
     def _remember_failure(self) -> None:
-        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, self._sent))
-
-    def _remember_redirect(self, raw: Mapping[bytes, bytes]) -> None:
-        elsewhere = next((value for name, value in raw.items() if name.lower() == b"location"), b"")
-        sent = replace(self._sent, url=urljoin(self._sent.url, elsewhere.decode("latin-1")))
-        _failed.set(_Failed(self.run, self.interaction_id, self._attempt, sent, redirected=True))
+        attempts.remember_failure(self.run, self.interaction_id, self._attempt, self._sent)
 
     def failed(self, error: BaseException) -> None:
         """Hear that there is no response: the connection failed, timed out, or was cancelled."""
@@ -227,7 +146,7 @@ class Exchange:
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members(named_error(error)))
-                self.run.let_go(self)
+                self.run.unfinished.release(self)
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
@@ -246,46 +165,9 @@ class Exchange:
             self._take_encoded(now, data)
         if self._is_due(now):
             self.write_on()
-        elif self._streams and not pulse.is_watched(self):
+        elif self._streams and not stream_flusher.is_watched(self):
             with self._guarded:
-                pulse.watch(self)
-
-    def _is_due(self, now: float) -> bool:
-        if self._streams:
-            return self._buffered >= self._due or now - self._flushed >= FLUSH_SECONDS
-        return self._buffered >= (self._due if self._parts else LARGE_BODY)
-
-    def _keep(self, now: float, data: bytes) -> None:
-        """Keep what came, to be written; a plain body's in pieces of a part's size."""
-        if self._streams or len(data) <= LARGEST:
-            self._buffer.append((now, data))
-        else:
-            self._buffer += [(now, data[at : at + LARGEST]) for at in range(0, len(data), LARGEST)]
-        self._buffered += len(data)
-
-    def _take_encoded(self, now: float, data: bytes) -> None:
-        """Undo the encoding; where that fails once, what follows cannot be understood either."""
-        with self._guarded, self._lock:
-            if self._lost or self._decode is None:
-                return
-            self._lost = True
-            decoded = self._decode(data)
-            self._lost = False
-            self._keep(now, decoded)
-
-    def write_on(self) -> None:
-        """Write a part of what has come."""
-        with self._guarded:
-            self._flush_part(last=False)
-
-    def is_behind(self) -> bool:
-        """Whether more can be written than one part: a chunk, above all an encoded one, may hold several."""
-        return not self._done and self._buffered >= self._due and (self._streams or self._parts > 0)
-
-    def catch_up(self) -> None:
-        """Write what waits, where no event loop does."""
-        while self.is_behind():
-            self.write_on()
+                stream_flusher.watch(self)
 
     def whole(self, content: bytes) -> None:
         """Take a response that is there already, its encoding undone."""
@@ -294,109 +176,29 @@ class Exchange:
         self.catch_up()
         self.ended()
 
-    def beat(self, *, last: bool = False) -> None:
+    def write_pending(self, *, last: bool = False) -> None:
         """Write what has waited for a second; for the `last` time, also what may still become a secret."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
-            self.run.settle_left()
+            self.run.unfinished.end_abandoned()
             if is_held and not self._done:
                 self.flush(last=last)
-                pulse.watch(self)
+                stream_flusher.watch(self)
 
-    def cut_off(self) -> None:
+    def end_with_run(self) -> None:
         """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
         with self._held() as is_held:
-            if is_held and self._status and self._aside is None:
+            if is_held and self._status and self._assembly_done is None:
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
     def _held(self) -> Iterator[bool]:
         """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
-        held = self._lock.acquire(timeout=PATIENCE)
+        held = self._lock.acquire(timeout=self._limits.lock_timeout_seconds)
         try:
             yield held
         finally:
             if held:
                 self._lock.release()
-
-    def flush(self, *, last: bool = False) -> None:
-        """Write what has come and is not on file yet: of a stream up to the end of its last whole line."""
-        while self._flush_part(last=last):
-            breathe()
-
-    def _flush_part(self, *, last: bool) -> bool:
-        """Write one part; whether more can be written."""
-        with self._lock:
-            if self._done and not last:
-                return False
-            self._flushed = time.perf_counter()
-            before, is_first_try = self._buffered, self._due <= FLUSH_BYTES
-            self._due = max(FLUSH_BYTES, 2 * before)  # what cannot be written is not tried with every chunk
-            if self._streams:
-                self._flush_stream(max(FLUSH_BYTES, before // MOST_PARTS) if is_first_try else before, last=last)
-            else:
-                self._flush_body(last=last)
-            if self._buffered < before:
-                self._due = FLUSH_BYTES
-            return self._buffered < before and self._buffered >= (1 if last else FLUSH_BYTES)
-
-    def _flush_body(self, *, last: bool) -> None:
-        """Write a part of a plain body."""
-        pieces = _beginning(self._buffer, LARGEST)
-        data = _joined(pieces)
-        if not data:
-            return
-        is_last = last and len(data) == self._buffered and len(data) <= LARGEST
-        part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
-        about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
-        about = self._about() | about | {"zlib": _packed(part.masked, 1)} | known(redacted=part.redacted or None)
-
-        def taken() -> None:
-            _, self._buffer[: len(pieces)], _ = stream_chunks.split(pieces, part.size)
-            self._buffered -= part.size
-            self._part = part
-            self._parts += 1
-
-        self.run.append("llm_stream", about, facts({"headers": self._headers}), taken)
-
-    def _flush_stream(self, size: int, *, last: bool) -> None:
-        """Write a part of a stream, up to the end of a line; of a long line, or one that waits, all that can be."""
-        before = self._buffered
-        if before > size:
-            parts = _beginning(self._buffer, size)
-            data = _joined(parts)
-            self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
-            if self._buffered < before:
-                return
-        parts = self._buffer[:]  # chunks may be added behind these meanwhile
-        data = _joined(parts)
-        whole = last or len(data) >= LONGEST_LINE
-        self._write_lines(parts, data if whole else data[: data.rfind(b"\n") + 1], last=whole)
-
-    def _write_lines(self, parts: list[stream_chunks.Piece], data: bytes, *, last: bool) -> None:
-        """Write what stands in the first pieces."""
-
-        def taken(masked: bytes, end: int) -> None:
-            _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
-            self._buffered -= end
-            self._written.append(masked)
-
-        if data:  # what cannot be written now stays, and is tried again
-            self._write_stream(data, taken, last=last)
-
-    def _write_stream(self, data: bytes, taken: Callable[[bytes, int], None], *, last: bool) -> None:
-        """Write a part of a stream as far as its text is finished, and say what is on file, and of how many bytes."""
-        masked, redacted, end = self.run.mask_stream(data, last=last)
-        if not end:
-            return
-        about = {
-            "status": self._status,
-            "time_to_first_token_seconds": self._seconds(self._first),
-            "bytes": end,
-            "zlib": _packed(masked, 6),
-            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
-        } | known(continues=self._continues or None, redacted=redacted or None)
-        about = self._about() | about
-        self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
 
     def ended(self) -> None:
         """Hear that the response came whole."""
@@ -413,11 +215,11 @@ class Exchange:
         with self.run.guard("record a part of a response"):
             self.flush(last=True)
         self._ended_at = time.perf_counter()
-        self._aside = aside = threading.Event()
+        self._assembly_done = aside = threading.Event()
         try:
             threading.Thread(target=self._end_aside, args=(aside,), name="trace_recorder response", daemon=True).start()
         except RuntimeError:  # the system has no more threads
-            self._aside = None
+            self._assembly_done = None
             self.ended()
 
     def _end_aside(self, aside: threading.Event) -> None:
@@ -428,28 +230,28 @@ class Exchange:
 
     def wait(self) -> None:
         """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
-        for one in (self._request_aside, self._aside):
+        for one in (self._request_written, self._assembly_done):
             if one is not None:
-                one.wait(ASIDE_SECONDS)
+                one.wait(ASSEMBLY_TIMEOUT_SECONDS)
 
     def closed(self, why: str) -> None:
         """Hear that the caller let go of the response before its end."""
-        if self._done or self._aside is not None:  # as it mostly is: looking through the stack takes long
+        if self._done or self._assembly_done is not None:  # as it mostly is: looking through the stack takes long
             return
-        if self._hearer is not None and self._hearer() is None:  # a generator closes it, but nobody asked for that
+        if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
         end = partial(self._end, "record a response that was let go of", why, None)
         if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
-            self.run.later(end)
+            self.run.unfinished.defer(end)
         else:
             end()
 
     def broken(self, error: BaseException) -> None:
         """Hear that the response broke off."""
-        if self._aside is not None:
+        if self._assembly_done is not None:
             return
         if not isinstance(error, GeneratorExit):
-            self._end("record a broken response", _in_words(error), error)
+            self._end("record a broken response", error_text(error), error)
         else:
             self.closed("the caller closed it")
 
@@ -460,7 +262,7 @@ class Exchange:
             if self._finish():
                 attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
-                self.run.let_go(self)  # last: a run that ends meanwhile waits for it
+                self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
         if self._streams:
@@ -476,7 +278,7 @@ class Exchange:
             error=named_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
-        when: When | None = "soon" if self._parts else None  # there is much to read for the document
+        when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (facts(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:
@@ -490,7 +292,7 @@ class Exchange:
         self.flush(last=True)
         joined = self._joined()
         why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
-        complete = why is None or (joined is not None and joined.ended and not self._lost)
+        complete = why is None or (joined is not None and joined.ended and not self._decoding_failed)
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
@@ -499,7 +301,7 @@ class Exchange:
             time_to_last_token_seconds=self._seconds(self._last),
         )
         if complete and joined is not None and self._status < 300:
-            usage_notice.look(self._sent.endpoint.api, self._sent.body, joined.body)
+            usage_warning.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _joined(self) -> JoinedStream | None:
@@ -508,11 +310,12 @@ class Exchange:
         return None
 
     def _missing(self) -> str | None:
-        return "a part of it could not be decoded" if self._lost else None
+        return "a part of it could not be decoded" if self._decoding_failed else None
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        return {"complete": why is None, **known(ended_by=why)}, _as_body(self.run.mask_bytes(_joined(self._buffer)))
+        body = body_member(self.run.mask_bytes(joined_bytes(self._buffer)))
+        return {"complete": why is None, **known(ended_by=why)}, body
 
     def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
@@ -522,57 +325,6 @@ class Exchange:
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""
         first, self._done = not self._done and not self.run.abandoned, True
-        self._hearer = None
-        pulse.forget(self)
+        self._watched_body = None
+        stream_flusher.forget(self)
         return first
-
-    def _seconds(self, at: float | None = -1.0) -> float | None:
-        if at is None:
-            return None
-        return round((time.perf_counter() if at < 0 else at) - self._began, 6)
-
-
-def _is_same(one: Sent, other: Sent) -> bool:
-    return one.url == other.url and one.body == other.body
-
-
-def _joined(pieces: list[stream_chunks.Piece]) -> bytes:
-    return b"".join([data for _, data in pieces])
-
-
-def _beginning(pieces: list[stream_chunks.Piece], size: int) -> list[stream_chunks.Piece]:
-    """The first pieces that make so many bytes, or all."""
-    found = 0
-    for number, (_, data) in enumerate(pieces[:], 1):
-        found += len(data)
-        if found >= size:
-            return pieces[:number]
-    return pieces[:]
-
-
-def _packed(data: bytes, level: int) -> str:
-    """A part's text as it is on file. What can be packed beyond measure is not: a reader would take it for a bomb."""
-    packed = zlib.compress(data, level)
-    return base64.b64encode(packed if len(data) < 32 * len(packed) else zlib.compress(data, 0)).decode()
-
-
-def _in_words(error: BaseException) -> str:
-    message = message_of(error)
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def _as_body(data: bytes) -> str:
-    """A plain response as a member of a record: its JSON as it came, else its text, else its bytes."""
-    try:
-        text = data.decode()
-        parse(text)
-    except (UnicodeDecodeError, NotJsonError):
-        return _as_text(data)
-    return f'"body":{one_line(text)}'
-
-
-def _as_text(data: bytes) -> str:
-    try:
-        return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
-    except UnicodeDecodeError:
-        return f'"base64":"{base64.b64encode(data).decode()}"'

@@ -1,7 +1,7 @@
 """Where an HTTP client of httpx or httpx2 keeps its transports, and how a recording one takes the place of each.
 
 A transport of the library's or of the user's own stays inside the recording one, untouched, and comes back with
-`take_out`. Which HTTP clients an SDK's client speaks through is not known here.
+`restore_transports`. Which HTTP clients an SDK's client speaks through is not known here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from trace_recorder.capture.transport import Binding, Recording, recording_class
+from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
 from trace_recorder.errors import UnsupportedClientError
 
 Library = Literal["httpx", "httpx2"]
@@ -23,7 +23,7 @@ LIBRARIES = ("httpx", "httpx2")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TransportSlot:
     """A place that holds a transport: how to read it, how to put another there, and for which library."""
 
     library: str
@@ -34,12 +34,12 @@ class Place:
     def binding(self) -> Binding | None:
         """What the transport here is bound to; None where it does not record."""
         transport = self.get()
-        return transport.binding if isinstance(transport, Recording) else None
+        return transport.binding if isinstance(transport, RecordingTransport) else None
 
     def bind(self, binding: Binding) -> None:
         """Have what passes here recorded, by a transport around the one that is here, or by the one that does so."""
         transport = self.get()
-        if isinstance(transport, Recording):
+        if isinstance(transport, RecordingTransport):
             transport.binding = binding
         else:
             self.put(recording_class(self.library, asynchronous=self.asynchronous)(transport, binding))
@@ -47,7 +47,7 @@ class Place:
     def restore(self) -> None:
         """Put back the transport that was here."""
         transport = self.get()
-        if isinstance(transport, Recording):
+        if isinstance(transport, RecordingTransport):
             self.put(transport.inner)
 
 
@@ -69,7 +69,7 @@ def library_of(http_client: object) -> str | None:
     return None
 
 
-def places_of(http_client: Any) -> Iterator[Place]:
+def slots_of(http_client: Any) -> Iterator[TransportSlot]:
     """Everywhere that an HTTP client keeps a transport: its own, its proxies', and those of its inner clients.
 
     Raises UnsupportedClientError for a client that keeps them elsewhere.
@@ -82,12 +82,12 @@ def places_of(http_client: Any) -> Iterator[Place]:
             "look for it. Build the client with http_client=trace_recorder.http_client() instead."
         )
     asynchronous = hasattr(http_client, "aclose")
-    yield Place(library, asynchronous, *_attribute_access(http_client, "_transport"))
+    yield TransportSlot(library, asynchronous, *_attribute_access(http_client, "_transport"))
     for pattern, transport in mounts.items():
         if transport is not None:
-            yield Place(library, asynchronous, *_item_access(mounts, pattern))
+            yield TransportSlot(library, asynchronous, *_item_access(mounts, pattern))
     for inner in list(getattr(http_client, "_loop_clients", {}).values()):
-        yield from places_of(inner)
+        yield from slots_of(inner)
 
 
 def _attribute_access(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
@@ -98,7 +98,7 @@ def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[]
     return lambda: owner[key], lambda value: owner.__setitem__(key, value)
 
 
-def follow_loops(http_client: Any, binding: Binding) -> None:
+def bind_inner_clients(http_client: Any, binding: Binding) -> None:
     """Have the inner clients recorded that google-genai makes later, one for each event loop."""
     make = getattr(type(http_client), "_inner_client_cls", None)
     if make is not None:
@@ -107,16 +107,16 @@ def follow_loops(http_client: Any, binding: Binding) -> None:
 
 def _recorded(make: Callable[..., Any], binding: Binding, **arguments: Any) -> Any:
     inner = make(**arguments)
-    for place in places_of(inner):
-        place.bind(binding)
+    for slot in slots_of(inner):
+        slot.bind(binding)
     return inner
 
 
-def take_out(http_client: Any) -> None:
+def restore_transports(http_client: Any) -> None:
     """Give an HTTP client back what it had; one that does not record stays as it is, whatever its shape."""
     with suppress(UnsupportedClientError):
-        for place in places_of(http_client):
-            place.restore()
+        for slot in slots_of(http_client):
+            slot.restore()
     make = vars(http_client).get("_inner_client_cls")
     if isinstance(make, partial) and make.func is _recorded:
         del http_client._inner_client_cls

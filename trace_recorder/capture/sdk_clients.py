@@ -1,7 +1,7 @@
 """Finding the HTTP clients inside each SDK's client, and having what passes through them recorded.
 
 The client stays the user's own object, of its own type. A client whose inside has an unfamiliar shape, or of which
-some calls would pass by its HTTP clients, is refused, never half wrapped: all of its places are found before the
+some calls would pass by its HTTP clients, is refused, never half wrapped: all of its transports are found before the
 first is changed. `unwrap` restores what was there.
 """
 
@@ -16,15 +16,21 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 from weakref import ref
 
-from trace_recorder.capture.http_clients import Place, follow_loops, library_of, places_of, take_out
+from trace_recorder.capture.http_clients import (
+    TransportSlot,
+    bind_inner_clients,
+    library_of,
+    restore_transports,
+    slots_of,
+)
 from trace_recorder.capture.transport import Binding, Target
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
-from trace_recorder.recording.live_objects import Registry
+from trace_recorder.recording.weak_registry import WeakRegistry
 
 Client = TypeVar("Client")
 
-_OF_OTHER_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
-_made: Registry[Any] = Registry()
+_UNSUPPORTED_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
+_made: WeakRegistry[Any] = WeakRegistry()
 """The HTTP clients that were made here for a module which had none yet."""
 
 
@@ -36,23 +42,23 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     BoundClientError where its HTTP client is bound, through another client, to another recorder that still runs.
     """
     _refuse_other_protocols(client)
-    _refuse_ways_round(client)
+    _refuse_unseen_calls(client)
     http_clients = http_clients_of(client)
-    places = [place for http_client in http_clients for place in places_of(http_client)]
-    _may_move(places, client, target)
+    slots = [slot for http_client in http_clients for slot in slots_of(http_client)]
+    _check_bindings(slots, client, target)
     fresh = Binding(target, provider, ref(client))
-    for place in places:
-        place.bind(fresh)
+    for slot in slots:
+        slot.bind(fresh)
     for http_client in http_clients:
-        follow_loops(http_client, fresh)
-    leave_aiohttp(client)
+        bind_inner_clients(http_client, fresh)
+    avoid_aiohttp(client)
     return client
 
 
 def unwrap(client: Client) -> Client:
     """Give a client back the transports that it had; return the same client. One that is not wrapped stays as it is."""
     for http_client in filter(library_of, _candidates(client)):
-        take_out(http_client)
+        restore_transports(http_client)
     inside = getattr(_google_client(client), "__dict__", {})
     if inside.get("_use_aiohttp") is _never:
         del inside["_use_aiohttp"]
@@ -60,9 +66,9 @@ def unwrap(client: Client) -> Client:
     return client
 
 
-def _may_move(places: Sequence[Place], client: object, target: Target) -> None:
+def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Target) -> None:
     """Let bindings move to another target, unless a second client's calls would silently move with them."""
-    bound = [binding for place in places if (binding := place.binding()) is not None]
+    bound = [binding for slot in slots if (binding := slot.binding()) is not None]
     moving = [one for one in bound if one.target != target and one.target.is_running()]
     for binding in moving:
         owner = binding.client() if binding.client else None
@@ -131,24 +137,24 @@ def _google_client(client: object) -> object:
 
 def _refuse_other_protocols(client: object) -> None:
     """Refuse a client that speaks a protocol of which nothing would be recorded."""
-    if any(kind.__name__ in _OF_OTHER_PROTOCOLS for kind in type(client).__mro__):
+    if any(kind.__name__ in _UNSUPPORTED_PROTOCOLS for kind in type(client).__mro__):
         raise UnsupportedClientError(
             f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
             "or AnthropicAWS, which speak Anthropic's; or tell the recorder of its calls: record_llm_interaction(...)."
         )
 
 
-def _refuse_ways_round(client: object) -> None:
+def _refuse_unseen_calls(client: object) -> None:
     """Refuse a google-genai client that sends calls by something else than its HTTP clients, and would go on to."""
     google = _google_client(client)
     options = _attribute(google, "_http_options")
     settings = _attribute(options, "async_client_args") or {}
-    aiohttp = _asks(google, "_use_aiohttp")
+    aiohttp = _is_true(google, "_use_aiohttp")
     reasons = {
         "an aiohttp_client of its own": aiohttp and _attribute(options, "aiohttp_client") is not None,
-        "settings for aiohttp alone": aiohttp and not _takes(_attribute(google, "_async_httpx_client"), settings),
-        "a client certificate": _asks(google, "_use_google_auth_sync") or _asks(google, "_use_google_auth_async"),
-        "aiohttp for its async calls, as google-genai before 1.24 cannot do without": _keeps_to_aiohttp(google),
+        "settings for aiohttp alone": aiohttp and not _accepts(_attribute(google, "_async_httpx_client"), settings),
+        "a client certificate": _is_true(google, "_use_google_auth_sync") or _is_true(google, "_use_google_auth_async"),
+        "aiohttp for its async calls, as google-genai before 1.24 cannot do without": _requires_aiohttp(google),
     }
     if found := " and ".join(reason for reason, holds in reasons.items() if holds):
         raise UnsupportedClientError(
@@ -158,27 +164,27 @@ def _refuse_ways_round(client: object) -> None:
         )
 
 
-def _keeps_to_aiohttp(google: object) -> bool:
+def _requires_aiohttp(google: object) -> bool:
     """Whether a version of google-genai that asks nothing but this of its own module has found aiohttp."""
     module = sys.modules.get(type(google).__module__)
     return not hasattr(google, "_use_aiohttp") and bool(_attribute(module, "has_aiohttp"))
 
 
-def _asks(google: object, name: str) -> bool:
+def _is_true(google: object, name: str) -> bool:
     method = _attribute(google, name)
     return bool(method and method())
 
 
-def _takes(http_client: object, settings: dict[str, Any]) -> bool:
+def _accepts(http_client: object, settings: dict[str, Any]) -> bool:
     """Whether an async HTTP client of the same library takes all of these arguments; true where there is none."""
     library = library_of(http_client)
     return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
 
 
-def leave_aiohttp(client: object) -> None:
+def avoid_aiohttp(client: object) -> None:
     """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
     google = _google_client(client)
-    if _asks(google, "_use_aiohttp"):
+    if _is_true(google, "_use_aiohttp"):
         vars(google)["_use_aiohttp"] = _never
 
 

@@ -21,61 +21,57 @@ SECONDS = 1.0
 class Stream(Protocol):
     """What can be watched."""
 
-    def beat(self) -> None:
+    def write_pending(self) -> None:
         """Write what is not on file yet."""
 
 
-_watched: set[Stream] = set()
-_lock = threading.RLock()
-_thread: threading.Thread | None = None
+class StreamFlusher:
+    """Flushes each stream within `seconds` of its `watch`, in a thread that ends when there is none left."""
+
+    def __init__(self, *, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child: the thread is the parent's, and another may hold the lock for good."""
+        self._watched: set[Stream] = set()
+        self._lock = threading.RLock()
+        self._sleep = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def is_watched(self, stream: Stream) -> bool:
+        """Whether the stream will be flushed within the next seconds."""
+        return stream in self._watched
+
+    def watch(self, stream: Stream) -> None:
+        """Have the stream flushed within the next seconds."""
+        with self._lock:
+            self._watched.add(stream)
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._run, name="trace_recorder streams", daemon=True)
+                with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
+                    thread.start()
+                    self._thread = thread
+
+    def forget(self, stream: Stream) -> None:
+        """The stream has ended."""
+        self._watched.discard(stream)
+
+    def _run(self) -> None:
+        while True:
+            self._sleep.wait(self._seconds)
+            with self._lock:
+                streams = list(self._watched)
+                self._watched.clear()
+                if not streams:
+                    self._thread = None
+                    return
+            for stream in streams:
+                attempt(stream.write_pending, lambda _: None)  # a strict run raises; the streams of others go on
 
 
-def is_watched(stream: Stream) -> bool:
-    """Whether the stream will be flushed within the next seconds."""
-    return stream in _watched
-
-
-def watch(stream: Stream) -> None:
-    """Have the stream flushed within the next seconds."""
-    global _thread  # noqa: PLW0603 - one thread for the process
-    with _lock:
-        _watched.add(stream)
-        if _thread is None or not _thread.is_alive():
-            thread = threading.Thread(target=_run, name="trace_recorder streams", daemon=True)
-            with suppress(RuntimeError):  # the system has no more threads: a stream's next piece writes what waited
-                thread.start()
-                _thread = thread
-
-
-def forget(stream: Stream) -> None:
-    """The stream has ended."""
-    _watched.discard(stream)
-
-
-def _run() -> None:
-    global _thread  # noqa: PLW0603
-    while True:
-        _sleep.wait(SECONDS)
-        with _lock:
-            streams = list(_watched)
-            _watched.clear()
-            if not streams:
-                _thread = None
-                return
-        for stream in streams:
-            attempt(stream.beat, lambda _: None)  # a strict run raises; the streams of others go on
-
-
-_sleep = threading.Event()
-
-
-def _after_fork() -> None:
-    global _thread, _lock, _sleep  # noqa: PLW0603
-    _lock = threading.RLock()
-    _sleep = threading.Event()
-    _thread = None
-    _watched.clear()
-
+process_flusher = StreamFlusher()
+watch, is_watched, forget = process_flusher.watch, process_flusher.is_watched, process_flusher.forget
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=process_flusher.after_fork)

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from weakref import ref
 
-from trace_recorder.capture.exchange import Exchange, Sent
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.waiting import aside, step_back
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
@@ -25,7 +26,9 @@ from trace_recorder.values.messages import Payload
 guard = Guard()
 """For what goes wrong before it is known to which run a call belongs."""
 
-_under_way: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_under_way", default=None)
+_request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar(
+    "trace_recorder_request_in_progress", default=None
+)
 """The request that a recording transport is sending: one that others put around ours may lead to another of ours."""
 
 
@@ -69,7 +72,7 @@ async def begin_beside_a_loop(binding: Binding, request: Any, plain_body: type[I
     try:
         await aside(write)
     except BaseException as error:
-        exchange.given_up(error)
+        exchange.call_cancelled(error)
         raise
     return exchange
 
@@ -87,13 +90,13 @@ def _exchange(binding: Binding, request: Any, plain_body: type[Iterable[bytes]])
     with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
     run = binding.target.open_run() if endpoint else None
-    if run is None or endpoint is None or _under_way.get() == (run, request):
+    if run is None or endpoint is None or _request_in_progress.get() == (run, request):
         return None
     with run.guard("record a request"):
         if binding.provider:
             endpoint = replace(endpoint, provider=binding.provider)
         body = _content(request, run, plain_body)
-        return Exchange(run, Sent(endpoint, request.method, str(request.url), request.headers.raw, body))
+        return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
     return None
 
 
@@ -107,7 +110,7 @@ def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes
     return b""
 
 
-def listen(response: Any, exchange: Exchange, body: type) -> None:
+def record_response(response: Any, exchange: Exchange, body: type) -> None:
     """Have the exchange hear the response; one that a mock transport made whole is there already, decoded."""
     with exchange.run.guard("listen to a response"):
         exchange.answered(response.status_code, response.headers.raw)
@@ -115,7 +118,7 @@ def listen(response: Any, exchange: Exchange, body: type) -> None:
             exchange.whole(response.content)
         else:
             response.stream = listening = body(response.stream, exchange)
-            exchange.heard_by(listening)
+            exchange.watch_body(listening)
         return
     exchange.closed("it could not be listened to")
 
@@ -224,7 +227,7 @@ class AsyncBody:
             self._exchange.closed("the caller closed it")
 
 
-class Recording:
+class RecordingTransport:
     """A transport that records what passes through it to `inner`; whatever else is asked of it, `inner` answers."""
 
     body: type
@@ -245,7 +248,7 @@ class Recording:
         return getattr(self.inner, name)
 
 
-class SyncRecording(Recording):
+class SyncRecordingTransport(RecordingTransport):
     """The transport of a sync client."""
 
     def handle_request(self, request: Any) -> Any:
@@ -253,16 +256,16 @@ class SyncRecording(Recording):
         exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
             return self.inner.handle_request(request)
-        before = _under_way.get()
-        _under_way.set((exchange.run, request))
+        before = _request_in_progress.get()
+        _request_in_progress.set((exchange.run, request))
         try:
             response = self.inner.handle_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
         finally:
-            _under_way.set(before)  # no reset: a coroutine may be closed in another context
-        listen(response, exchange, self.body)
+            _request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
+        record_response(response, exchange, self.body)
         return response
 
     def close(self) -> None:
@@ -282,7 +285,7 @@ class SyncRecording(Recording):
         self.inner.__exit__(kind, error, traceback)
 
 
-class AsyncRecording(Recording):
+class AsyncRecordingTransport(RecordingTransport):
     """The same for an async client."""
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -290,16 +293,16 @@ class AsyncRecording(Recording):
         exchange = await begin_beside_a_loop(self.binding, request, self.plain_body)
         if exchange is None:
             return await self.inner.handle_async_request(request)
-        before = _under_way.get()
-        _under_way.set((exchange.run, request))
+        before = _request_in_progress.get()
+        _request_in_progress.set((exchange.run, request))
         try:
             response = await self.inner.handle_async_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
         finally:
-            _under_way.set(before)  # no reset: a coroutine may be closed in another context
-        listen(response, exchange, self.body)
+            _request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
+        record_response(response, exchange, self.body)
         return response
 
     async def aclose(self) -> None:
@@ -323,7 +326,7 @@ class AsyncRecording(Recording):
 def recording_class(library: str, *, asynchronous: bool) -> type:
     """The recording transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
     module = import_module(library)
-    recording, body = (AsyncRecording, AsyncBody) if asynchronous else (SyncRecording, SyncBody)
+    recording, body = (AsyncRecordingTransport, AsyncBody) if asynchronous else (SyncRecordingTransport, SyncBody)
     transport_base = module.AsyncBaseTransport if asynchronous else module.BaseTransport
     stream_base = module.AsyncByteStream if asynchronous else module.SyncByteStream
     body_class = type(body.__name__, (body, stream_base), {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.readers import reader_of
-from trace_recorder.dialects.stream_usage import ADVICE, asks_for_no_usage
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE, may_omit_usage
 from trace_recorder.guard import attempt, logger
 from trace_recorder.values.messages import Payload
 
@@ -20,11 +20,11 @@ def look(api: str, request: bytes, assembled: Payload) -> None:
 
     A request that names the option is taken to have chosen.
     """
-    if _said or as_dict(assembled).get("usage") or not asks_for_no_usage(api, b'"include_usage"' in request):
+    if _said or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return
     reader = reader_of(api)
     if reader is None or reader.read_response(assembled).usage.stated:
         return
-    _said.append(ADVICE)
+    _said.append(USAGE_ADVICE)
     message = "the tokens of a streamed call are not stated: %s (logged once)"
-    attempt(lambda: logger.warning(message, ADVICE), lambda _: None)
+    attempt(lambda: logger.warning(message, USAGE_ADVICE), lambda _: None)

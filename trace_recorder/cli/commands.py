@@ -17,17 +17,17 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli import show_turns as walk
+from trace_recorder.cli import show_turns
 from trace_recorder.cli.export import export
-from trace_recorder.cli.list_runs import Listing, listing, newest, nothing_in, table
+from trace_recorder.cli.list_runs import Listing, listing, newest, no_runs_message, table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read, runs_of
+from trace_recorder.cli.read_files import UnreadableError, find_runs, is_directory, read
 from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
-from trace_recorder.cli.text_layout import Sheet
+from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.guard import attempt
 from trace_recorder.storage.reserved_path import DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
@@ -109,13 +109,13 @@ def list_(runs: Runs = None, as_json: AsJson = False) -> None:
 
 
 def _print_list(found: Listing, paths: Sequence[Path], named: set[str]) -> None:
-    """Print the rows, and what else was met in directories; of files that were named, `list_` tells itself."""
+    """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
     titles, *rows = table(found.trajectories, width)
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
     directories = [path for path in paths if str(path) not in named]
-    nothing = [nothing_in(directories).capitalize() + "."] if directories else []
+    nothing = [no_runs_message(directories).capitalize() + "."] if directories else []
     print_lines(out, [titles] if rows else nothing, "bold")
     print_lines(out, rows)
     if others:
@@ -138,12 +138,12 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
     prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
     output.
     """
-    _check_walk(parser, step, turns=turns)
+    _check_turn_options(parser, step, turns=turns)
 
     def print_it(file: Path) -> None:
         trajectory = read(file)
         if turns:
-            _print_turns(trajectory, parser or walk.DEFAULT, full=full, as_json=as_json)
+            _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
         elif as_json:
             print_json(trajectory.to_document())
         else:
@@ -157,14 +157,14 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _refuse_damaged(file: Path, error: Exception) -> None:
-    """Tell an error of a file's contents; that the output goes nowhere is none of them."""
+    """Report an error in a file's contents. An error of the output is passed on."""
     if isinstance(error, OSError | UnreadableError):
         raise error
     why = f"{type(error).__name__}: {error}"
     raise UnreadableError(f"{file} is damaged, `trace-recorder validate` says where ({why})") from error
 
 
-def _check_walk(parser: str | None, step: int | None, *, turns: bool) -> None:
+def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) -> None:
     if turns and step is not None:
         raise typer.BadParameter("turns have no step numbers", param_hint="--step")
     if parser is not None and not turns:
@@ -175,10 +175,10 @@ def _check_walk(parser: str | None, step: int | None, *, turns: bool) -> None:
 
 def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bool) -> None:
     if as_json:
-        print_json(walk.turns_as_json(trajectory, parser))
+        print_json(show_turns.turns_as_json(trajectory, parser))
         return
     out = console()
-    for line, style in walk.lines(trajectory, parser, full=full):
+    for line, style in show_turns.lines(trajectory, parser, full=full):
         print_lines(out, [line], style)
 
 
@@ -187,14 +187,14 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if step is not None and str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
-    sheet = Sheet(console(), full=full)
+    writer = EntryWriter(console(), full=full)
     if step is None:
-        sheet.write(head(trajectory, file.name))
+        writer.write(head(trajectory, file.name))
     showing = Show(trajectory, full=full)
     for part in parts:
         entries = list(showing.part(part))
         if step in (None, part.step_number):
-            sheet.write(entries)
+            writer.write(entries)
 
 
 @app.command("validate")
@@ -207,11 +207,11 @@ def validate_(files: Files, as_json: AsJson = False) -> None:
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
     try:
-        reports = [checking.report(file) for file in runs_of(files)]
+        reports = [checking.report(file) for file in find_runs(files)]
     except UnreadableError as error:
         fail(str(error))
     if not reports:
-        fail(nothing_in(files))
+        fail(no_runs_message(files))
     if as_json:
         print_json([checking.as_json(report) for report in reports])
     else:

@@ -1,6 +1,6 @@
-"""The way in: what `trace-recorder` runs, also where the extra `cli` is not installed.
+"""The entry point of `trace-recorder`, also where the extra `cli` is not installed.
 
-The commands are made with typer and rich; nothing here or above imports either before it is known to be there.
+The commands need typer and rich; nothing here imports them before it is known that they are installed.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def main() -> None:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has seen enough
-        _let_go_of_stdout()
+    except BrokenPipeError:  # the reader of the pipe closed it
+        _discard_stdout()
         sys.exit(1)
     except OSError as error:
-        _let_go_of_stdout()
+        _discard_stdout()
         sys.exit(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}")
 
 
-def _let_go_of_stdout() -> None:
-    """Have what stdout still holds go nowhere, where the interpreter would try again to write it, and complain."""
+def _discard_stdout() -> None:
+    """Redirect stdout to nowhere, since the interpreter would try again to write what is buffered."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

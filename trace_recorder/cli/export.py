@@ -6,7 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -14,7 +14,7 @@ from trace_recorder.cli.export_files import Export, Summary, Target
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
-from trace_recorder.cli.read_files import UnreadableError, runs_of
+from trace_recorder.cli.read_files import UnreadableError, find_runs
 from trace_recorder.errors import PushError
 from trace_recorder.values.messages import Payload
 
@@ -68,29 +68,34 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Write runs in another format.
 
-    What the format cannot carry is counted. A run that cannot be read is told and passed over; the exit code is then 1.
+    What the format has no place for is counted. A run that cannot be read is reported and skipped; the exit code is
+    then 1.
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
     _check(name, push, push_url)
-    about = given(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
+    about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
-        runs = [*runs_of(paths)]
+        runs = [*find_runs(paths)]
         target = _target(name, out, len(runs))
         view = FORMATS[name].view(form, include_incomplete=include_incomplete)
         server = Push.to(push, push_url) if push else None
         with server.file(target.file) if server else nullcontext(target.file) as file:
             summary = Export(name, view, replace(target, file=file), about, force=force).run(runs)
-            _tell(summary, name, out or ("a temporary file" if push else "stdout"))
+            _print_summary(summary, name, out or ("a temporary file" if push else "stdout"))
             if server and file:
                 _send(server, file)
     except (ImportError, ValueError, UnreadableError, PushError) as error:
         fail(str(error))
     except OSError as error:
-        if error.strerror is not None and error.filename is None:  # of stdout, of which `main` tells
-            raise
-        fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+        _fail_to_write(error)
     if summary.failed:
         raise typer.Exit(1)
+
+
+def _fail_to_write(error: OSError) -> NoReturn:
+    if error.strerror is not None and error.filename is None:  # an error of stdout, which `main` reports
+        raise error
+    fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
 
 
 def _target(name: str, out: str | None, runs: int) -> Target:
@@ -107,7 +112,7 @@ def _check(name: str, push: str | None, push_url: str | None) -> None:
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 
 
-def _tell(summary: Summary, name: str, where: str) -> None:
+def _print_summary(summary: Summary, name: str, where: str) -> None:
     for line in (*summary.failed, *summary.empty, *summary.lines(name, where)):
         warn(line)
 
@@ -119,8 +124,8 @@ def _send(target: Push, file: Path) -> None:
     warn(said)
 
 
-def given(pairs: list[str], option: str) -> dict[str, Payload]:
-    """Read KEY=VALUE pairs; a value that is JSON is that, and any other a text."""
+def parse_key_values(pairs: list[str], option: str) -> dict[str, Payload]:
+    """Parse KEY=VALUE pairs. A value is JSON, or else a text."""
     found: dict[str, Payload] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -1,8 +1,8 @@
-"""Writing runs in another format: one after another, so that however many there are, one is in memory.
+"""Writes runs in another format, one after another, so that only one is in memory.
 
-A run that cannot be read, or of which the view cannot be made, is told and passed over. Rows go to one file by way of a
-temporary one, which takes its name when all is written; documents are written each at once, to where `Target` says.
-Nothing that exists is replaced unless that is asked for. What was left out is counted.
+A run that cannot be read or converted is reported and skipped. Rows go to one file, by way of a temporary one that is
+renamed when all are written. Documents are written one by one, to where `Target` says. Existing files are replaced only
+on request. What was left out is counted.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
-from trace_recorder.cli.export_names import names_of
-from trace_recorder.cli.formats import FORMATS, Source, pieces_of
-from trace_recorder.cli.read_files import UnreadableError, read, reason
-from trace_recorder.cli.text_layout import as_json_allows, counted
+from trace_recorder.cli.export_names import unique_names
+from trace_recorder.cli.formats import FORMATS, ReportingView, Source, outputs_of
+from trace_recorder.cli.read_files import UnreadableError, error_message, read
+from trace_recorder.cli.text_layout import escape_json_text, pluralize
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.guard import attempt
 from trace_recorder.storage.atomic_write import replace_file
@@ -42,7 +42,7 @@ class Summary:
     not_succeeded: int = 0
     failed: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
-    dropped: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def count(self, trajectory: Trajectory) -> None:
         """Count a run that was exported."""
@@ -56,14 +56,12 @@ class Summary:
         return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
 
     def lines(self, name: str, where: str) -> Iterator[str]:
-        """Tell what was done."""
-        amount = counted(self.rows, "row") if FORMATS[name].kind == "rows" else counted(self.files, "file")
-        yield f"{counted(self.runs, 'run')} as {name}: {amount}, in {where}"
+        """Yield the summary as sentences."""
+        amount = pluralize(self.rows, "row") if FORMATS[name].kind == "rows" else pluralize(self.files, "file")
+        yield f"{pluralize(self.runs, 'run')} as {name}: {amount}, in {where}"
         if self.running:
-            yield f"{counted(self.running, 'run')} still going on: exported as far as they are"
-        for what, number in sorted(self.dropped.items()):
-            if number:
-                yield f"left out: {number} x {what}"
+            yield f"{pluralize(self.running, 'run')} still going on: exported as far as they are"
+        yield from (f"left out: {number} x {what}" for what, number in sorted(self.left_out.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Target:
 
     @classmethod
     def of(cls, name: str, out: str | None, runs: int) -> Target:
-        """Tell what `-o` means for a format and so many runs, before anything is written. Raises ValueError for misuse.
+        """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
         A directory is one that is there, or that ends in a slash, or whose name does not end in .json or .jsonl.
         """
@@ -101,7 +99,7 @@ class Export:
     """Writes runs in a format to a target."""
 
     name: str
-    view: Callable[..., Payload]
+    view: ReportingView
     target: Target
     metadata: dict[str, Payload] = field(default_factory=dict)
     force: bool = False
@@ -117,14 +115,13 @@ class Export:
             self._file(runs, self.target.file)
         return self.summary
 
-    def _pieces(self, path: Path, source: Source) -> list[tuple[str, Payload]]:
+    def _outputs(self, path: Path, source: Source) -> list[tuple[str, Payload]]:
         """What one run becomes; nothing where it cannot be read, or has nothing in it."""
-        dropped: Counter[str] = Counter()
         try:
             trajectory = read(path)
-            pieces = attempt(
-                lambda: [*pieces_of(self.name, self.view, trajectory, source, dropped)],
-                lambda error: _refuse(path, error),
+            pieces, left_out = attempt(
+                lambda: self._make_outputs(trajectory, source),
+                lambda error: _raise_unreadable(path, error),
             )
         except UnreadableError as error:
             empty = isinstance(error.__cause__, EmptyTrajectoryError)
@@ -133,30 +130,34 @@ class Export:
         if not pieces:
             self.summary.empty.append(f"{path}: there is nothing in it that this format can hold")
         self.summary.count(trajectory)
-        self.summary.dropped += dropped
+        self.summary.left_out.update(left_out)
         return pieces
+
+    def _make_outputs(self, trajectory: Trajectory, source: Source) -> tuple[list[tuple[str, Payload]], Counter[str]]:
+        pieces, left_out = outputs_of(self.name, self.view, trajectory, source)
+        return [*pieces], left_out
 
     def _rows(self, runs: Sequence[Path]) -> None:
         out = self.target.file
         if out is not None:
-            self._may_write(out)
+            self._check_overwrite(out)
             out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile("w+", encoding="utf-8", dir=out.parent if out else None) as rows:
             for path in runs:
-                for _, row in self._pieces(path, Source(path.stem, self.summary.runs)):
+                for _, row in self._outputs(path, Source(path.stem, self.summary.runs)):
                     rows.write(_line(row))
                     self.summary.rows += 1
             rows.seek(0)
             self._collect(rows, out)
 
     def _collect(self, rows: IO[str], out: Path | None) -> None:
-        """Give the rows their place, behind the metadata where the format begins with it."""
+        """Return the rows their place, behind the metadata where the format begins with it."""
         metadata = self.summary.metadata(self.metadata)
         begins = FORMATS[self.name].begins_with_metadata
         first = _line({"metadata": metadata}) if begins else ""
         if out is None:
-            sys.stdout.write(as_json_allows(first))
-            sys.stdout.writelines(map(as_json_allows, rows))
+            sys.stdout.write(escape_json_text(first))
+            sys.stdout.writelines(map(escape_json_text, rows))
             return
         temporary = out.with_name(f".{out.name}.tmp")
         with temporary.open("w", encoding="utf-8") as file:
@@ -171,11 +172,11 @@ class Export:
     def _files(self, runs: Sequence[Path], directory: Path) -> None:
         """Write what each run becomes into a directory, under its name."""
         directory.mkdir(parents=True, exist_ok=True)
-        names = names_of(runs, ["metadata"] if self.metadata else [])
+        names = unique_names(runs, ["metadata"] if self.metadata else [])
         for path, name in zip(runs, names, strict=True):
             try:
-                self._may_write(directory / f"{name}{FORMATS[self.name].suffix}")
-                for file, content in self._pieces(path, Source(name, self.summary.runs, directory)):
+                self._check_overwrite(directory / f"{name}{FORMATS[self.name].suffix}")
+                for file, content in self._outputs(path, Source(name, self.summary.runs, directory)):
                     self._write(directory / file, self._text(content))
             except FileExistsError as error:
                 self.summary.failed.append(str(error))
@@ -184,13 +185,13 @@ class Export:
 
     def _file(self, runs: Sequence[Path], out: Path) -> None:
         """Write a run into one file, where it becomes no more than that."""
-        self._may_write(out)
+        self._check_overwrite(out)
         for path in runs:
             with tempfile.TemporaryDirectory() as aside:
-                pieces = self._pieces(path, Source(out.stem, 0, Path(aside)))
+                pieces = self._outputs(path, Source(out.stem, 0, Path(aside)))
                 more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
             if pieces and more:
-                amount = counted(1 + more, "file")
+                amount = pluralize(1 + more, "file")
                 raise ValueError(f"{path}: it becomes {amount}, and {out} is one: name a directory with -o")
             for _, content in pieces:
                 out.parent.mkdir(parents=True, exist_ok=True)
@@ -202,18 +203,18 @@ class Export:
         return "".join(map(_line, content)) if FORMATS[self.name].kind == "sessions" else _document(content)
 
     def _write(self, target: Path, text: str) -> None:
-        self._may_write(target)
+        self._check_overwrite(target)
         os.close(replace_file(target, [text.encode("utf-8", "backslashreplace")]))
         self.summary.files += 1
 
-    def _may_write(self, target: Path) -> None:
+    def _check_overwrite(self, target: Path) -> None:
         if target.exists() and not self.force:
             raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
 
 
-def _refuse(path: Path, error: Exception) -> list[tuple[str, Payload]]:
+def _raise_unreadable(path: Path, error: Exception) -> NoReturn:
     raise UnreadableError(
-        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else reason(path, error, "exported")
+        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else error_message(path, error, "exported")
     ) from error
 
 

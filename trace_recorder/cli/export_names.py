@@ -14,9 +14,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-_MORE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
+_EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
 """What a run's further files are called, without their suffix: after the run."""
-_LONGEST = 200
+_MAX_NAME_BYTES = 200
 """Bytes of a name, which leave room in the 255 of a file system for what is put behind it."""
 
 
@@ -25,7 +25,7 @@ def conversation_file(name: str, number: int) -> str:
     return f"{name}.conversation-{number + 1}.jsonl" if number else f"{name}.jsonl"
 
 
-def names_of(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
+def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
     """Name each run after its file; what would take another's place, or that of what is reserved, gets a number."""
     stems = [_stem(run) for run in runs]
     wanted = {*map(_folded, stems)}
@@ -40,7 +40,11 @@ def names_of(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
 
 def _stem(run: Path) -> str:
     stem = run.stem.removesuffix(".journal") or run.stem
-    return os.fsencode(stem)[:_LONGEST].decode("utf-8", "ignore") if len(os.fsencode(stem)) > _LONGEST else stem
+    return (
+        os.fsencode(stem)[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
+        if len(os.fsencode(stem)) > _MAX_NAME_BYTES
+        else stem
+    )
 
 
 def _candidates(stem: str) -> Iterator[str]:
@@ -59,7 +63,7 @@ def _is_free(name: str, stem: str, wanted: set[str], taken: set[str]) -> bool:
 
 def _is_of(key: str, runs: set[str]) -> bool:
     """Whether a name is that of a further file of one of these runs."""
-    found = _MORE.fullmatch(key)
+    found = _EXTRA_FILE.fullmatch(key)
     return found is not None and found["run"] in runs
 
 

@@ -1,19 +1,17 @@
 """The formats that `export` writes, by name: a table, one row a format.
 
 A row says what a run becomes: rows of one file, a document of its own, or sessions, each a file of lines. A view is
-imported when its format is asked for. It is a function of a trajectory; those that can say what they leave out take
-`dropped`, a counter.
+imported when its format is asked for, and called with a report of what it leaves out.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +20,8 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 Kind = Literal["rows", "documents", "sessions"]
+ReportingView = Callable[..., tuple[Payload, Counter[str]]]
+"""A view that returns what it left out as well: for an iterator, that is complete when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Format:
         """That of the file that a run becomes."""
         return ".json" if self.kind == "documents" else ".jsonl"
 
-    def view(self, form: str | None, *, include_incomplete: bool = False) -> Callable[..., Payload]:
+    def view(self, form: str | None, *, include_incomplete: bool = False) -> ReportingView:
         """Import the view. Raises ValueError where the format is of no such form, or is not made for training."""
         if include_incomplete:
             if not self.trains:
@@ -58,7 +58,7 @@ class Format:
         if form is not None and form not in self.forms:
             said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has one form only"
             raise ValueError(f"this format has no form {form!r}: {said}")
-        view: Callable[..., Payload] = getattr(import_module(f"trace_recorder.views.{self.module}"), self.function)
+        view: ReportingView = getattr(import_module(f"trace_recorder.views.{self.module}"), self.function).with_report
         if form is None:
             return view
         if self.function == "to_turns":
@@ -67,9 +67,9 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    "atif": Format("documents", "atif.document", "atif_documents"),
+    "atif": Format("documents", "atif.document", "to_atif_files"),
     "hierarchy": Format("documents", "hierarchy.document", "to_hierarchy", forms=("turn", "message")),
-    "invariant": Format("rows", "invariant.dataset", "dataset_lines", begins_with_metadata=True),
+    "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True),
     "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
     "toolbrain": Format("documents", "toolbrain.turns", "to_turns", forms=("calls", "code", "react")),
     "traces": Format("sessions", "pi_sessions", "to_traces"),
@@ -78,21 +78,27 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def pieces_of(
-    name: str, view: Callable[..., Payload], trajectory: Trajectory, source: Source, dropped: Counter[str]
-) -> Iterator[tuple[str, Payload]]:
-    """Give what a run becomes: a file's name with its content, or for rows, each row with no name."""
-    counted = {"dropped": dropped} if "dropped" in signature(view).parameters else {}
+def outputs_of(
+    name: str, view: ReportingView, trajectory: Trajectory, source: Source
+) -> tuple[Iterator[tuple[str, Payload]], Counter[str]]:
+    """Return what a run becomes, and what is left out of it, which is known when the first has been read to its end.
+
+    A piece is the name of a file with its content, or a row without a name.
+    """
     if name == "atif":
-        yield from view(trajectory, f"{source.name}.json", source.directory / f"{source.name}_images", **counted)
-    elif FORMATS[name].kind == "documents":
-        yield f"{source.name}.json", view(trajectory, **counted)
+        return view(trajectory, f"{source.name}.json", source.directory / f"{source.name}_images")
+    made, left_out = view([trajectory] if name == "invariant" else trajectory)
+    return _outputs(name, made, source), left_out
+
+
+def _outputs(name: str, made: Payload, source: Source) -> Iterator[tuple[str, Payload]]:
+    if FORMATS[name].kind == "documents":
+        yield f"{source.name}.json", made
     elif FORMATS[name].kind == "sessions":
-        for number, session in enumerate(view(trajectory, **counted)):
+        for number, session in enumerate(made):
             yield conversation_file(source.name, number), session
     elif name == "invariant":
-        lines = (json.loads(line) for line in view([trajectory], **counted))
+        lines = map(json.loads, made)
         yield from (("", line | {"index": source.number}) for line in lines if line["messages"])
     else:
-        rows: Iterable[Payload] = view(trajectory, **counted)
-        yield from (("", row) for row in rows)
+        yield from (("", row) for row in made)

@@ -1,7 +1,7 @@
-"""Runs, one row each, also those that go on or were broken off, and the files that are none.
+"""The command `list`: runs, one row each, also unfinished ones, and the files that cannot be read.
 
-A file that cannot be read hides no other. The table has as many columns as there is room for, and a row is never
-broken; a task, which may be long, takes what room is left.
+A file that cannot be read does not hide the others. The table has as many columns as there is room for, and a row is
+one line; a task, which may be long, gets the room that is left.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read, reason, runs_of
-from trace_recorder.cli.text_layout import in_one_line, moment, number, seconds, text_of
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, is_directory, read
+from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.guard import attempt
 from trace_recorder.values.metrics import metrics_of
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A file that is no trajectory; the reason is a sentence that names it."""
+    """A file that is no trajectory. The reason is a sentence that names the file."""
 
     file: str
     reason: str
@@ -51,59 +51,59 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What there is: runs, the oldest first, and other files that look like theirs."""
+    """The runs, the oldest first, and other files with the same endings."""
 
     trajectories: list[Row]
     others: list[Other]
 
 
 def listing(paths: Sequence[Path]) -> Listing:
-    """Read the runs that paths name, which are told by their names alone where those of one directory are asked for.
+    """Read the runs at these paths. Those of a single directory are listed without the directory.
 
     Raises UnreadableError where a directory cannot be read.
     """
     within = len(paths) == 1 and is_directory(paths[0])
     rows, others = [], []
-    for path in runs_of(paths):
+    for path in find_runs(paths):
         name = path.name if within else str(path)
         try:
-            rows.append(attempt(partial(_read_row, path, name), partial(_refuse, path)))
+            rows.append(attempt(partial(_read_row, path, name), partial(_raise_unreadable, path)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
     return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
 
 
 def newest(directory: Path) -> Path:
-    """The run of a directory that began last, of those that can be read. Raises UnreadableError where there is none."""
+    """Return the readable run of a directory that began last. Raises UnreadableError where there is none."""
     rows = listing([directory]).trajectories
     if not rows:
-        raise UnreadableError(nothing_in([directory]))
+        raise UnreadableError(no_runs_message([directory]))
     return directory / rows[-1].file
 
 
-def nothing_in(paths: Sequence[Path]) -> str:
+def no_runs_message(paths: Sequence[Path]) -> str:
     """Say that there are no runs."""
     return f"there are no trajectories in {', '.join(map(str, paths))}"
 
 
 def _read_row(path: Path, name: str) -> Row:
-    row = _row(name, outline(path))
+    row = _row(name, read_summary(path))
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
     return row
 
 
-def _refuse(path: Path, error: Exception) -> Row:
-    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error))
+def _raise_unreadable(path: Path, error: Exception) -> Row:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error))
 
 
-def outline(path: Path) -> Trajectory:
-    """What a run says of itself as a whole; of one that has ended, without its calls. Raises UnreadableError."""
+def read_summary(path: Path) -> Trajectory:
+    """Read what a run says of itself as a whole; of an ended run, without its calls. Raises UnreadableError."""
     return _ended(path) or read(path)
 
 
 def _ended(path: Path) -> Trajectory | None:
-    """Read the document of a run that has ended, which says what a row needs, without its calls: that is faster."""
+    """Read the document of an ended run without its calls, which is faster, and enough for a row."""
     try:
         document = json.loads(path.read_bytes())
         if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
@@ -142,12 +142,12 @@ class _Column:
     least: int | None = None
     """How narrow it may become; None for one that is shown whole."""
     always: bool = True
-    """Whether it stands there where no row has anything in it."""
+    """Whether it is shown where it is empty in every row."""
 
 
 _COLUMNS = (
     _Column("file", 0, lambda row: row.file),
-    _Column("start", 5, lambda row: moment(row.start_time, "%Y-%m-%d %H:%M:%S")),
+    _Column("start", 5, lambda row: local_time(row.start_time, "%Y-%m-%d %H:%M:%S")),
     _Column("task", 1, lambda row: " ".join(text_of(row.task).split()), least=12),
     _Column("status", 0, lambda row: row.status),
     _Column("success", 1, lambda row: {"True": "yes", "False": "no"}.get(str(row.success), "")),
@@ -160,31 +160,39 @@ _COLUMNS = (
         "rewards", 1, lambda row: ", ".join(f"{name} {value:g}" for name, value in row.rewards.items()), always=False
     ),
 )
-_WIDEST = 60
-_BETWEEN = 2
+_MAX_COLUMN_WIDTH = 60
+_COLUMN_GAP = 2
 
 
 def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
-    """Write the rows as lines of text, with as many columns as there is room for; `width` None is endless."""
+    """Yield the rows as lines of text, with as many columns as the width has room for. None is no limit."""
     columns = [(column, [column.title, *(in_one_line(column.cell(row)) for row in rows)]) for column in _COLUMNS]
     columns = [(column, cells) for column, cells in columns if column.always or any(cells[1:])]
-    while width is not None and _least_width(columns) > width and any(column.rank for column, _ in columns):
-        last = max(column.rank for column, _ in columns)
-        columns = [(column, cells) for column, cells in columns if column.rank != last]
-    spare = _WIDEST if width is None else max(0, width - _least_width(columns))
+    spare = _MAX_COLUMN_WIDTH
+    if width is not None:
+        columns = _fitting(columns, width)
+        spare = max(0, width - _least_width(columns))
     laid_out = [_laid_out(column, cells, spare) for column, cells in columns]
     for line in zip(*laid_out, strict=True):
-        yield (" " * _BETWEEN).join(line).rstrip()
+        yield (" " * _COLUMN_GAP).join(line).rstrip()
+
+
+def _fitting(columns: list[tuple[_Column, list[str]]], width: int) -> list[tuple[_Column, list[str]]]:
+    """Leave out the columns with the highest rank until the others fit."""
+    while _least_width(columns) > width and any(column.rank for column, _ in columns):
+        last = max(column.rank for column, _ in columns)
+        columns = [(column, cells) for column, cells in columns if column.rank != last]
+    return columns
 
 
 def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
-    return sum((column.least or max(map(cell_len, cells))) + _BETWEEN for column, cells in columns) - _BETWEEN
+    return sum((column.least or max(map(cell_len, cells))) + _COLUMN_GAP for column, cells in columns) - _COLUMN_GAP
 
 
 def _laid_out(column: _Column, cells: Sequence[str], spare: int) -> list[str]:
-    """Bring the cells of a column to one width; `spare` is what a narrow one may take beyond its least."""
+    """Pad the cells of a column to one width. `spare` is how much a narrow column may grow."""
     if column.least:
-        cells = [_cut(cell, min(_WIDEST, column.least + spare)) for cell in cells]
+        cells = [_cut(cell, min(_MAX_COLUMN_WIDTH, column.least + spare)) for cell in cells]
     size = max(map(cell_len, cells))
     return [" " * (size - cell_len(cell)) + cell if column.right else set_cell_size(cell, size) for cell in cells]
 

@@ -1,9 +1,12 @@
-"""What is new in a prompt: an agent's calls repeat the conversation, and people want to read each message once.
+"""The new messages of a prompt: calls repeat the conversation, and people want to read each message once.
 
-A prompt is compared with one before it in its own chain of calls (`views/conversations/call_chains.py`): of the last
-few, the one with which it has the most messages in common. Of what it has beyond that, the model's own answer and
-the tool results were shown where they arose. What is left is new. Marks for a provider's cache move from call to call
-and make no message another.
+A prompt is compared with an earlier one of its chain of calls (`views/conversations/call_chains.py`): of the last few,
+the one with which it has the most messages in common. Of its other messages, the model's own answer and the tool
+results have been shown before. What is left is new.
+
+Two messages are equal where all their members are, but for cache marks, which move from call to call. The looser
+equality in `views/conversations/normalized_messages.py` finds which call is continued; here a message that was changed
+in any way is shown.
 """
 
 from __future__ import annotations
@@ -14,33 +17,33 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from trace_recorder.cli.text_layout import counted, text_of
+from trace_recorder.cli.text_layout import pluralize, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolResult
 from trace_recorder.views.content.parts import text_of as said_in
 
-REMEMBERED = 8
-"""How many earlier prompts of its run one may continue: of two that fork, the nearer one."""
+MAX_EARLIER_PROMPTS = 8
+"""With how many earlier prompts of its chain a prompt is compared: of two forks, it continues the more similar one."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Earlier:
-    """A prompt that was shown: whose it was, its messages, and the answer to it."""
+class _EarlierPrompt:
+    """A prompt that was shown: its name, its messages, and its answer."""
 
     name: str
     keys: Counter[str]
     answer: LLMResponse | None
 
-    def nearness(self, keys: Counter[str]) -> tuple[int, int]:
-        """How much another prompt has of this one; of two of which it has as much, the one that has less is nearer."""
+    def similarity_to(self, keys: Counter[str]) -> tuple[int, int]:
+        """Return how many messages both have in common; of two equals, the one with fewer others is more similar."""
         return (self.keys & keys).total(), -self.keys.total()
 
 
-_NONE = _Earlier("", Counter(), None)
+_NONE = _EarlierPrompt("", Counter(), None)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What a prompt brings: in a few words, and the messages that were not there before."""
+class NewMessages:
+    """The new messages of a prompt, and a summary of the others."""
 
     summary: str
     messages: list[Message]
@@ -48,10 +51,10 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt, and what was answered to it.
+    """A prompt with its answer.
 
-    It is held against those of the first of its `runs`, and remembered in all of them. One that `refers` to an earlier
-    one does not repeat it.
+    It is compared with the prompts of the first of its `runs`, and remembered in all of them. A prompt that `refers` to
+    an earlier one does not repeat it.
     """
 
     name: str
@@ -62,31 +65,31 @@ class Prompt:
 
 
 class Prompts:
-    """Takes the prompts of a run one after another, and says of each what is new."""
+    """Finds the new messages of each prompt of a run, one prompt after another."""
 
     def __init__(self) -> None:
-        self._earlier: dict[Hashable, deque[_Earlier]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
+        self._earlier: dict[Hashable, deque[_EarlierPrompt]] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
         self._results: set[tuple[str, str]] = set()
 
-    def results_shown(self, results: Iterable[ToolResult]) -> None:
-        """Hear of tool results that people have seen."""
+    def add_shown_results(self, results: Iterable[ToolResult]) -> None:
+        """Remember tool results that have been shown."""
         self._results.update((one.call_id, text_of(one.error or one.result)) for one in results)
 
-    def whose(self, run: Hashable, answer: LLMResponse) -> str | None:
-        """Whose answer this is, if it was given to one of the last prompts of a run of calls, or of an agent."""
+    def find_prompt_with_answer(self, run: Hashable, answer: LLMResponse) -> str | None:
+        """Return the name of the prompt, of the last ones of a chain or of an agent, that has this answer."""
         earlier = reversed(self._earlier[run])
         return next((one.name for one in earlier if one.answer and _said(answer) == _said(one.answer)), None)
 
-    def news(self, prompt: Prompt) -> News:
-        """Take a prompt; say what is new in it."""
+    def news(self, prompt: Prompt) -> NewMessages:
+        """Return the new messages of a prompt, and remember it."""
         messages = prompt.messages
         keys = [_key(message) for message in messages]
         counts = Counter(keys)
-        before = max(reversed(self._earlier[prompt.runs[0]]), key=lambda one: one.nearness(counts), default=_NONE)
+        before = max(reversed(self._earlier[prompt.runs[0]]), key=lambda one: one.similarity_to(counts), default=_NONE)
         for run in prompt.runs:
-            self._earlier[run].append(_Earlier(prompt.name, counts, prompt.answer))
+            self._earlier[run].append(_EarlierPrompt(prompt.name, counts, prompt.answer))
         if not before.keys & counts:
-            before = _Earlier(before.name, Counter(), before.answer)
+            before = _EarlierPrompt(before.name, Counter(), before.answer)
         left = before.keys.copy()
         beyond = []
         for key, message in zip(keys, messages, strict=True):
@@ -94,39 +97,42 @@ class Prompts:
                 left[key] -= 1
             else:
                 beyond.append(message)
-        return self._against(before, beyond, len(messages), 0 if prompt.refers else left.total())
+        return self._describe(before, beyond, len(messages), 0 if prompt.refers else left.total())
 
-    def _against(self, before: _Earlier, beyond: list[Message], count: int, gone: int) -> News:
-        echoes = [_repeats(message, before.answer) for message in beyond]
-        shown = [(message.call_id or "", text_of(message.content)) in self._results for message in beyond]
-        known = list(map(operator.or_, echoes, shown))
+    def _describe(self, before: _EarlierPrompt, beyond: list[Message], count: int, gone: int) -> NewMessages:
+        is_answer = [_repeats(message, before.answer) for message in beyond]
+        is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in beyond]
+        known = map(operator.or_, is_answer, is_shown)
         new = [message for message, is_known in zip(beyond, known, strict=True) if not is_known]
         parts = [f"{count - len(beyond)} as in {before.name}"] if count > len(beyond) else []
-        parts += ["its answer" if parts else f"the answer of {before.name}"] if any(echoes) else []
-        parts += [f"{counted(sum(shown), 'result')} shown above"] if any(shown) else []
-        parts += [f"{len(new)} new"] if new and parts else []
-        lost = f"; {gone} of {before.name} gone" if gone else ""
-        return News(counted(count, "message") + (f": {', '.join(parts)}" if parts else "") + lost, new)
+        if any(is_answer):
+            parts.append("its answer" if parts else f"the answer of {before.name}")
+        if any(is_shown):
+            parts.append(f"{pluralize(sum(is_shown), 'result')} shown above")
+        if new and parts:
+            parts.append(f"{len(new)} new")
+        summary = ": ".join(filter(None, (pluralize(count, "message"), ", ".join(parts))))
+        return NewMessages(summary + (f"; {gone} of {before.name} gone" if gone else ""), new)
 
 
 def _key(message: Message) -> str:
-    return json.dumps(_unmarked(message.to_document()), sort_keys=True)
+    return json.dumps(_without_cache_marks(message.to_document()), sort_keys=True)
 
 
-def _unmarked(value: Payload) -> Payload:
-    """Leave out marks for the cache, and what only they made: a text that stands as the only part, an empty extra."""
+def _without_cache_marks(value: Payload) -> Payload:
+    """Remove cache marks, and what exists only because of them: a list of one text part, an empty extra."""
     if isinstance(value, list):
-        parts = [_unmarked(part) for part in value]
+        parts = [_without_cache_marks(part) for part in value]
         only = parts[0] if len(parts) == 1 else None
         return only["text"] if isinstance(only, dict) and only.keys() == {"type", "text"} else parts
     if isinstance(value, dict):
-        members = {name: _unmarked(member) for name, member in value.items() if name != "cache_control"}
+        members = {name: _without_cache_marks(member) for name, member in value.items() if name != "cache_control"}
         return {name: member for name, member in members.items() if member != {}}
     return value
 
 
 def _repeats(message: Message, answer: LLMResponse | None) -> bool:
-    """Whether a message is the model's own answer, given back to it."""
+    """Whether a message is the model's own answer, sent back to it."""
     return answer is not None and message.role == "assistant" and _said(message) == _said(answer)
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from trace_recorder.cli.text_layout import as_json_allows, in_one_line
+from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.values.messages import Payload
 
 
@@ -29,7 +29,7 @@ def print_lines(on: Console, lines: Iterable[str], style: str = "") -> None:
 def print_json(value: Payload) -> None:
     """Print a value as JSON, in the terminal's encoding or in ASCII; what a terminal would obey, escaped."""
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    typer.echo(as_json_allows(json.dumps(value, ensure_ascii=ascii_only, indent=2)))
+    typer.echo(escape_json_text(json.dumps(value, ensure_ascii=ascii_only, indent=2)))
 
 
 def warn(message: str) -> None:

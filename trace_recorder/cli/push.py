@@ -1,4 +1,4 @@
-"""Sending an exported dataset to a server: what is sent is what stands in the file."""
+"""Sends an exported dataset to a server: what is sent is what is in the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_recorder.cli.text_layout import counted
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.views.invariant.push import address_of, check_name, explorer, send
 
 
@@ -29,7 +29,7 @@ class Push:
 
     @contextmanager
     def file(self, out: Path | None) -> Iterator[Path]:
-        """Give the file that is sent: the one that was asked for, or one for the time being."""
+        """Return the file that is sent: the one that was asked for, or one for the time being."""
         if out is not None:
             yield out
             return
@@ -42,4 +42,4 @@ class Push:
             traces = [row for row in map(json.loads, lines) if "messages" in row]
         ids = send(traces, self.dataset, self.client)
         place = f"the dataset {self.dataset} at {address_of(self.client)}"
-        return ids, f"pushed {counted(len(traces), 'trace')} to {place}" if traces else f"nothing to push to {place}"
+        return ids, f"pushed {pluralize(len(traces), 'trace')} to {place}" if traces else f"nothing to push to {place}"

@@ -1,6 +1,6 @@
-"""Reading files for the command line: what cannot be read is a sentence for people, never a traceback.
+"""Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
 
-Whatever goes wrong with a file, an unknown failure of a reader among it, is told of that file, and stops nothing else.
+Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import attempt
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.storage.paths import journal_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -21,15 +21,15 @@ class UnreadableError(Exception):
 
 def read(path: Path) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return attempt(lambda: load(path), lambda error: _refuse(path, error))
+    return attempt(lambda: load(path), lambda error: _raise_unreadable(path, error))
 
 
-def _refuse(path: Path, error: Exception) -> Trajectory:
-    raise UnreadableError(reason(path, error)) from error
+def _raise_unreadable(path: Path, error: Exception) -> Trajectory:
+    raise UnreadableError(error_message(path, error)) from error
 
 
-def reason(path: Path, error: Exception, done: str = "read") -> str:
-    """Tell why a file cannot be read, or what else was to be done with it."""
+def error_message(path: Path, error: Exception, done: str = "read") -> str:
+    """Return why a file cannot be read, or otherwise processed."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
@@ -37,15 +37,15 @@ def reason(path: Path, error: Exception, done: str = "read") -> str:
     return f"{path} cannot be {done}: {type(error).__name__}: {error}"
 
 
-def runs_in(directory: Path) -> list[Path]:
-    """The documents of a directory, and the journals that stand without one. Raises OSError."""
+def runs_in_directory(directory: Path) -> list[Path]:
+    """Return the documents of a directory, and the journals without a document. Raises OSError."""
     files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
     documents = [path for path in files if path.suffix == ".json"]
     with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
     return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
 
 
-def runs_of(paths: Iterable[Path]) -> Iterator[Path]:
+def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
     """The runs that paths name: files as they are, and all of a directory; each once. Raises UnreadableError."""
     met: set[Path] = set()
     for path in paths:
@@ -76,6 +76,6 @@ def _runs_at(path: Path) -> list[Path]:
     if not is_directory(path):
         return [path]
     try:
-        return runs_in(path)
+        return runs_in_directory(path)
     except OSError as error:
-        raise UnreadableError(reason(path, error)) from error
+        raise UnreadableError(error_message(path, error)) from error

@@ -56,12 +56,12 @@ def run(
     if not quiet:
         _tell(ended, command)
     if ended.code < 0:
-        _end_by(-ended.code)
+        _exit_by_signal(-ended.code)
     raise typer.Exit(ended.code)
 
 
-def _tell(ended: parent.Ended, command: Sequence[str]) -> None:
-    """Say what was recorded; that it cannot be said, or takes too long for somebody, changes no exit."""
+def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
+    """Print what was recorded. A failure to print, or Ctrl-C, does not change the exit code."""
 
     def tell() -> None:
         for line in run_summary.lines(ended, command):
@@ -74,8 +74,8 @@ def _tell(ended: parent.Ended, command: Sequence[str]) -> None:
         attempt(tell, lambda _: None)
 
 
-def _end_by(number: int) -> None:
-    """End by the signal that ended the agent, so that whoever waits for us learns the same; without a second core."""
+def _exit_by_signal(number: int) -> None:
+    """End by the signal that ended the agent, so that the caller sees it; without a second core dump."""
     if os.name == "posix":
         import resource  # noqa: PLC0415 - it is not there on Windows
 

@@ -1,6 +1,6 @@
-"""The head of a run: what it was for, how it ended, what it cost, and what is missing.
+"""The header of a run: its task, how it ended, what it cost, and what is missing.
 
-What is not known is not mentioned. The words for errors and tokens are those in which its steps are told too.
+What is unknown is not mentioned. The steps of a run describe errors and tokens by the same functions.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from trace_recorder.cli.text_layout import Entry, counted, heading, moment, number, seconds, text_of
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, text_of
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import ErrorInfo, Gap, Reward, Trajectory
@@ -19,7 +19,7 @@ _SUCCESS = {True: ", success", False: ", no success"}
 
 
 def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
-    """Tell what is known of a run as a whole."""
+    """Yield what is known of a run as a whole."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
     yield heading(name)
     yield Entry("task", text_of(trajectory.task))
@@ -30,7 +30,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
-    yield Entry("masked", counted(metrics["redactions"], "secret") if metrics.get("redactions") else "")
+    yield Entry("masked", pluralize(metrics["redactions"], "secret") if metrics.get("redactions") else "")
     yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
@@ -41,7 +41,7 @@ def _models(trajectory: Trajectory) -> list[str]:
     """Name the model of a run; where its calls asked several, all of them, with how often each was asked."""
     asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
     if len(asked) > 1:
-        return [f"{model or 'unknown'} ({counted(times, 'call')})" for model, times in asked.items()]
+        return [f"{model or 'unknown'} ({pluralize(times, 'call')})" for model, times in asked.items()]
     return [_model(trajectory.provider, trajectory.model) or next(iter(asked), "")]
 
 
@@ -50,12 +50,12 @@ def _model(provider: Payload, model: Payload) -> str:
 
 
 def status_of(trajectory: Trajectory) -> str:
-    """Tell how a run ended, and whether the task succeeded, if that was said."""
+    """Return how a run ended, and whether the task succeeded, if that is known."""
     return trajectory.status + (_SUCCESS[trajectory.success] if isinstance(trajectory.success, bool) else "")
 
 
 def error_of(error: ErrorInfo | None) -> str:
-    """Tell an error: the HTTP status where there is one, its class, and its message."""
+    """Describe an error: the HTTP status where there is one, its class, and its message."""
     if error is None:
         return ""
     status = f"HTTP {error.status}, " if error.status else ""
@@ -63,7 +63,7 @@ def error_of(error: ErrorInfo | None) -> str:
 
 
 def tokens_of(counts: Mapping[str, Payload]) -> str:
-    """Tell the tokens that are known, and the provider's bill; of the details, those that are not 0."""
+    """Describe the known tokens, and the cost that the provider stated; of the details, those that are not 0."""
     parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
     parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
     return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
@@ -79,25 +79,26 @@ _DETAILS = (
 
 def _time(trajectory: Trajectory) -> str:
     took = f"took {seconds(trajectory.execution_time)}" if trajectory.execution_time is not None else ""
-    return ", ".join(filter(None, (moment(trajectory.start_time), took)))
+    return ", ".join(filter(None, (local_time(trajectory.start_time), took)))
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
-    """Tell how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
+    """Describe how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
     calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
     about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
     words = (
-        counted(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
-        counted(metrics.get("tool_calls", 0), "tool call") + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
-        counted(metrics.get("agent_steps", 0), "step"),
+        pluralize(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
+        pluralize(metrics.get("tool_calls", 0), "tool call")
+        + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
+        pluralize(metrics.get("agent_steps", 0), "step"),
     )
     return ", ".join(words)
 
 
 def _not_stated(trajectory: Trajectory) -> str:
-    """Tell how many streams do not say what they took, and what they need to."""
+    """Say how many streams do not state their tokens, and how to have them stated."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
-    return f"not stated by {counted(streams, 'stream')}: {ADVICE}" if streams else ""
+    return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 
 
 def _failed(count: Payload) -> str:
@@ -118,5 +119,5 @@ def _reward(reward: Reward) -> str:
 
 def _gaps(gaps: Iterable[Gap]) -> Iterator[Entry]:
     for gap in gaps:
-        at = f"{moment(gap.timestamp)}: " if gap.timestamp else ""
+        at = f"{local_time(gap.timestamp)}: " if gap.timestamp else ""
         yield Entry("gap", f"{at}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")

@@ -11,34 +11,34 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trace_recorder.attach.subprocess.supervisor import Ended
-from trace_recorder.cli.list_runs import outline
+from trace_recorder.attach.subprocess.supervisor import CommandResult
+from trace_recorder.cli.list_runs import read_summary
 from trace_recorder.cli.read_files import UnreadableError
-from trace_recorder.cli.text_layout import counted
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.values.metrics import metrics_of
 
-_NAMED = 10
+_MAX_LISTED = 10
 """How many files are named."""
 _PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
-_IGNORING = "ISE"
+_ISOLATING_OPTIONS = "ISE"
 """Options under which Python does not load what PYTHONPATH names at its start."""
-_WITH_ARGUMENT = "cmWX"
-_FIGURES = (("llm_calls", "failed_llm_calls", "LLM call"), ("tool_calls", "failed_tool_calls", "tool call"))
+_OPTIONS_WITH_ARGUMENT = "cmWX"
+_METRICS = (("llm_calls", "failed_llm_calls", "LLM call"), ("tool_calls", "failed_tool_calls", "tool call"))
 
 
-def lines(ended: Ended, command: Sequence[str]) -> Iterator[str]:
-    """Tell what a command has left."""
+def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
+    """Yield what a command recorded, or why it recorded nothing."""
     if not ended.documents:
         yield f"nothing was recorded: {_reason(ended, command)}"
         return
-    files = [_near(path) for path in ended.documents]
+    files = [_relative_path(path) for path in ended.documents]
     if len(files) == 1:
         yield f"recorded {_amount(ended.documents)}: {files[0]}"
         return
     yield f"recorded {_amount(ended.documents)}:"
-    yield from (f"  {file}" for file in files[:_NAMED])
-    if len(files) > _NAMED:
-        yield f"  and {len(files) - _NAMED} more"
+    yield from (f"  {file}" for file in files[:_MAX_LISTED])
+    if len(files) > _MAX_LISTED:
+        yield f"  and {len(files) - _MAX_LISTED} more"
 
 
 def _amount(documents: Sequence[Path]) -> str:
@@ -47,30 +47,30 @@ def _amount(documents: Sequence[Path]) -> str:
     unreadable = 0
     for path in documents:
         try:
-            run = outline(path)
+            run = read_summary(path)
         except UnreadableError:
             unreadable += 1
             continue
         metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
         figures.update({name: count for name, count in metrics.items() if isinstance(count, int)})
-    parts = [counted(len(documents), "run")]
-    for name, failed, noun in _FIGURES:
+    parts = [pluralize(len(documents), "run")]
+    for name, failed, noun in _METRICS:
         if figures[name] or name == "llm_calls":
-            parts.append(counted(figures[name], noun) + (f" ({figures[failed]} failed)" if figures[failed] else ""))
+            parts.append(pluralize(figures[name], noun) + (f" ({figures[failed]} failed)" if figures[failed] else ""))
     return ", ".join([*parts, *([f"{unreadable} that cannot be read"] if unreadable else [])])
 
 
-def _near(path: Path) -> str:
+def _relative_path(path: Path) -> str:
     """A path as one would type it here."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _reason(ended: Ended, command: Sequence[str]) -> str:
+def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if ended.disabled:
         return "TRACE_RECORDER_DISABLED is set"
-    if ended.met_library:
+    if ended.imported_http_library:
         return "no LLM call went through httpx or httpx2, to an address that is known as a model's"
-    option = _ignoring(command)
+    option = _isolating_option(command)
     if option:
         return f"Python was started with -{option}, under which it does not load what records it"
     return (
@@ -79,15 +79,15 @@ def _reason(ended: Ended, command: Sequence[str]) -> str:
     )
 
 
-def _ignoring(command: Sequence[str]) -> str | None:
+def _isolating_option(command: Sequence[str]) -> str | None:
     """The option by which a Python of the command line ignores us."""
     at = next((at for at, word in enumerate(command) if _PYTHON.fullmatch(os.path.basename(word))), len(command))  # noqa: PTH119 - any word
     for word in command[at + 1 :]:
         if not re.fullmatch("-[A-Za-z]+", word):
             return None
         for letter in word[1:]:
-            if letter in _IGNORING:
+            if letter in _ISOLATING_OPTIONS:
                 return letter
-            if letter in _WITH_ARGUMENT:
+            if letter in _OPTIONS_WITH_ARGUMENT:
                 return None
     return None

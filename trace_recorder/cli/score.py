@@ -12,16 +12,16 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from trace_recorder.cli import show_turns as walk
-from trace_recorder.cli.export import given
+from trace_recorder.cli import show_turns
+from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.output import console, fail, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
-from trace_recorder.cli.text_layout import counted
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import attempt
 from trace_recorder.recording.amend import append_rewards
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.rewards import Function, is_batch, reward_function, rewards_of, score_batch, told
+from trace_recorder.views.rewards import Function, describe_error, is_batch, reward_function, rewards_of, score_batch
 from trace_recorder.views.rewards import score as score_of
 from trace_recorder.views.stats import Spread
 from trace_recorder.views.toolbrain.parsing import PARSERS, Parser
@@ -51,7 +51,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     name: Name = None,
     weight: Weight = 1.0,
     variables: Variables = None,
-    parser: ParserName = walk.DEFAULT,
+    parser: ParserName = show_turns.DEFAULT_PARSER,
     again: Again = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -66,10 +66,10 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     try:
         called = name or reward.rpartition(":")[2]
         about = {"name": called, "weight": weight, "explanation": f"scored by {reward}"}
-        values = given(variables or [], "--set")
+        values = parse_key_values(variables or [], "--set")
         function = reward_function(reward)
         scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
-        runs = [*runs_of(paths)]
+        runs = [*find_runs(paths)]
     except (ValueError, UnreadableError) as error:
         fail(str(error))
     failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)
@@ -80,7 +80,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """Scores runs, each alone or all at once; both return how many could not be, which is told of each."""
+    """Scores runs, each alone or all at once. Both report runs that cannot be scored, and return their number."""
 
     function: Function
     parser: Parser
@@ -92,8 +92,8 @@ class _Scoring:
     without: Counter[str] = field(default_factory=Counter)
 
     def summary(self, runs: int, failed: int) -> str:
-        """Tell what was done to how many runs, and what the rewards come to."""
-        told = f"{'would score' if self.dry_run else 'scored'} {self.given.runs} of {counted(runs, 'run')}"
+        """Return how many runs were scored, and the mean of the rewards."""
+        told = f"{'would score' if self.dry_run else 'scored'} {self.given.runs} of {pluralize(runs, 'run')}"
         others = {**self.without, "could not be": failed}
         said = ", ".join([told, *(f"{number} {what}" for what, number in others.items() if number)])
         if not self.given.runs:
@@ -104,30 +104,30 @@ class _Scoring:
 
     def each(self, paths: Iterable[Path]) -> int:
         """Score one run after another."""
-        return sum(not _told(path, partial(self._one, path)) for path in paths)
+        return sum(not _report(path, partial(self._one, path)) for path in paths)
 
     def batch(self, paths: Iterable[Path]) -> int:
         """Score all runs by one call: those that go on, or have the reward already, are not among them."""
         runs: dict[Path, Trajectory] = {}
-        failed = sum(not _told(path, partial(self._admit, path, runs)) for path in paths)
-        values = attempt(partial(self._rewards, [*runs.values()]), self._refuse_all)
+        failed = sum(not _report(path, partial(self._collect, path, runs)) for path in paths)
+        values = attempt(partial(self._rewards, [*runs.values()]), self._fail_all)
         return failed + sum(
-            not _told(path, partial(self._keep, path, value)) for path, value in zip(runs, values, strict=True)
+            not _report(path, partial(self._store, path, value)) for path, value in zip(runs, values, strict=True)
         )
 
     def _one(self, path: Path) -> str:
         trajectory = read(path)
-        standing = self._standing(trajectory)
+        standing = self._existing_reward(trajectory)
         if standing is not None:
             return standing
         work = partial(score_of, trajectory, self.function, self.parser, **self.values)
-        return self._keep(path, attempt(work, partial(self._refuse, path)))
+        return self._store(path, attempt(work, partial(self._raise_unreadable, path)))
 
-    def _admit(self, path: Path, runs: dict[Path, Trajectory]) -> str | None:
+    def _collect(self, path: Path, runs: dict[Path, Trajectory]) -> str | None:
         trajectory = read(path)
         if trajectory.status == "running":
             raise UnreadableError(f"{path} is still being written: score the run when it has ended.")
-        standing = self._standing(trajectory)
+        standing = self._existing_reward(trajectory)
         if standing is None:
             runs[path] = trajectory
         return standing or ""
@@ -135,20 +135,20 @@ class _Scoring:
     def _rewards(self, runs: list[Trajectory]) -> list[float | None]:
         return score_batch(runs, self.function, self.parser, **self.values) if runs else []
 
-    def _refuse(self, path: Path, error: Exception) -> NoReturn:
-        raise UnreadableError(f"{path} cannot be scored: {told(error, self.function)}") from error
+    def _raise_unreadable(self, path: Path, error: Exception) -> NoReturn:
+        raise UnreadableError(f"{path} cannot be scored: {describe_error(error, self.function)}") from error
 
-    def _refuse_all(self, error: Exception) -> NoReturn:
-        fail(f"the runs cannot be scored: {told(error, self.function)}")
+    def _fail_all(self, error: Exception) -> NoReturn:
+        fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
 
-    def _standing(self, trajectory: Trajectory) -> str | None:
+    def _existing_reward(self, trajectory: Trajectory) -> str | None:
         """Say that a run has this reward; None where it is to be scored."""
         if self.again or self.about["name"] not in rewards_of(trajectory):
             return None
         self.without["scored before"] += 1
         return "has this reward already (--again scores it again)"
 
-    def _keep(self, path: Path, value: float | None) -> str:
+    def _store(self, path: Path, value: float | None) -> str:
         if value is None:
             self.without["without a reward"] += 1
             return "no reward"
@@ -158,11 +158,11 @@ class _Scoring:
         return f"{self.about['name']} {value:g}"
 
 
-def _told(path: Path, work: Callable[[], str | None]) -> bool:
-    """Do what is to be done with a run, and print what it says; False where that failed, which is told."""
+def _report(path: Path, work: Callable[[], str | None]) -> bool:
+    """Process a run, and print what is returned. Report a failure, and return False."""
 
     def refuse(error: Exception) -> None:
-        warn(str(error) if isinstance(error, UnreadableError) else reason(path, error, "scored"))
+        warn(str(error) if isinstance(error, UnreadableError) else error_message(path, error, "scored"))
 
     said = attempt(work, refuse)
     if said:

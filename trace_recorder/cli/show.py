@@ -1,7 +1,7 @@
-"""One run, step by step, for people: what was new to the model, what it said, what its tools gave.
+"""One run, step by step, for people: the new messages, what the model said, the results of its tools.
 
-Steps and LLM calls stand in the order of time. A derived step is one with the call that it derives from; steps that
-the agent recorded itself, and calls that belong to no step, stand by themselves. What was shown is not repeated.
+Steps and LLM calls are in the order of time. A derived step is shown together with its call. Steps that the agent
+recorded itself, and calls that belong to no step, are shown alone. What was shown is not repeated.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from datetime import datetime
 
 from trace_recorder.cli.new_messages import Prompt, Prompts
 from trace_recorder.cli.run_header import error_of, tokens_of
-from trace_recorder.cli.text_layout import Entry, compact, heading, moment, seconds, text_of
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, seconds, text_of
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Attempt, LLMInteraction, Trajectory
-from trace_recorder.views.content.kinds import ORDERS, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
-from trace_recorder.views.conversations.call_chains import agent_of, turns_of
-from trace_recorder.views.conversations.unrequested_tools import alone
+from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
+from trace_recorder.views.conversations.call_chains import agent_key, turns_of
+from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.token_counts import is_usage_left_out
 
-_TOLD = frozenset({THOUGHTS, SIGNATURES, ORDERS})
-"""What an answer holds that is told anyway, or says nothing to people."""
-_SHORT = 100
-"""Arguments of up to this many characters stand on one line."""
+_SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
+"""Contents of an answer that are shown elsewhere, or mean nothing to people."""
+_MAX_INLINE_ARGUMENTS = 100
+"""Arguments of up to this many characters are on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ def parts_of(trajectory: Trajectory) -> list[Part]:
 
 
 class Show:
-    """Tells of the parts of a run, one after another."""
+    """Shows the parts of a run, one after another."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._full = full
         self._running = trajectory.status == "running"
         self._prompts = Prompts()
         self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
-        self._ambiguous = _ambiguous(trajectory)
+        self._shared_names = _shared_names(trajectory)
 
     def part(self, part: Part) -> Iterator[Entry]:
-        """Tell of a step or a call, given that people have seen those before it."""
+        """Yield the entries of a step or a call. Those before it have been shown."""
         yield heading(self._title(part))
         if part.call:
             yield from self._call(part.call)
@@ -81,12 +81,12 @@ class Show:
     def _title(self, part: Part) -> str:
         step, call = part.step, part.call
         words = [
-            f"step {step.step_number}{' (tools)' if alone(step) else ''}" if step else "",
+            f"step {step.step_number}{' (tools)' if is_tools_only(step) else ''}" if step else "",
             call.interaction_id if call else "",
             f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
             step.state if step else "",
             self._agent(step or call),
-            moment(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
+            local_time(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
         ]
         return ", ".join(filter(None, words))
 
@@ -94,7 +94,7 @@ class Show:
         """Name an agent, with its id where others have the name too."""
         if one is None or not one.agent:
             return ""
-        identity = f" ({one.agent_id})" if one.agent_id and one.agent in self._ambiguous else ""
+        identity = f" ({one.agent_id})" if one.agent_id and one.agent in self._shared_names else ""
         return f"agent {one.agent}{identity}"
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
@@ -104,7 +104,7 @@ class Show:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
         yield from self._prompt(self._prompt_of(call))
         if call.answered:
-            yield Entry("tokens", f"not stated: {ADVICE}" if is_usage_left_out(call) else "")
+            yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
@@ -114,9 +114,9 @@ class Show:
     def _prompt_of(self, call: LLMInteraction) -> Prompt:
         """A call's prompt, in the run of calls that it belongs to."""
         turn = self._turns.get(call.interaction_id)
-        runs: list[Hashable] = [("agent", agent_of(call))]
+        runs: list[Hashable] = [("agent", agent_key(call))]
         if turn is not None:
-            runs = [("run", turn.began.interaction.interaction_id), *runs]
+            runs = [("run", turn.chain_start.interaction.interaction_id), *runs]
         answer = call.response if call.answered else None
         refers = turn is not None and turn.relation == "refers"
         return Prompt(call.interaction_id, runs, call.input_messages, answer, refers)
@@ -124,8 +124,8 @@ class Show:
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
             response = step.llm_response
-            agent = "agent", agent_of(step)
-            given_by = self._prompts.whose(agent, response) if response else None
+            agent = "agent", agent_key(step)
+            given_by = self._prompts.find_prompt_with_answer(agent, response) if response else None
             if step.llm_messages is not None:
                 name = f"step {step.step_number}"
                 yield from self._prompt(Prompt(name, [agent], step.llm_messages, response))
@@ -155,8 +155,8 @@ class Show:
         yield from self._beside(response)
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Tell what an answer holds beside its text: a refusal as it is, the rest by its kind."""
-        held = [one for one in contents_of_answer(response, number) if one.kind not in _TOLD]
+        """Yield what an answer has beside its text: a refusal as it is, the rest by its kind."""
+        held = [one for one in contents_of_answer(response, number) if one.kind not in _SHOWN_ELSEWHERE]
         for one in held:
             if one.kind == REFUSALS:
                 said = one.raw.get("refusal") if isinstance(one.raw, dict) else one.raw
@@ -173,7 +173,7 @@ class Show:
             yield from self._tool(call)
 
     def _tools(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[Entry]:
-        self._prompts.results_shown(results)
+        self._prompts.add_shown_results(results)
         left = list(results)
         for call in calls:
             yield from self._tool(call)
@@ -184,10 +184,10 @@ class Show:
             yield from self._result(result, indent=2)
 
     def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:
-        """Tell a tool call on one line, or with a line for each of its arguments."""
+        """Yield a tool call on one line, or with a line for each argument."""
         arguments = call.arguments
         short = compact(arguments, full=True)
-        if not isinstance(arguments, dict) or len(short) <= _SHORT:
+        if not isinstance(arguments, dict) or len(short) <= _MAX_INLINE_ARGUMENTS:
             yield Entry("tool", f"{call.name} {text_of(arguments) if isinstance(arguments, str) else short}", indent)
             return
         yield Entry("tool", call.name, indent)
@@ -199,7 +199,7 @@ class Show:
         yield Entry("result", text_of(result.result, full=self._full), indent)
 
 
-def _ambiguous(trajectory: Trajectory) -> frozenset[str | None]:
+def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
     """The names that several agents of a run have."""
     ids: dict[str | None, set[str | None]] = defaultdict(set)
     named = [(one.agent, one.agent_id) for one in trajectory.llm_interactions]
@@ -209,7 +209,7 @@ def _ambiguous(trajectory: Trajectory) -> frozenset[str | None]:
 
 
 def _about(call: LLMInteraction) -> str:
-    """Tell of a call on one line: who served it, in which dialect, how long it took, why it ended."""
+    """Describe a call on one line: the provider and model, the dialect, the duration, the finish reason."""
     response, first = call.response, call.time_to_first_token_seconds
     served = response.model if response.model != call.model else None
     words = [
@@ -223,14 +223,14 @@ def _about(call: LLMInteraction) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    """Tell of one HTTP exchange: its number, how long it took, whether it is inferred, and what came of it."""
+    """Describe one HTTP exchange: its number, its duration, whether it is inferred, and its status or error."""
     status = f"HTTP {attempt.status}" if attempt.status else "no answer"
     words = [str(attempt.number), seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
     return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))
 
 
 def _incomplete(call: LLMInteraction, *, running: bool) -> str:
-    """Tell why a call is not complete; nothing where it is, or where its error says it."""
+    """Return why a call is not complete; nothing where it is, or where its error says so."""
     if call.complete or (call.error and not call.ended_by):
         return ""
     if call.ended_by:

@@ -1,34 +1,32 @@
-"""A run as the turns of ToolBrain's form, for people: what the model saw and said, what came of it, what is odd.
+"""A run as ToolBrain's turns, for people: what the model saw and said, the results, and warnings.
 
-It walks through what `export --format toolbrain` writes, so that one sees what a reward function would see. What is
-no turn, such as a call that failed, is counted at the end.
+It shows what `export --format toolbrain` writes, and so what a reward function sees. What is no turn, such as a call
+that failed, is counted at the end.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.left_out import UNANSWERED
 from trace_recorder.views.toolbrain.parsing import PARSERS
-from trace_recorder.views.toolbrain.turns import debug_lines, to_turns
+from trace_recorder.views.toolbrain.turns import format_turns, to_turns
 
-DEFAULT = "calls"
+DEFAULT_PARSER = "calls"
 
 
 def turns_as_json(trajectory: Trajectory, parser: str) -> Payload:
-    """Give the turns as `export` writes them."""
+    """Return the turns as `export` writes them."""
     return list(to_turns(trajectory, PARSERS[parser]))
 
 
 def lines(trajectory: Trajectory, parser: str, *, full: bool) -> Iterator[tuple[str, str]]:
-    """Tell of each turn line by line, each with its style; whole where `full`."""
-    dropped: Counter[str] = Counter()
-    turns = to_turns(trajectory, PARSERS[parser], dropped=dropped)
-    for line in debug_lines(turns, sys.maxsize) if full else debug_lines(turns):
+    """Yield the lines of each turn with their styles, not shortened where `full`."""
+    turns, left_out = to_turns.with_report(trajectory, PARSERS[parser])
+    for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
         yield line, "yellow" if line.startswith("WARNING") else "bold" if line.startswith("===") else ""
-    if dropped[UNANSWERED]:
-        yield f"No turns: {dropped[UNANSWERED]} x {UNANSWERED}", "yellow"
+    if left_out[UNANSWERED]:
+        yield f"No turns: {left_out[UNANSWERED]} x {UNANSWERED}", "yellow"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, read, reason, runs_of
-from trace_recorder.cli.text_layout import counted, in_one_line, number, seconds
-from trace_recorder.dialects.stream_usage import ADVICE
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
+from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.guard import attempt
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
@@ -29,13 +29,13 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
 
     Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
 
-    A run that cannot be read is told and passed over; the exit code is then 1.
+    A run that cannot be read is reported and skipped; the exit code is then 1.
     """
     figures, failed = Stats(), 0
     try:
-        for path in runs_of(paths):
+        for path in find_runs(paths):
             try:
-                figures.merge(attempt(partial(_count, path), partial(_refuse, path)))
+                figures.merge(attempt(partial(_count, path), partial(_raise_unreadable, path)))
             except UnreadableError as error:
                 failed += 1
                 warn(str(error))
@@ -50,71 +50,67 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
 
 
 def _count(path: Path) -> Stats:
-    """The figures of one run, so that one which cannot be counted to its end is counted nowhere."""
+    """Return the figures of one run, so that a run that cannot be counted to its end is not counted at all."""
     one = Stats()
     one.add(read(path))
     one.to_json()
     return one
 
 
-def _refuse(path: Path, error: Exception) -> Stats:
-    raise error if isinstance(error, UnreadableError) else UnreadableError(reason(path, error, "counted"))
+def _raise_unreadable(path: Path, error: Exception) -> Stats:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error, "counted"))
 
 
 def lines(figures: Mapping[str, Payload]) -> Iterator[str]:
-    """Tell the figures."""
-    runs, llm = figures["runs"], figures["llm"]
-    ends = [
-        f"{runs[name]} {name}" for name in ("completed", "failed", "interrupted", "running", "unknown") if name in runs
-    ]
-    yield (
-        f"runs    {counted(runs.get('runs', 0), 'run')}: {', '.join(ends)}; {_outcome(runs)}"
-        if ends
-        else "runs    none"
-    )
+    """Yield the figures as lines of text: a summary, and a table each of models, tools and rewards."""
+    yield from _summary(figures)
+    for rows in (_model_rows(figures["models"]), _tool_rows(figures["tools"]), _reward_rows(figures["rewards"])):
+        if len(rows) > 1:
+            yield ""
+            yield from _table(rows)
+
+
+def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
+    llm = figures["llm"]
+    yield f"runs    {_runs(figures['runs'])}"
     more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete", "retries") if llm[name]]
-    yield f"calls   {', '.join([counted(llm['calls'], 'LLM call'), *more])}"
+    yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
     if figures["seconds"]:
         spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
         unknown = llm.get("calls_without_time")
-        spent += [f"not stated by {counted(unknown, 'call')}"] if unknown else []
+        spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
         yield f"time    {', '.join(spent)}"
-    if figures["models"]:
-        yield ""
-        yield from _table(_MODEL_TITLES, [_model(one) for one in figures["models"]], left=1)
-    if figures["tools"]:
-        yield ""
-        titles = ("tool", "calls", "failed", "no answer", "outcome unknown")
-        rows = [
-            [one["name"], *(number(one[name]) for name in ("calls", "failed", "unanswered", "outcome_unknown"))]
-            for one in figures["tools"]
-        ]
-        yield from _table(titles, rows, left=1)
-    if figures["rewards"]:
-        yield ""
-        of_rewards = [
-            [one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in ("mean", "least", "most"))]
-            for one in figures["rewards"]
-        ]
-        yield from _table(("reward", "runs", "mean", "least", "most"), of_rewards, left=1)
+
+
+def _runs(runs: Mapping[str, Payload]) -> str:
+    names = ("completed", "failed", "interrupted", "running", "unknown")
+    statuses = [f"{runs[name]} {name}" for name in names if name in runs]
+    if not statuses:
+        return "none"
+    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}; {_outcome(runs)}"
 
 
 def _outcome(runs: Mapping[str, Payload]) -> str:
-    """Tell how many runs succeeded, of how many of which that is known."""
+    """Say how many of the judged runs succeeded."""
     if "accuracy" not in runs:
         return "none judged"
-    judged = counted(runs["accuracy_runs"], "judged run")
+    judged = pluralize(runs["accuracy_runs"], "judged run")
     return (
         f"{runs['succeeded']} succeeded, {runs['not_succeeded']} did not: accuracy {runs['accuracy']:.0%} of {judged}"
     )
 
 
-_MODEL_TITLES = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+Row = Sequence[str]
 
 
-def _model(one: Mapping[str, Payload]) -> list[str]:
+def _model_rows(models: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    return [titles, *map(_model, models)]
+
+
+def _model(one: Mapping[str, Payload]) -> Row:
     tokens, cost = one["tokens"], one["cost"]
     rate = tokens.get("cache_hit_rate")
     return [
@@ -127,6 +123,18 @@ def _model(one: Mapping[str, Payload]) -> list[str]:
     ]
 
 
+def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("calls", "failed", "unanswered", "outcome_unknown")
+    rows = [[one["name"], *(number(one[name]) for name in names)] for one in tools]
+    return [("tool", "calls", "failed", "no answer", "outcome unknown"), *rows]
+
+
+def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("mean", "least", "most")
+    rows = [[one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in names)] for one in rewards]
+    return [("reward", "runs", *names), *rows]
+
+
 def _tokens(tokens: Mapping[str, Payload]) -> str:
     words = {"prompt": "in", "completion": "out", "cache_read": "read from the cache"}
     words |= {"cache_write": "written to the cache", "reasoning": "for reasoning"}
@@ -135,40 +143,38 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
         said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
         streams = tokens.get("streams_without_include_usage")
-        advice = f" ({counted(streams, 'stream')}: {ADVICE})" if streams else ""
-        said.append(f"not stated by {counted(tokens['calls_without'], 'call')}{advice}")
+        advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
+        said.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
     return ", ".join(said)
 
 
 def _cost(cost: Mapping[str, Payload]) -> str:
     said = []
     if "stated" in cost:
-        said.append(f"{cost['stated']:.6f} USD as billed ({counted(cost['stated_calls'], 'call')})")
+        said.append(f"{cost['stated']:.6f} USD as billed ({pluralize(cost['stated_calls'], 'call')})")
     if "estimated" in cost:
         by = cost.get("estimated_with", "a table")
         said.append(
-            f"about {cost['estimated']:.6f} USD by {by} ({counted(cost['estimated_calls'], 'call')}, an estimate)"
+            f"about {cost['estimated']:.6f} USD by {by} ({pluralize(cost['estimated_calls'], 'call')}, an estimate)"
         )
     if cost["unknown_calls"]:
         hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
-        said.append(f"unknown for {counted(cost['unknown_calls'], 'call')}{hint}")
+        said.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
     return ", ".join(said) or "nothing"
 
 
 def _amount(cost: Mapping[str, Payload]) -> str:
-    """A model's cost in one cell: an estimate has a tilde, what is unknown of it a question mark."""
+    """Return a cost as one cell: an estimate has a tilde, and calls of unknown cost a question mark."""
     amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
     if not amounts:
         return "?"
     return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if cost['unknown_calls'] else ''}"
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:
-    cells = [titles, *([in_one_line(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(titles))]
-    for row in cells:
-        laid = [
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(laid).rstrip()
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    """Align the cells of rows: the first column on the left, the others on the right."""
+    cells = [[in_one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *aligned]).rstrip()

@@ -1,7 +1,7 @@
-"""Putting texts of a run before people: literally, with control characters made visible, and not too long.
+"""Texts of a run for people: literal, with control characters made visible, and shortened.
 
-`Sheet` writes labelled texts, wrapped where a terminal shows them and as they are where they are piped. Nothing is
-ever taken for markup. Our own words are ASCII, so that they can be read in any locale.
+`EntryWriter` writes labelled texts, wrapped on a terminal, unchanged in a pipe. Nothing is interpreted as markup. The
+package's own words are ASCII, so that they can be read in any locale.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from rich.text import Text
 
 from trace_recorder.values.messages import Payload
 
-LINES = 12
-CHARACTERS = 1000
+MAX_LINES = 12
+MAX_CHARACTERS = 1000
 """A longer text is shortened, unless everything is asked for."""
-STRING = 200
+MAX_STRING = 200
 """The longest string that is shown whole inside a JSON value."""
 
-_LABEL = 11
-_NARROWEST = 20
-_HIDDEN = re.compile(
+_LABEL_WIDTH = 11
+_MIN_WIDTH = 20
+_CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 
-def visible(text: str) -> str:
-    """Write what a terminal would obey or hide as an escape, as Python does; line breaks and tabs stay."""
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def escape_control_characters(text: str) -> str:
+    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs stay."""
+    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def as_json_allows(text: str) -> str:
-    """Write such characters in JSON text as JSON does: they stand in strings alone, and there is an escape for each."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def escape_json_text(text: str) -> str:
+    """Escape the same characters in JSON text, where they can only be in strings, as JSON does."""
+    return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def in_one_line(text: str) -> str:
-    """Write a text on one line, visibly."""
-    return visible(text).replace("\n", "\\n")
+    """Escape control characters and line breaks."""
+    return escape_control_characters(text).replace("\n", "\\n")
 
 
-def shortened(text: str) -> str:
-    """Cut a long text, and say how much of it is not shown."""
-    kept = "\n".join(text.split("\n", LINES)[:LINES])[:CHARACTERS]
+def shorten(text: str) -> str:
+    """Shorten a long text, and say how much of it is not shown."""
+    kept = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])[:MAX_CHARACTERS]
     return _cut(text, len(kept), "\n" if "\n" in kept else "")
 
 
@@ -63,7 +63,7 @@ def compact(value: Payload, *, full: bool) -> str:
 
 def _with_short_strings(value: Payload) -> Payload:
     if isinstance(value, str):
-        return _cut(value, STRING)
+        return _cut(value, MAX_STRING)
     if isinstance(value, list):
         return [_with_short_strings(element) for element in value]
     if isinstance(value, dict):
@@ -72,7 +72,7 @@ def _with_short_strings(value: Payload) -> Payload:
 
 
 def text_of(value: Payload, *, full: bool = True) -> str:
-    """Write any value: a text as it is, of a list its elements, and what is neither as JSON."""
+    """Return any value as text: a text as it is, a list as its elements, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def text_of(value: Payload, *, full: bool = True) -> str:
 
 
 def number(value: Payload) -> str:
-    """Write a number with its thousands apart; anything else as it is."""
+    """Write a number with thousands separators; anything else as text."""
     return f"{value:,}" if isinstance(value, int | float) else text_of(value)
 
 
@@ -101,22 +101,22 @@ def seconds(value: Payload) -> str:
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def moment(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """Write a time in the local time zone; one that is no ISO 8601 as it stands."""
+def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
+    """Write a time in the local time zone; one that is not ISO 8601 as it is."""
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime(form)
     except (ValueError, TypeError):
         return text_of(timestamp)
 
 
-def counted(count: Payload, noun: str) -> str:
+def pluralize(count: Payload, noun: str) -> str:
     """Write a number with its noun: 1 step, 1,200 steps."""
     return f"{number(count)} {noun}" + ("" if count == 1 else "s")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text with its label; without one, a heading. Where there is no text, nothing is written."""
+    """A text with its label, or a heading without one. An entry without text is not written."""
 
     label: str
     text: str
@@ -125,12 +125,12 @@ class Entry:
 
 
 def heading(text: str) -> Entry:
-    """Make an entry with which a new part begins."""
+    """Make the heading of a new part."""
     return Entry("", text, indent=0, style="bold")
 
 
-class Sheet:
-    """Writes entries to a console: wrapped where that is a terminal, shortened unless `full`."""
+class EntryWriter:
+    """Writes entries to a console: wrapped on a terminal, shortened unless `full`."""
 
     def __init__(self, console: Console, *, full: bool) -> None:
         self._full = full
@@ -138,7 +138,7 @@ class Sheet:
         self._begun = False
 
     def write(self, entries: Iterable[Entry]) -> None:
-        """Write entries, with a free line between them and those before."""
+        """Write entries, after an empty line where others came before."""
         if self._begun:
             self._console.print()
         self._begun = True
@@ -147,10 +147,10 @@ class Sheet:
                 self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        beside = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL - 1) + " " if entry.label else "")
+        beside = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " " if entry.label else "")
         below = " " * len(beside)
-        text = entry.text if self._full else shortened(entry.text.rstrip("\n"))
-        for line in visible(text).split("\n"):
+        text = entry.text if self._full else shorten(entry.text.rstrip("\n"))
+        for line in escape_control_characters(text).split("\n"):
             for piece in self._wrapped(Text(line, entry.style), len(beside)):
                 self._console.print(Text.assemble((beside, "dim"), piece) if piece else "", soft_wrap=True)
                 beside = below
@@ -158,7 +158,7 @@ class Sheet:
     def _wrapped(self, line: Text, indent: int) -> list[Text]:
         if not self._console.is_terminal or not line.plain:
             return [line]
-        pieces = list(line.wrap(self._console, max(_NARROWEST, self._console.width - indent)))
+        pieces = list(line.wrap(self._console, max(_MIN_WIDTH, self._console.width - indent)))
         for piece in pieces:
             piece.rstrip()
         return pieces

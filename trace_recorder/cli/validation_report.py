@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from trace_recorder.cli.text_layout import counted
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import attempt
 from trace_recorder.values.messages import Payload
 
 
 def report(file: Path) -> Report:
-    """Validate a file; that it cannot be read, or breaks what reads it, is an error like others."""
+    """Validate a file. That it cannot be read, or that reading it raises, is a finding too."""
 
     def failed(error: Exception) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
@@ -32,11 +32,11 @@ def as_json(report: Report) -> dict[str, Payload]:
 
 
 def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
-    """Tell of each file what was found in it; a line each, with its style."""
+    """Yield the findings of each file as lines with their styles."""
     for one in reports:
         errors = sum(finding.severity == "error" for finding in one.findings)
-        amount = f" ({counted(one.records, 'record')}, {counted(one.interactions, 'LLM interaction')})"
-        verdict = counted(errors, "error") if errors else "ok"
+        amount = f" ({pluralize(one.records, 'record')}, {pluralize(one.interactions, 'LLM interaction')})"
+        verdict = pluralize(errors, "error") if errors else "ok"
         yield f"{one.path}: {verdict}{amount if one.records else ''}", "bold"
         for finding in one.findings:
             style = "red" if finding.severity == "error" else ""

@@ -10,7 +10,15 @@ from trace_recorder.clients.ollama import OllamaClient
 from trace_recorder.clients.openai import OpenAIClient, OpenAICompatibleClient
 from trace_recorder.clients.openrouter import OpenRouterClient
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream
-from trace_recorder.clients.wire_formats.stream_events import Finished, ReasoningDelta, TextDelta, ToolCallDelta
+from trace_recorder.clients.wire_formats.messages import MessageInput, MessagesInput
+from trace_recorder.clients.wire_formats.stream_events import (
+    Finished,
+    ReasoningDelta,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+)
+from trace_recorder.clients.wire_formats.tools import ToolInput
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult
 
 __all__ = [
@@ -23,15 +31,19 @@ __all__ = [
     "GoogleClient",
     "LLMResponse",
     "Message",
+    "MessageInput",
+    "MessagesInput",
     "OllamaClient",
     "OpenAIClient",
     "OpenAICompatibleClient",
     "OpenRouterClient",
     "ReasoningDelta",
     "ResponseStream",
+    "StreamEvent",
     "TextDelta",
     "ToolCall",
     "ToolCallDelta",
+    "ToolInput",
     "ToolResult",
     "create_client",
 ]

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.openai import counted
+from trace_recorder.clients.openai import with_attempt_header
 from trace_recorder.clients.wire_formats import anthropic_messages
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 from trace_recorder.errors import MissingKeyError
 
+if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+    from anthropic import Anthropic, AsyncAnthropic  # noqa: F401 - the bases name it
 
-class AnthropicClient(Client):
+
+class AnthropicClient(Client["Anthropic", "AsyncAnthropic"]):
     """Anthropic: ANTHROPIC_API_KEY, or whatever else the SDK finds credentials in; ANTHROPIC_BASE_URL."""
 
     provider = "anthropic"
     sdk_name = "anthropic"
     extra = "anthropic"
     key_names = ("ANTHROPIC_API_KEY",)
-    dialect = anthropic_messages.DIALECT
+    wire_format = anthropic_messages.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
         made = self._module.Anthropic if side == "sync" else self._module.AsyncAnthropic
@@ -38,5 +41,5 @@ class AnthropicClient(Client):
         body: JsonObject = answer.to_dict(mode="json", warnings=False)
         return body
 
-    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:
-        return counted(request, attempt)
+    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        return with_attempt_header(request, attempt)

@@ -1,9 +1,9 @@
 """The client that all clients are: one conversation in, one response out, in four forms that differ by an `await`.
 
-A subclass names its provider, makes the SDK's clients and points at their methods. Requests are built by its dialect,
-answers are read by the dialect's reader, calls are recorded on the wire like those of any client that is wrapped: by
-the recorder that was given, else by the one that is current. No feature of the SDK is hidden: `sdk` and `async_sdk`
-are its clients, and every parameter goes to the method that is called.
+A subclass names its provider, makes the SDK's clients and points at their methods. Its wire format builds the requests,
+and the reader of the same dialect reads the responses. Calls are recorded on the wire, as those of any wrapped client
+are: by the given recorder, else by the current one. No feature of the SDK is hidden: `sdk` and `async_sdk` are its
+clients, and every parameter goes to the method that is called.
 """
 
 from __future__ import annotations
@@ -14,19 +14,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
 
 from trace_recorder.attach.current import current_recorder, unwrap, wrap
 from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.clients.retries import Retrying
+from trace_recorder.clients.retries import Retrier
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, Source
-from trace_recorder.clients.wire_formats.messages import Given, count_made_up, shared
-from trace_recorder.clients.wire_formats.provider_turn import carried, with_turn
-from trace_recorder.clients.wire_formats.tools import GivenTool, declared
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.messages import MessagesInput, count_made_up_ids, to_messages
+from trace_recorder.clients.wire_formats.provider_turn import prepare_messages, with_turn
+from trace_recorder.clients.wire_formats.tools import ToolInput, to_tools
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.readers import reader_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
 from trace_recorder.values.messages import LLMResponse, Payload
+
+if TYPE_CHECKING:  # the default needs Python 3.13, or a package that is not needed at run time
+    from typing_extensions import TypeVar
+
+    Sdk = TypeVar("Sdk", default=Any)
+    AsyncSdk = TypeVar("AsyncSdk", default=Any)
+else:
+    from typing import TypeVar
+
+    Sdk = TypeVar("Sdk")
+    AsyncSdk = TypeVar("AsyncSdk")
 
 Side = Literal["sync", "async"]
 LEFT_OUT = "reasoning_left_out"
@@ -34,14 +45,14 @@ LEFT_OUT = "reasoning_left_out"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PreparedCall:
     """A call that is ready: the arguments of the SDK's method, and how its answer reads."""
 
     request: JsonObject
     read: Callable[[Payload], LLMResponse]
 
 
-class Client:
+class Client(Generic[Sdk, AsyncSdk]):
     """A thin client of one provider; see `docs/clients.md`. A `with` block, sync or async, closes what it made.
 
     `model` is asked where a call names none. Calls are recorded by `recorder`, else by the current one. A call that
@@ -52,7 +63,7 @@ class Client:
     sdk_name: ClassVar[str]
     extra: ClassVar[str]
     key_names: ClassVar[tuple[str, ...]] = ()
-    dialect: Dialect
+    wire_format: WireFormat
 
     def __init__(
         self,
@@ -64,7 +75,7 @@ class Client:
     ) -> None:
         self.model = model
         self._recorder = recorder
-        self._retrying = Retrying(retries)
+        self._retrying = Retrier(retries)
         self._options = options
         self._noted: tuple[object, int] | None = None
         self._module = self._import()
@@ -73,32 +84,30 @@ class Client:
 
     # ── the four forms of a call ─────────────────────────────────────────────────────────────────────────────────
 
-    def chat(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
-    ) -> LLMResponse:
+    def chat(self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any) -> LLMResponse:
         """Ask, and wait for the response. Raises what the SDK raises, and ClientError for what cannot be sent."""
-        asked = self._ask(messages, tools, params)
-        return asked.read(self._retrying.call(lambda attempt: self._heard(self._send("sync", asked, attempt))))
+        asked = self._prepare(messages, tools, params)
+        return asked.read(self._retrying.call(lambda attempt: self._body_of(self._send("sync", asked, attempt))))
 
     async def achat(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+        self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> LLMResponse:
         """The same, awaited."""
-        asked = self._ask(messages, tools, params)
+        asked = self._prepare(messages, tools, params)
 
         async def send(attempt: int) -> JsonObject:
-            return self._heard(await self._send("async", asked, attempt))
+            return self._body_of(await self._send("async", asked, attempt))
 
         return asked.read(await self._retrying.acall(send))
 
     def stream(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+        self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> ResponseStream:
         """Ask, and iterate over the response as it comes; the request is sent with the first step."""
         return ResponseStream(self._source("sync", messages, tools, params))
 
     def astream(
-        self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None = None, **params: Any
+        self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> AsyncResponseStream:
         """The same for `async for`."""
         return AsyncResponseStream(self._source("async", messages, tools, params))
@@ -112,21 +121,24 @@ class Client:
             self._bound(unwrap(sdk))
 
     @property
-    def sdk(self) -> Any:
+    def sdk(self) -> Sdk:
         """The SDK's sync client, recorded."""
-        return self._made["sync"]
+        sdk: Sdk = self._made["sync"]
+        return sdk
 
     @property
-    def async_sdk(self) -> Any:
+    def async_sdk(self) -> AsyncSdk:
         """The SDK's async client, recorded; made when it is first asked for."""
         if "async" not in self._made:
             self._made["async"] = self._bound(self._make("async"))
-        return self._made["async"]
+        sdk: AsyncSdk = self._made["async"]
+        return sdk
 
     def close(self) -> None:
         """Close the SDK's sync client."""
-        if hasattr(self.sdk, "close"):
-            self.sdk.close()
+        close = getattr(self.sdk, "close", None)
+        if close is not None:
+            close()
 
     async def aclose(self) -> None:
         """Close the SDK's async client, if there is one."""
@@ -163,49 +175,49 @@ class Client:
         """The JSON of an answer, or of an event of a stream."""
         raise NotImplementedError
 
-    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:  # noqa: ARG002 - for subclasses
+    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:  # noqa: ARG002 - for subclasses
         """The arguments of one attempt, where the SDK can say which it is."""
         return request
 
     # ── what is the same for all ─────────────────────────────────────────────────────────────────────────────────
 
-    def _ask(self, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None, params: JsonObject) -> Asked:
-        given, left_out = carried(shared(messages), self.dialect, self.provider)
+    def _prepare(self, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject) -> PreparedCall:
+        given, left_out = prepare_messages(to_messages(messages), self.wire_format, self.provider)
         if left_out:
-            self._note(left_out)
+            self._annotate_left_out(left_out)
         if "model" not in params and self.model is None:
             raise ClientError(f"Which model? {type(self).__name__}(model=…), or model=… with the call.")
-        request = self.dialect.build_request(given, declared(tools), {"model": self.model, **params})
-        return Asked(request, lambda body: self._read(body, count_made_up(given)))
+        request = self.wire_format.build_request(given, to_tools(tools), {"model": self.model, **params})
+        return PreparedCall(request, lambda body: self._read(body, count_made_up_ids(given)))
 
     def _read(self, body: Payload, made_up_calls: int) -> LLMResponse:
-        reader = reader_of(self.dialect.api)
+        reader = reader_of(self.wire_format.api)
         if reader is None:
-            raise ClientError(f"There is no reader of {self.dialect.api}.")
-        said = reader.read_response(self._sound(body), made_up_calls)
-        return with_turn(said, self.dialect, self.provider, body)
+            raise ClientError(f"There is no reader of {self.wire_format.api}.")
+        said = reader.read_response(self._checked_body(body), made_up_calls)
+        return with_turn(said, self.wire_format, self.provider, body)
 
     def _source(
-        self, side: Side, messages: Iterable[Given] | str, tools: Iterable[GivenTool] | None, params: JsonObject
+        self, side: Side, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject
     ) -> Source:
-        asked = self._ask(messages, tools, params)
+        asked = self._prepare(messages, tools, params)
         return Source(
-            self.dialect,
+            self.wire_format,
             self._retrying,
             lambda attempt: self._send(side, asked, attempt, streams=True),
             self._plain,
             asked.read,
         )
 
-    def _send(self, side: Side, asked: Asked, attempt: int, *, streams: bool = False) -> Any:
+    def _send(self, side: Side, asked: PreparedCall, attempt: int, *, streams: bool = False) -> Any:
         if side == "async":
             _ = self.async_sdk
-        return self._method(side, streams=streams)(**self._attempt(asked.request, attempt))
+        return self._method(side, streams=streams)(**self._for_attempt(asked.request, attempt))
 
-    def _heard(self, answer: Any) -> JsonObject:
-        return self._sound(self._plain(answer))
+    def _body_of(self, answer: Any) -> JsonObject:
+        return self._checked_body(self._plain(answer))
 
-    def _sound(self, body: JsonObject) -> JsonObject:
+    def _checked_body(self, body: JsonObject) -> JsonObject:
         """The body, unless it says that something went wrong."""
         if error := body.get("error"):
             raise AnswerError(self.provider, error)
@@ -215,14 +227,14 @@ class Client:
         """Have the calls of an SDK's client recorded."""
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
-    def _note(self, left_out: int) -> None:
+    def _annotate_left_out(self, left_out: int) -> None:
         """Have it on file, once for each number, that reasoning could not go along; never at the agent's cost."""
         recorder = self._recorder or current_recorder()
         if recorder is None or self._noted == (recorder, left_out):
             return
         self._noted = (recorder, left_out)
         with suppress(TraceRecorderError):
-            recorder.annotate(LEFT_OUT, {"provider": self.provider, "api": self.dialect.api, "messages": left_out})
+            recorder.annotate(LEFT_OUT, {"provider": self.provider, "api": self.wire_format.api, "messages": left_out})
 
     def _import(self) -> Any:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from trace_recorder.clients.anthropic import AnthropicClient
 from trace_recorder.clients.azure import AzureClient
@@ -29,6 +29,22 @@ CLIENTS: dict[str, type[Client]] = {
 """The clients that there are, by the name of their provider."""
 
 
+@overload
+def create_client(provider: Literal["openai"], model: str | None = None, **options: Any) -> OpenAIClient: ...
+@overload
+def create_client(provider: Literal["azure"], model: str | None = None, **options: Any) -> AzureClient: ...
+@overload
+def create_client(provider: Literal["doubao"], model: str | None = None, **options: Any) -> DoubaoClient: ...
+@overload
+def create_client(provider: Literal["openrouter"], model: str | None = None, **options: Any) -> OpenRouterClient: ...
+@overload
+def create_client(provider: Literal["anthropic"], model: str | None = None, **options: Any) -> AnthropicClient: ...
+@overload
+def create_client(provider: Literal["google"], model: str | None = None, **options: Any) -> GoogleClient: ...
+@overload
+def create_client(provider: Literal["ollama"], model: str | None = None, **options: Any) -> OllamaClient: ...
+@overload
+def create_client(provider: str, model: str | None = None, **options: Any) -> Client: ...
 def create_client(provider: str, model: str | None = None, **options: Any) -> Client:
     """Make the client of a provider; `options` are those of its class. Raises UnknownProviderError."""
     if provider not in CLIENTS:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.wire_formats import google_generate
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
+if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+    from google import genai  # noqa: F401 - the bases name it
+    from google.genai.client import AsyncClient  # noqa: F401 - the bases name it
+
 _VERTEX = ("vertexai", "credentials")
 _MADE_BY_SDK = {"sdk_http_response", "parsed", "automatic_function_calling_history"}
 
 
-class GoogleClient(Client):
+class GoogleClient(Client["genai.Client", "AsyncClient"]):
     """Gemini: GOOGLE_API_KEY or GEMINI_API_KEY (the first wins, as in the SDK); Vertex AI by `vertexai=True`, ….
 
     Parameters of a call are members of the SDK's config: `chat(messages, temperature=0)`.
@@ -24,7 +28,7 @@ class GoogleClient(Client):
     sdk_name = "google.genai"
     extra = "google"
     key_names = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-    dialect = google_generate.DIALECT
+    wire_format = google_generate.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
         if side == "async":

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.wire_formats import ollama_chat
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
+if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+    import ollama  # noqa: F401 - the bases name it
 
-class OllamaClient(Client):
+
+class OllamaClient(Client["ollama.Client", "ollama.AsyncClient"]):
     """Ollama: OLLAMA_HOST (else 127.0.0.1:11434), and OLLAMA_API_KEY for ollama.com."""
 
     provider = "ollama"
     sdk_name = "ollama"
     extra = "ollama"
-    dialect = ollama_chat.DIALECT
+    wire_format = ollama_chat.WIRE_FORMAT
 
     def _make(self, side: Side) -> Any:
         return (self._module.Client if side == "sync" else self._module.AsyncClient)(**self._options)

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.wire_formats import openai_chat, openai_responses
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
-COUNT = "x-stainless-retry-count"
+if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+    from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
+
+ATTEMPT_HEADER = "x-stainless-retry-count"
 """The header by which this family of SDKs says which attempt a request is; the recording reads it."""
 
 
-def counted(request: JsonObject, attempt: int) -> JsonObject:
+def with_attempt_header(request: JsonObject, attempt: int) -> JsonObject:
     """Have the attempt stated in the SDK's own header."""
     if not attempt:
         return request
-    return {**request, "extra_headers": {**(request.get("extra_headers") or {}), COUNT: str(attempt)}}
+    return {**request, "extra_headers": {**(request.get("extra_headers") or {}), ATTEMPT_HEADER: str(attempt)}}
 
 
-class OpenAICompatibleClient(Client):
+class OpenAICompatibleClient(Client["OpenAI", "AsyncOpenAI"]):
     """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
 
-    `hands_back` names the members of an assistant's message under which the provider takes its reasoning back; the
-    first that is there is sent. See `Client` for the rest.
+    `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning;
+    the first that is present is sent. See `Client` for the rest.
     """
 
     sdk_name = "openai"
     extra = "openai"
     base_url: ClassVar[str | None] = None
     base_url_names: ClassVar[tuple[str, ...]] = ()
-    hands_back: tuple[str, ...] = ()
+    reasoning_fields: tuple[str, ...] = ()
     asks_for_usage: ClassVar[bool] = True
 
     def __init__(
@@ -41,15 +44,17 @@ class OpenAICompatibleClient(Client):
         model: str | None = None,
         *,
         api: Literal["chat", "responses"] = "chat",
-        hands_back: tuple[str, ...] | None = None,
+        reasoning_fields: tuple[str, ...] | None = None,
         recorder: TrajectoryRecorder | None = None,
         retries: int = 2,
         **options: Any,
     ) -> None:
         if api not in ("chat", "responses"):
             raise ValueError(f"api is {api!r}, and has to be 'chat' or 'responses'")
-        self.hands_back = self.hands_back if hands_back is None else hands_back
-        self.dialect = openai_chat.dialect(self.hands_back) if api == "chat" else openai_responses.DIALECT
+        self.reasoning_fields = self.reasoning_fields if reasoning_fields is None else reasoning_fields
+        self.wire_format = (
+            openai_chat.wire_format(self.reasoning_fields) if api == "chat" else openai_responses.WIRE_FORMAT
+        )
         super().__init__(model, recorder=recorder, retries=retries, **options)
 
     def _make(self, side: Side) -> Any:
@@ -70,12 +75,12 @@ class OpenAICompatibleClient(Client):
         body: JsonObject = answer.to_dict(mode="json", warnings=False)
         return body
 
-    def _attempt(self, request: JsonObject, attempt: int) -> JsonObject:
-        return counted(request, attempt)
+    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        return with_attempt_header(request, attempt)
 
     @property
     def _is_chat(self) -> bool:
-        return self.dialect.api == "openai-chat"
+        return self.wire_format.api == "openai-chat"
 
 
 class OpenAIClient(OpenAICompatibleClient):

@@ -15,4 +15,4 @@ class OpenRouterClient(OpenAICompatibleClient):
     key_names = ("OPENROUTER_API_KEY",)
     base_url = "https://openrouter.ai/api/v1"
     base_url_names = ("OPENROUTER_BASE_URL",)
-    hands_back = ("reasoning_details", "reasoning")
+    reasoning_fields = ("reasoning_details", "reasoning")

@@ -1,6 +1,6 @@
 """Trying again: which errors are worth it, and how long to wait.
 
-`RETRIED` is the one place that says which. An error has several signs, from the most particular to the least; the
+`RETRY_RULES` is the one place that says which. An error has several signs, from the most particular to the least; the
 first that is in the table decides, and an error with none is not retried. The SDKs' own retries are off: tenacity
 does it, so that all clients wait alike, and each attempt goes over the wire, and on file, by itself.
 """
@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Payload
 
 Answer = TypeVar("Answer")
 
-RETRIED: dict[str, tuple[bool, str]] = {
+RETRY_RULES: dict[str, tuple[bool, str]] = {
     "x-should-retry: true": (True, "the server says so (OpenAI, Anthropic)"),
     "x-should-retry: false": (False, "the server says so (OpenAI, Anthropic)"),
     "insufficient_quota": (False, "OpenAI's 429 of an account without money, which does not end by itself"),
@@ -47,13 +47,13 @@ RETRIED: dict[str, tuple[bool, str]] = {
 }
 """Sign of an error → whether it is tried again, and why."""
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
+FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
 """Seconds; the wait doubles from the first to the longest, and of each wait up to a quarter is taken off at random."""
-LONGEST_ASKED = 120.0
+MAX_SERVER_WAIT_SECONDS = 120.0
 """Where a server asks to wait for longer, the error is raised at once: whoever calls can plan for it better."""
 
 
-class Retrying:
+class Retrier:
     """Calls again what failed, up to `retries` times."""
 
     def __init__(self, retries: int) -> None:
@@ -87,28 +87,28 @@ class Retrying:
 
 def is_retried(error: BaseException) -> bool:
     """Whether an error is worth another attempt, by the table, and by how long the server asks to wait."""
-    if not isinstance(error, Exception) or (asked_seconds(error) or 0.0) > LONGEST_ASKED:
+    if not isinstance(error, Exception) or (server_wait_seconds(error) or 0.0) > MAX_SERVER_WAIT_SECONDS:
         return False
-    return next((RETRIED[sign][0] for sign in _signs(error) if sign in RETRIED), False)
+    return next((RETRY_RULES[sign][0] for sign in _signs(error) if sign in RETRY_RULES), False)
 
 
 def wait_seconds(error: BaseException, attempts: int) -> float:
     """How long to wait after an attempt (the first is 1): what the server asks, else exponentially with jitter."""
-    asked = asked_seconds(error)
+    asked = server_wait_seconds(error)
     if asked is not None:
         return asked
-    wait: float = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (attempts - 1))
+    wait: float = min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempts - 1))
     return wait * uniform(0.75, 1.0)  # noqa: S311 - jitter is no secret
 
 
-def asked_seconds(error: BaseException) -> float | None:
+def server_wait_seconds(error: BaseException) -> float | None:
     """How long a server asks to wait: by header, in milliseconds, seconds or as a date, or in Google's error body."""
     headers = _headers(error)
     readings = (
         (headers.get("retry-after-ms"), lambda text: float(text) / 1000),
         (headers.get("retry-after"), float),
         (headers.get("retry-after"), lambda text: parsedate_to_datetime(text).timestamp() - time.time()),
-        (_google_delay(error), lambda text: float(text.removesuffix("s"))),
+        (_google_retry_delay(error), lambda text: float(text.removesuffix("s"))),
     )
     for text, read in readings:
         try:
@@ -145,6 +145,6 @@ def _headers(error: BaseException) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in headers.items()}
 
 
-def _google_delay(error: BaseException) -> Payload:
+def _google_retry_delay(error: BaseException) -> Payload:
     details = as_dict(as_dict(getattr(error, "details", None)).get("error")).get("details")
     return next((one["retryDelay"] for one in map(as_dict, as_list(details)) if "retryDelay" in one), None)

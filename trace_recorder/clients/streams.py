@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from trace_recorder.clients.retries import Retrying
+from trace_recorder.clients.retries import Retrier
 from trace_recorder.clients.wire_formats.stream_events import Finished, StreamEvent, ToolCallDelta
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.errors import StreamNotFinishedError
 from trace_recorder.values.messages import LLMResponse, Payload
@@ -25,14 +25,14 @@ from trace_recorder.values.messages import LLMResponse, Payload
 class Source:
     """Where a stream comes from: how it is opened, what an event is as JSON, and what a whole body reads as."""
 
-    dialect: Dialect
-    retrying: Retrying
+    wire_format: WireFormat
+    retrying: Retrier
     open: Callable[[int], Any]
     plain: Callable[[Any], JsonObject]
     read: Callable[[Payload], LLMResponse]
 
 
-class Gathering:
+class StreamState:
     """What a stream has brought so far."""
 
     def __init__(self, source: Source) -> None:
@@ -50,19 +50,19 @@ class Gathering:
 
     def _take(self, event: Any) -> Iterator[StreamEvent]:
         body = self._source.plain(event)
-        self._text.append(self._source.dialect.frame % json.dumps(body))
-        for delta in self._source.dialect.deltas(body, self._calls):
+        self._text.append(self._source.wire_format.frame % json.dumps(body))
+        for delta in self._source.wire_format.deltas(body, self._calls):
             if isinstance(delta, ToolCallDelta) and delta.name:
                 self._calls += 1
             yield delta
 
     def _finish(self) -> Finished:
-        joined = join_stream(self._source.dialect.api, "".join(self._text).encode())
+        joined = join_stream(self._source.wire_format.api, "".join(self._text).encode())
         self._response = self._source.read(joined.body if joined else {})
         return Finished(self._response, joined is not None and joined.ended is not False)
 
 
-class ResponseStream(Gathering):
+class ResponseStream(StreamState):
     """The events of one answer, to be iterated over once; the last is `Finished`. Leave a `with` block to close it."""
 
     def __init__(self, source: Source) -> None:
@@ -100,7 +100,7 @@ class ResponseStream(Gathering):
         return events, next(events, None)
 
 
-class AsyncResponseStream(Gathering):
+class AsyncResponseStream(StreamState):
     """The same for async code: `async for event in client.astream(…)`."""
 
     def __init__(self, source: Source) -> None:

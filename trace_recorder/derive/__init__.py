@@ -1,1 +1,1 @@
-"""Deriving: all meaning, said once: a journal's records → a trajectory → the document, live and afterwards."""
+"""All meaning, stated once: journal → trajectory → document."""

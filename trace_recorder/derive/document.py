@@ -1,13 +1,13 @@
-"""The document: a trajectory as one JSON object, in the keys and the order of the format that it follows.
+"""The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
 
-`Trajectory.to_document` renders it, `from_document` reads back what a document alone can tell. Of a captured
-interaction, `input_messages` is the complete list of what the model saw, or it is absent and this stands in its place:
+`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. A captured interaction has
+either `input_messages`, the complete list of what the model saw, or in its place
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
-the first 12 messages of `llm_3`'s complete list (of none, where `since` is null), then these; where a history slides,
-`kept` is a list of ranges of positions in it, [[0, 0], [3, 41]]. Never is a part of
-the list under the other name. `history` at the root says which form was chosen.
+which means: the first 12 messages of `llm_3`'s complete list, then these. If `since` is null, no message is kept. If
+the history slides, `kept` is a list of inclusive ranges of positions, [[0, 0], [3, 41]]. `input_messages` never holds
+only a part of the list. `history` at the root says which form was chosen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects import manual
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.checked_types import typed
@@ -46,7 +46,7 @@ Element = TypeVar("Element")
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
-    """Make a trajectory of a document alone; `name` is for messages. Raises TrajectoryFormatError where it is none."""
+    """Read a document. `name` is used in messages. Raises TrajectoryFormatError if it is not a trajectory."""
     if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
         raise TrajectoryFormatError(
             f"{name} is no trajectory: a JSON object with a list `llm_interactions` is expected. "
@@ -94,7 +94,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
-    """A document in which every interaction has its complete list of messages. Raises KeyError where it is damaged."""
+    """Return a document in which every interaction has its complete messages. Raises KeyError if it is damaged."""
     lists: dict[str, list[Payload]] = {}
     interactions = [_expanded(one, lists) for one in document["llm_interactions"]]
     return {**document, "llm_interactions": interactions}
@@ -112,7 +112,7 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
 
 @dataclass(frozen=True, slots=True)
 class _DocumentSource(NothingRaw):
-    """What a document tells of an interaction: nothing raw."""
+    """The source of an interaction that was read from a document: it has nothing raw."""
 
     reading: RequestReading
     new_results: list[ToolResult] = field(default_factory=list)
@@ -138,12 +138,12 @@ def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
 def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]]) -> list[Message]:
     delta = document.get("input_messages_delta")
     if delta is None:
-        return [by_hand.read_message(message) for message in document.get("input_messages") or ()]
-    return _kept(delta, lists) + [by_hand.read_message(message) for message in delta["messages"]]
+        return [manual.read_message(message) for message in document.get("input_messages") or ()]
+    return _kept(delta, lists) + [manual.read_message(message) for message in delta["messages"]]
 
 
 def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> list[Element]:
-    """The first so many elements of an earlier list, or those at ranges of positions."""
+    """Return the first elements of an earlier list, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []
@@ -156,7 +156,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [typed(replace(by_hand.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
+    tools = [typed(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
     one = LLMInteraction(
@@ -182,7 +182,7 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
     if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
         raise TypeError("tool_calls are objects")
     response = replace(
-        by_hand.read_flat_response(document),
+        manual.read_flat_response(document),
         choices=tuple(_choice(choice) for choice in choices),
         extra=document.get("extra") or {},
         given=document,
@@ -191,7 +191,7 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
-    calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
+    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
     choice = Choice(
         index=document["index"],
         **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
@@ -219,10 +219,10 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         step_number=document["step_number"],
         timestamp=document["timestamp"],
         state=document["state"],
-        messages=None if messages is None else tuple(by_hand.read_message(message) for message in messages),
+        messages=None if messages is None else tuple(manual.read_message(message) for message in messages),
         llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
-        tool_calls=tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ()),
-        tool_results=tuple(by_hand.read_tool_result(result) for result in document.get("tool_results") or ()),
+        tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
+        tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),
         reflection=document.get("reflection"),
         error=document.get("error"),
         **{name: document.get(name) for name in ("agent", "agent_id", "parent_agent_id", "duration_seconds")},

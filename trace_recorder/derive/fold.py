@@ -1,8 +1,11 @@
-"""The fold: a journal's records → a `Trajectory`. A pure function of the records, whatever is missing of them.
+"""The fold: the records of a journal → a `Trajectory`. A pure function of the records, whatever is missing of them.
 
-Every prefix of a journal folds. A record that cannot be read costs the interactions that use it, which then say so
-in `gaps`, and no other. What belongs together is known by `interaction_id`; the order is that in which the
-interactions began. Readers give the meaning of what went over the wire; they can be mended, and old runs read better.
+Every prefix of a journal folds. A record that cannot be read costs only the interactions that use it, and `gaps` says
+so. Records of one interaction are joined by `interaction_id`; interactions are in the order in which they began. What
+went over the wire is interpreted by the readers in `dialects/`, so a corrected reader also improves old runs.
+
+`add` only files a record; `read_pending` reads what was added since, in the order of the records. It makes no
+difference whether records are read one by one or all at once.
 """
 
 from __future__ import annotations
@@ -14,420 +17,327 @@ from itertools import count
 from operator import itemgetter
 from typing import TypeVar
 
-from trace_recorder.derive.interactions import ENDINGS, Call, asks_for_stream, interaction_of, stated_error
-from trace_recorder.derive.requests import Readings
+from trace_recorder.derive.call_records import ENDINGS, CallRecords
+from trace_recorder.derive.interactions import asks_for_stream, interaction_of
+from trace_recorder.derive.requests import RequestReader
+from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import is_step, step_of
-from trace_recorder.derive.tool_executions import Executions
-from trace_recorder.derive.tool_matching import MarkedStep, ToolStep, agent_key
-from trace_recorder.dialects.json_access import as_int
+from trace_recorder.derive.tool_executions import DuringStream, ToolExecutions
+from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import attempt
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.metrics import Tally, metrics_of
-from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+from trace_recorder.values.messages import Message
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Status, Trajectory
 
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 
-MISSING = "lines of the journal"
-"""What a gap says that is told of numbers, or of an end, which are not there."""
-DOUBLES = 4096
-"""Of so many captured responses a draft knows the ids, lest one is recorded by hand too."""
-TOLD_LINES = 1000
-"""So many damaged lines are told one by one; more are counted."""
+MAX_REMEMBERED_IDS = 4096
+"""The live document remembers the ids of this many captured responses, to recognise duplicates recorded by hand."""
 
 
 @dataclass(slots=True)
 class Fold:
-    """Takes records one after another; `trajectory()` gives what they say so far.
+    """Takes records one after another; `trajectory()` returns what they say so far.
 
-    `calls` are the interactions' records, `changed` the ids of those of which there is more than when it was emptied
-    last, `executions` what is known of their tools, `captured` the ids of captured responses, `handed_over` those of
-    responses that were recorded by hand, each with its interactions', `doubles` the ids of those interactions that
-    were captured too. `steps` are those that the agent recorded, `marked` those with a block by their ids. `masked`
-    counts the secrets that records say were masked in them.
+    - `run`: the facts of the run itself
+    - `calls`: the records of each interaction, by its id
+    - `tools`: the tool executions, and the tool results that later requests carry
+    - `steps`: the steps that the agent recorded; `steps_by_id`: those of them that are blocks with a `step_id`
+    - `captured_responses`: the response ids of captured interactions
+    - `manual_responses`: the response ids of interactions recorded by hand, each with the ids of these interactions
+    - `duplicates`: the ids of interactions that were recorded by hand and captured too
+    - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     """
 
     items: ItemTable = field(default_factory=ItemTable)
     render: Callable[[Message], bytes] = lambda _: b""
-    calls: dict[str, Call] = field(default_factory=dict)
-    executions: Executions = field(default_factory=Executions)
-    start: Record | None = None
-    end: Record | None = None
-    steps: list[MarkedStep] = field(default_factory=list)
-    marked: dict[str, MarkedStep] = field(default_factory=dict)
-    summaries: dict[str, Payload] = field(default_factory=dict)
-    annotations: dict[str, Payload] = field(default_factory=dict)
-    rewards: list[Reward] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-    torn: BadLine | None = None
-    records: int = 0
-    _annotated: dict[int, str] = field(default_factory=dict)
-    masked: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
-    senseless: set[str] = field(default_factory=set)
-    captured: dict[str, None] = field(default_factory=dict)
-    handed_over: dict[str, dict[str, None]] = field(default_factory=dict)
-    doubles: dict[str, None] = field(default_factory=dict)
-    readings: Readings = field(init=False)
-    _last: int = 0
-    _damaged: int = 0
-    _bad_lines: int = 0
-    _more_lines: int = 0
-    _more_bytes: int = 0
-    _heard: list[tuple[Call | None, Record]] = field(default_factory=list)
-    _made: dict[str, LLMInteraction] = field(default_factory=dict)
+    run: RunFacts = field(default_factory=RunFacts)
+    calls: dict[str, CallRecords] = field(default_factory=dict)
+    tools: ToolExecutions = field(default_factory=ToolExecutions)
+    steps: list[RecordedStep] = field(default_factory=list)
+    steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
+    unreadable_ids: set[str] = field(default_factory=set)
+    captured_responses: dict[str, None] = field(default_factory=dict)
+    manual_responses: dict[str, dict[str, None]] = field(default_factory=dict)
+    duplicates: dict[str, None] = field(default_factory=dict)
+    _request_reader: RequestReader = field(init=False)
+    _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
+    _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.readings = Readings(self.items, self.render)
+        self._request_reader = RequestReader(self.items, self.render)
 
     @property
     def changed(self) -> dict[str, None]:
-        """The ids of the interactions of which there is more than when it was emptied last."""
-        return self.executions.changed
+        """The ids of the interactions that changed since this was last cleared."""
+        return self.tools.changed
 
     @property
-    def changed_marks(self) -> dict[str, None]:
-        """The ids of the steps with blocks of which there is more than when it was emptied last."""
-        return self.executions.changed_marks
+    def changed_steps(self) -> dict[str, None]:
+        """The ids of the recorded steps that changed since this was last cleared."""
+        return self.tools.changed_steps
+
+    # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, record: Record | BadLine) -> None:
-        """Take one record. A kind that is not known is passed over: it is of a later version."""
+        """Add one record. A record of an unknown kind is skipped: a later version wrote it."""
         if isinstance(record, BadLine):
-            self._bad_line(record)
+            self.run.add_bad_line(record)
             return
-        self.records += 1
-        self._look_for_missing(record)
-        if redacted := as_int(record.data.get("redacted")):
-            self.masked.add({"redactions": redacted})
-        take = _TAKE.get(record.kind)
-        if take is not None:
-            attempt(partial(take, self, record), partial(self._gap, record))
+        self.run.count(record)
+        handle = _HANDLERS.get(record.kind)
+        if handle is not None:
+            attempt(partial(handle, self, record), partial(self.run.add_unusable, record))
 
-    @property
-    def ends_in_damage(self) -> bool:
-        """Whether the newest line is damaged, and not only torn: it is told of already."""
-        return self._damaged > 0 and self.torn is None
-
-    def _look_for_missing(self, record: Record) -> None:
-        """Tell of numbers that are not there, where there are more of them than damaged lines since the last one."""
-        last, damaged = self._last, self._damaged
-        if isinstance(record.seq, int):
-            missing = record.seq - last - 1
-            self._last, self._damaged = record.seq, 0
-            if missing > damaged:
-                which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
-                self.gaps.append(Gap(record.time, MISSING, f"{which} missing"))
-
-    def _bad_line(self, line: BadLine) -> None:
-        self._damaged += 1
-        if line.torn:
-            self.torn = line
-        elif self._bad_lines < TOLD_LINES:
-            self._bad_lines += 1
-            self.gaps.append(
-                Gap(None, "a damaged line of the journal", f"{line.length} bytes at {line.offset}: {line.why}")
-            )
-        else:
-            self._more_lines, self._more_bytes = self._more_lines + 1, self._more_bytes + line.length
-
-    def _gap(self, record: Record, error: Exception) -> None:
-        why = f"record {record.seq}: {type(error).__name__}: {error}"
-        self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
-
-    def _item(self, record: Record) -> None:
+    def _add_item(self, record: Record) -> None:
         self.items.add_record(record)
 
-    def _call(self, record: Record) -> None:
+    def _add_to_call(self, record: Record) -> None:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            call = self.calls[identity] = Call(identity, self.items, record.seq)
+            call = self.calls[identity] = CallRecords(identity, self.items, record.seq)
             if record.data.get("api") != "embeddings":
-                self.executions.steps.end(agent_key(record.data))
-            mark = self._mark(record)
-            if mark is not None and mark.identity is not None:
-                mark.interactions.append(identity)
-                self.executions.mark_of[identity] = mark.identity
+                self.tools.steps.close(agent_key(record.data))
+            step = self._recorded_step(record)
+            if step is not None and step.identity is not None:
+                step.interactions.append(identity)
+                self.tools.step_of_interaction[identity] = step.identity
         call.add(record)
-        self._made.pop(identity, None)
+        self._interactions.pop(identity, None)
         self.changed[identity] = None
-        self._heard.append((call, record))
+        self._pending.append((call, record))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
 
-    def _mark(self, record: Record) -> MarkedStep | None:
-        """The step with a block that a record names, which begins with the first record that does."""
+    def _recorded_step(self, record: Record) -> RecordedStep | None:
+        """Return the step whose `step_id` a record names. The first record that names it begins the step."""
         identity = record.data.get("step_id")
         if identity is None:
             return None
-        if identity not in self.marked:
-            self.marked[identity] = MarkedStep.begun(record)
-            self._begin_step(record, self.marked[identity])
-        self.changed_marks[identity] = None
-        return self.marked[identity]
+        if identity not in self.steps_by_id:
+            self.steps_by_id[identity] = RecordedStep.begin(record)
+            self._begin_step(record, self.steps_by_id[identity])
+        self.changed_steps[identity] = None
+        return self.steps_by_id[identity]
 
-    def _begin_step(self, record: Record, step: MarkedStep) -> None:
+    def _begin_step(self, record: Record, step: RecordedStep) -> None:
         self.steps.append(step)
-        self.executions.has_marks = True
-        self.executions.steps.end(agent_key(record.data))
+        self.tools.has_recorded_steps = True
+        self.tools.steps.close(agent_key(record.data))
 
-    def _step(self, record: Record) -> None:
+    def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        told = read_step(self.items.expand(record.data), record.data, record.time)
-        mark = self._mark(record)
-        if mark is None:
-            self._begin_step(record, MarkedStep(told, record.seq))
-            self._heard.append((None, record))
+        stated = read_step(self.items.expand(record.data), record.data, record.time)
+        step = self._recorded_step(record)
+        if step is None:
+            self._begin_step(record, RecordedStep(stated, record.seq))
+            self._pending.append((None, record))
         else:
-            mark.tell(told)
+            step.update(stated)
 
-    def _tool(self, record: Record) -> None:
-        self.executions.begin(record, self._mark(record))
-        self._heard.append((None, record))
+    def _add_tool(self, record: Record) -> None:
+        self.tools.start(record, self._recorded_step(record))
+        self._pending.append((None, record))
 
-    def _annotation(self, record: Record) -> None:
-        if "lakeview_step" in record.data:
-            self.summaries[to_json(record.data["lakeview_step"])] = record.data["value"]
-        else:
-            self.annotations[record.data["key"]] = record.data["value"]
-            self._annotated[record.seq] = record.data["key"]
+    # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
-    def _redaction(self, record: Record) -> None:
-        """Put what a record says now, without what became known as a secret later, in the place of what it said."""
-        of, data = record.data["of"], record.data
-        if self.start is not None and of == self.start.seq:
-            said: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
-            self.start = self.start._replace(data={**self.start.data, **said})
-        elif self._annotated.get(of) in self.annotations and self._is_last(of):
-            self.annotations[self._annotated[of]] = data["value"]
+    def read_pending(self, yield_to_others: Callable[[], None] = lambda: None) -> None:
+        """Read the requests, responses and tools that were added since the last call, in the order of their records.
 
-    def _is_last(self, seq: int) -> bool:
-        """Whether no later record gave the annotation of this one another value."""
-        return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
-
-    def _reward(self, record: Record) -> None:
-        given = {name: value for name, value in record.data.items() if name != "redacted"}
-        self.rewards.append(Reward(**given, timestamp=record.time))
-
-    def _recorded_gap(self, record: Record) -> None:
-        self.gaps.append(Gap(record.data.get("time") or record.time, record.data["what"], record.data["why"]))
-
-    def _start(self, record: Record) -> None:
-        self.start = self.start or record
-
-    def _end(self, record: Record) -> None:
-        self.end = record
-
-    def bring_up(self, breathe: Callable[[], None] = lambda: None) -> None:
-        """Have every request and every response that has come read, in order, with a breath between any two."""
-        heard, self._heard = self._heard, []
-        for call, record in heard:
+        `yield_to_others` is called after each request or response.
+        """
+        pending, self._pending = self._pending, []
+        for call, record in pending:
             if call is None:
-                read = self._read_tool if record.kind != "agent_step" else self._read_told
-                attempt(partial(read, record), partial(self._gap, record))
+                read = self._read_tool if record.kind != "agent_step" else self._read_recorded_step
+                attempt(partial(read, record), partial(self.run.add_unusable, record))
                 continue
             if "items" in record.data:
                 attempt(partial(self._read_request, call, record), lambda _: None)
-            if call.by_hand or record.kind in ENDINGS:
-                attempt(partial(self._read_response, call, record), partial(self._gap, record))
-            breathe()
+            if call.is_manual or record.kind in ENDINGS:
+                attempt(partial(self._read_response, call, record), partial(self.run.add_unusable, record))
+            yield_to_others()
 
-    def _read_request(self, whole: Call, record: Record) -> None:
-        """Read a request as far as it is new, and give what it brings back from tools to those who asked."""
-        call = whole if whole.begin is record.data else whole.until(record)
-        call.known = attempt(partial(self.readings.read, call.interaction_id, call.begin), lambda _: None)
-        streams = asks_for_stream(call.begin)
-        self.executions.host(call.begin.get("parent_execution_id"))
-        self.executions.request(call.interaction_id, agent_key(call.begin), call.new_results, streams=streams)
+    def _read_request(self, whole: CallRecords, record: Record) -> None:
+        """Read what is new in a request, and assign the tool results that it carries to the calls they answer."""
+        call = whole if whole.request_data is record.data else whole.as_of(record)
+        data = call.request_data
+        call.incremental = attempt(partial(self._request_reader.read, call.interaction_id, data), lambda _: None)
+        self.tools.add_sub_agent(data.get("parent_execution_id"))
+        streams = asks_for_stream(data)
+        self.tools.read_request(call.interaction_id, agent_key(data), call.new_results, streams=streams)
 
-    def _read_response(self, whole: Call, record: Record) -> None:
-        call = whole.until(record)
-        during = self.executions.ended(call.interaction_id)
-        one = self.interaction(call) if call is whole else self._make(call)
-        if one is None or not one.answered or self.is_double(one):
+    def _read_response(self, whole: CallRecords, record: Record) -> None:
+        call = whole.as_of(record)
+        during = self.tools.end_stream(call.interaction_id)
+        one = self.interaction(call) if call is whole else self._build(call)
+        if one is None or not one.answered or self.is_duplicate(one):
             return
         if one.api is None and one.response.id:
-            same = self.handed_over.setdefault(one.response.id, {})
+            same = self.manual_responses.setdefault(one.response.id, {})
             same[one.interaction_id] = None
-            keep_newest(same, DOUBLES)
+            keep_newest(same, MAX_REMEMBERED_IDS)
         elif one.response.id:
-            self.captured[one.response.id] = None
-            for double in self.handed_over.pop(one.response.id, ()):
-                left = self.executions.leave(double, one.agent_id or one.agent)
-                during.uses |= {name: use for name, use in left.uses.items() if use.since > call.since}
-                during.results += left.results
-                self.doubles[double] = self.changed[double] = None
-        self.executions.response(one, call.first.seq, during)
+            self.captured_responses[one.response.id] = None
+            self._drop_duplicates(one, call.first_seq, during)
+        self.tools.read_response(one, call.first.seq, during)
+
+    def _drop_duplicates(self, captured: LLMInteraction, first_seq: int, during: DuringStream) -> None:
+        """Give what was attached to manual records of the same response to the captured interaction, via `during`."""
+        for duplicate in self.manual_responses.pop(captured.response.id or "", ()):
+            left = self.tools.detach(duplicate, captured.agent_id or captured.agent)
+            later = {name: one for name, one in left.executions.items() if one.first_seq > first_seq}
+            during.executions |= later
+            during.results += left.results
+            self.duplicates[duplicate] = self.changed[duplicate] = None
 
     def _read_tool(self, record: Record) -> None:
-        self.executions.read(record, self._mark(record))
+        self.tools.read_record(record, self._recorded_step(record))
 
-    def _read_told(self, record: Record) -> None:
-        """Read of which calls a step tells that has no block."""
-        self.executions.tell(read_step({}, record.data, record.time).tool_calls)
+    def _read_recorded_step(self, record: Record) -> None:
+        """Read which tool calls a step without a block names."""
+        self.tools.claim(read_step({}, record.data, record.time).tool_calls)
 
-    def is_double(self, one: LLMInteraction) -> bool:
-        """Whether an interaction was recorded by hand that was captured too."""
-        return one.api is None and one.response.id in self.captured
+    # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def is_duplicate(self, one: LLMInteraction) -> bool:
+        """Whether an interaction was recorded by hand whose response was captured too."""
+        return one.api is None and one.response.id in self.captured_responses
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
-        """Let go of an interaction's records: nothing more is to come of it."""
+        """Drop the records of an interaction that is complete. `one` is its value, if it was read."""
         del self.calls[identity]
-        self._made.pop(identity, None)
-        self.executions.forget(identity, one)
+        self._interactions.pop(identity, None)
+        self.tools.forget(identity, one)
 
     def interactions(self) -> list[LLMInteraction]:
-        """The interactions, in the order in which they began; one recorded by hand that was captured too, once."""
+        """Return the interactions in the order in which they began, without duplicates."""
         made = [one for call in self.calls.values() if (one := self.interaction(call)) is not None]
-        return [one for one in made if not self.is_double(one)]
+        return [one for one in made if not self.is_duplicate(one)]
 
-    def interaction(self, call: Call) -> LLMInteraction | None:
-        """An interaction, made of its records once; what no reader can make sense of is a gap."""
+    def interaction(self, call: CallRecords) -> LLMInteraction | None:
+        """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
         identity = call.interaction_id
-        if identity in self._made:
-            return self._made[identity]
-        made = self._make(call)
+        if identity in self._interactions:
+            return self._interactions[identity]
+        made = self._build(call)
         if made is not None:
-            self._made[identity] = made
+            self._interactions[identity] = made
         return made
 
-    def _make(self, call: Call) -> LLMInteraction | None:
+    def _build(self, call: CallRecords) -> LLMInteraction | None:
         identity = call.interaction_id
-        if identity in self.senseless:
+        if identity in self.unreadable_ids:
             return None
 
-        def give_up(error: Exception) -> None:
-            self.senseless.add(identity)
-            self.readings.forget(identity)
-            self.executions.leave(identity)
-            self._gap(call.first, error)
+        def on_error(error: Exception) -> None:
+            self.unreadable_ids.add(identity)
+            self._request_reader.forget(identity)
+            self.tools.detach(identity)
+            self.run.add_unusable(call.first, error)
 
-        return attempt(partial(interaction_of, call), give_up)
+        return attempt(partial(interaction_of, call), on_error)
+
+    # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 
     def trajectory(self, status: Status) -> Trajectory:
-        """What the records say; `status` is that of a journal without an end."""
-        self.bring_up()
+        """Build the trajectory from all records so far; `status` is used if the journal has no end."""
+        self.read_pending()
         interactions = self.interactions()
         steps = [*self._steps(interactions)]
         return replace(
-            self.outline(status, interactions[0] if interactions else None),
-            metrics=metrics_of(interactions, steps, self.masked),
+            self.run.outline(status, interactions[0] if interactions else None),
+            metrics=metrics_of(interactions, steps, self.run.redactions),
             llm_interactions=interactions,
-            agent_steps=[self.summarised(step) for step in steps],
-            gaps=(*self.all_gaps(), *unreadable(interactions)),
+            agent_steps=[self.with_summary(step) for step in steps],
+            gaps=(*self.run.all_gaps(), *unreadable_gaps(interactions)),
         )
 
     def _steps(self, interactions: Iterable[LLMInteraction]) -> Iterator[AgentStep]:
-        """The steps in the order in which they began: those that the agent recorded, or else one for each call."""
-        places: list[tuple[int, MarkedStep | ToolStep | LLMInteraction]]
-        if self.steps:
-            places = [(mark.since, mark) for mark in self.steps]
-        else:
-            places = [(self.calls[one.interaction_id].since, one) for one in interactions if is_step(one)]
-        numbers = count(1)
-        for _, place in sorted(
-            [*places, *((one.since, one) for one in self.executions.steps.steps)], key=itemgetter(0)
-        ):
-            if isinstance(place, MarkedStep):
-                yield self.step(place)
-            elif isinstance(place, ToolStep):
-                yield place.step(next(numbers), self.executions.answers)
-            else:
-                yield self.derived(next(numbers), place)
+        """Yield the steps in the order in which they began: those that the agent recorded, or else one for each call.
 
-    def shown_by(self, identity: str) -> Mapping[object, None]:
-        """The steps that show something of an interaction, by id or themselves: its own, and those of its tools."""
-        own = self.executions.mark_of.get(identity)
-        return {**({own: None} if own else {}), **self.executions.shown_with(identity)}
-
-    def derived(self, number: int, one: LLMInteraction) -> AgentStep:
-        """The step that derives from an interaction."""
-        answers = self.executions.answers.get(one.interaction_id, {})
-        return step_of(number, one, answers, self.executions.uses.get(one.interaction_id, ()))
-
-    def step(self, mark: MarkedStep) -> AgentStep:
-        """A step that the agent recorded, with what was inside its block."""
-        calls = [self.calls[identity] for identity in mark.interactions if identity in self.calls]
-        made = [one for call in calls if (one := self.interaction(call)) is not None and not self.is_double(one)]
-        asked = [use for one in made for use in self.executions.uses.get(one.interaction_id, ()) if use.asker]
-        return mark.step(made, self.executions.answers, asked)
-
-    def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
-        """What the records say of the run itself, without its interactions and steps, of which `first` is the first."""
-        begun: Mapping[str, Payload] = self.start.data if self.start else {}
-        ended: Mapping[str, Payload] = self.end.data if self.end else {}
-        return Trajectory(
-            trajectory_id=begun.get("trajectory_id"),
-            task=begun.get("task"),
-            status=ended.get("status", status),
-            success=ended.get("success"),
-            final_result=ended.get("final_result"),
-            error=stated_error(ended.get("error")),
-            provider=begun.get("provider") or (first.provider if first else None),
-            model=begun.get("model") or (first.model if first else None),
-            max_steps=begun.get("max_steps"),
-            start_time=self.start.time if self.start else None,
-            end_time=self.end.time if self.end else None,
-            execution_time=ended.get("execution_time"),
-            metadata=begun.get("metadata") or {},
-            annotations=self.annotations,
-            rewards=tuple(self.rewards),
-            gaps=self.all_gaps(),
-        )
-
-    def all_gaps(self) -> tuple[Gap, ...]:
-        """What the journal says is missing, and what of it cannot be read."""
-        if not self._more_lines:
-            return tuple(self.gaps)
-        more = Gap(None, "damaged lines of the journal", f"{self._more_lines} more, {self._more_bytes} bytes")
-        return (*self.gaps, more)
-
-    def summarised(self, step: AgentStep) -> AgentStep:
-        """A step with the summary that was added to it, if there is one.
-
-        Where the agent numbers steps, it is none of those that it did not record.
+        Tools that ran outside of these have steps of their own among them.
         """
-        if step.derived and self.executions.has_marks:
-            return step
-        summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
-        return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+        found: list[tuple[int, RecordedStep | ToolStep | LLMInteraction]]
+        if self.steps:
+            found = [(step.first_seq, step) for step in self.steps]
+        else:
+            found = [(self.calls[one.interaction_id].first_seq, one) for one in interactions if is_step(one)]
+        found += [(step.first_seq, step) for step in self.tools.steps.steps]
+        numbers = count(1)
+        for _, one in sorted(found, key=itemgetter(0)):
+            if isinstance(one, RecordedStep):
+                yield self.recorded_step(one)
+            elif isinstance(one, ToolStep):
+                yield one.step(next(numbers), self.tools.answers)
+            else:
+                yield self.derived_step(next(numbers), one)
+
+    def steps_showing(self, identity: str) -> Mapping[object, None]:
+        """Return the steps that show a part of an interaction: its own step, and those in which its tools ran.
+
+        A recorded step is given by its id, a tool step as the object.
+        """
+        own = self.tools.step_of_interaction.get(identity)
+        return {**({own: None} if own else {}), **self.tools.other_steps_showing(identity)}
+
+    def derived_step(self, number: int, one: LLMInteraction) -> AgentStep:
+        """Make the step that is derived from an interaction."""
+        answers = self.tools.answers.get(one.interaction_id, {})
+        return step_of(number, one, answers, self.tools.executions.get(one.interaction_id, ()))
+
+    def recorded_step(self, step: RecordedStep) -> AgentStep:
+        """Make a step that the agent recorded, with the interactions and tools of its block."""
+        calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
+        made = [one for call in calls if (one := self.interaction(call)) is not None and not self.is_duplicate(one)]
+        attached = (execution for one in made for execution in self.tools.executions.get(one.interaction_id, ()))
+        return step.step(made, self.tools.answers, [one for one in attached if one.requested_by])
+
+    def with_summary(self, step: AgentStep) -> AgentStep:
+        """Add to a step the summary that was recorded for its number.
+
+        If the agent numbers its steps itself, a derived step has no summary: the number means another step.
+        """
+        return step if step.derived and self.tools.has_recorded_steps else self.run.with_summary(step)
 
 
-def keep_newest(ids: dict[str, Kept], most: int) -> None:
-    """Let go of the oldest beyond so many."""
+def keep_newest(ids: dict[str, Value], most: int) -> None:
+    """Delete the oldest entries beyond `most`."""
     while len(ids) > most:
         del ids[next(iter(ids))]
 
 
-def unreadable(interactions: Iterable[LLMInteraction]) -> list[Gap]:
-    """Say of which interactions the request cannot be put together again, or the stream not be unpacked."""
+def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
+    """Return a gap for each request that cannot be put together and each stream that cannot be unpacked."""
     gaps = []
     for one in interactions:
         if not one.source.is_whole():
             why = "a record that it needs is damaged or missing"
             gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
-        if isinstance(one.source, Call) and one.source.is_damaged:
+        if isinstance(one.source, CallRecords) and one.source.is_damaged:
             gaps.append(Gap(one.timestamp, f"the stream of {one.interaction_id}", "it cannot be unpacked"))
     return gaps
 
 
-_TAKE: Mapping[str, Callable[[Fold, Record], object]] = {
-    "start": Fold._start,
-    "item": Fold._item,
-    "llm_request": Fold._call,
-    "llm_stream": Fold._call,
-    "llm_response": Fold._call,
-    "llm_error": Fold._call,
-    "llm_interaction": Fold._call,
-    "step_start": Fold._mark,
-    "agent_step": Fold._step,
-    "tool_call": Fold._tool,
-    "tool_result": Fold._tool,
-    "annotation": Fold._annotation,
-    "redaction": Fold._redaction,
-    "reward": Fold._reward,
-    "gap": Fold._recorded_gap,
-    "finalize": Fold._end,
+_HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {
+    "start": lambda fold, record: fold.run.add_start(record),
+    "item": Fold._add_item,
+    "llm_request": Fold._add_to_call,
+    "llm_stream": Fold._add_to_call,
+    "llm_response": Fold._add_to_call,
+    "llm_error": Fold._add_to_call,
+    "llm_interaction": Fold._add_to_call,
+    "step_start": Fold._recorded_step,
+    "agent_step": Fold._add_step,
+    "tool_call": Fold._add_tool,
+    "tool_result": Fold._add_tool,
+    "annotation": lambda fold, record: fold.run.add_annotation(record),
+    "redaction": lambda fold, record: fold.run.apply_redaction(record),
+    "reward": lambda fold, record: fold.run.add_reward(record),
+    "gap": lambda fold, record: fold.run.add_gap(record),
+    "finalize": lambda fold, record: fold.run.add_end(record),
 }

@@ -1,9 +1,9 @@
-"""Derived steps: where a loop marks none, each LLM call is a step.
+"""Derived steps: if the agent records no steps, each LLM call is a step.
 
-The tool results are found in the requests that follow, by call id; ids that were made up because the provider gives
-none count within one conversation, so the newest open call of that id, of the same agent where possible, is the one
-that was answered. An agent may give such a call an id of its own: a result of an id that nobody knows is that of the
-first open call of its name in the newest response whose ids were made up. Steps are numbered from 1.
+Tool results are found in later requests by call id. Ids that were made up, because the provider gives none, count
+within one conversation; so a result belongs to the newest open call of its id, of the same agent where possible. An
+agent may give such a call an id of its own: a result with an unknown id belongs to the first open call of its name in
+the newest response whose ids were made up. Derived steps are numbered from 1.
 """
 
 from __future__ import annotations
@@ -11,103 +11,107 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from trace_recorder.derive.tool_matching import Answers, ToolUse, tools_in
+from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 
-FORGOTTEN = 4096
-"""Of so many calls that were forgotten it is known that they were made."""
+MAX_FORGOTTEN_CALLS = 4096
+"""The ids of this many forgotten calls are remembered."""
 
 
 class OpenCalls:
-    """The tool calls of a run that may still be answered. It is told of requests and responses in their order."""
+    """The tool calls of a run that may still be answered. Methods are called in the order of requests and responses."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[Hashable, str], tuple[Hashable, str, ToolCall]] = {}
-        self._unnamed: dict[tuple[Hashable, str, str], ToolCall] = {}
-        self._names: dict[tuple[Hashable, str, str], str] = {}
+        self._calls: dict[tuple[Hashable, str], tuple[Hashable, str, ToolCall]] = {}
+        self._without_id: dict[tuple[Hashable, str, str], ToolCall] = {}
+        self._agent_ids: dict[tuple[Hashable, str, str], str] = {}
         self._forgotten: dict[tuple[Hashable, str], None] = {}
 
-    def answer(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
-        """Of results that an agent's request brings back: the interactions that asked for them; None where none has.
+    def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
+        """Yield each result that an agent's request carries, with the id of the interaction that asked for it.
 
-        What answers a call that was forgotten is passed over.
+        The id is None if no known call matches. Results for forgotten calls are skipped.
         """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
-            key = next((key for key in keys if key in self._asked or key in self._forgotten), None)
+            key = next((key for key in keys if key in self._calls or key in self._forgotten), None)
             if key in self._forgotten:
                 continue
-            found = self._named_by_agent(agent, result) if key is None else self._asked[key]
+            found = self._match_id_of_agent(agent, result) if key is None else self._calls[key]
             if found is None:
                 yield None, result
                 continue
             of_agent, identity, call = found
-            self._unnamed.pop((of_agent, identity, call.call_id), None)
+            self._without_id.pop((of_agent, identity, call.call_id), None)
             yield identity, replace(result, call_id=call.call_id, name=call.name)
 
-    def _named_by_agent(self, agent: Hashable, result: ToolResult) -> tuple[Hashable, str, ToolCall] | None:
-        """The call without an id of its provider's that an agent has given one: it has that from now on."""
-        same = [key for key, call in self._unnamed.items() if key[0] == agent and result.name in {None, call.name}]
+    def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[Hashable, str, ToolCall] | None:
+        """Find the call without an id of the provider to which the agent gave this id. The call keeps that id."""
+        same = [key for key, call in self._without_id.items() if key[0] == agent and result.name in {None, call.name}]
         if not same or not result.call_id:
             return None
         key = next(key for key in same if key[1] == same[-1][1])
-        self._names[key] = result.call_id
-        self._asked[agent, result.call_id] = self._asked[None, result.call_id] = found = (
+        self._agent_ids[key] = result.call_id
+        self._calls[agent, result.call_id] = self._calls[None, result.call_id] = found = (
             agent,
             key[1],
-            self._unnamed[key],
+            self._without_id[key],
         )
         return found
 
-    def ask(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
-        """Take the calls of an interaction's response."""
+    def add(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
+        """Add the calls of an interaction's response."""
         for call in calls:
-            for asker in (agent, None):
-                self._asked[asker, call.call_id] = agent, interaction_id, call
-                self._forgotten.pop((asker, call.call_id), None)
+            for of_agent in (agent, None):
+                self._calls[of_agent, call.call_id] = agent, interaction_id, call
+                self._forgotten.pop((of_agent, call.call_id), None)
             if call.call_id_made_up:
-                self._unnamed[agent, interaction_id, call.call_id] = call
+                self._without_id[agent, interaction_id, call.call_id] = call
 
     def forget(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
-        """Take an interaction's calls for answered; a result that comes again is no other call's."""
+        """Treat an interaction's calls as answered. A result that is sent again is not matched with another call."""
         keys = [(agent, interaction_id, call.call_id) for call in calls]
-        names = [self._names.pop(key) for key in keys if key in self._names]
+        names = [self._agent_ids.pop(key) for key in keys if key in self._agent_ids]
         for _, _, call_id in keys:
-            self._unnamed.pop((agent, interaction_id, call_id), None)
-        for key in [(asker, name) for name in (*names, *(key[2] for key in keys)) for asker in (agent, None)]:
-            if key in self._asked and self._asked[key][1] == interaction_id:
-                del self._asked[key]
-                self._forgotten[key] = None
-        while len(self._forgotten) > FORGOTTEN:
+            self._without_id.pop((agent, interaction_id, call_id), None)
+        for call_id in (*names, *(key[2] for key in keys)):
+            self._forget_id((agent, call_id), interaction_id)
+            self._forget_id((None, call_id), interaction_id)
+        while len(self._forgotten) > MAX_FORGOTTEN_CALLS:
             del self._forgotten[next(iter(self._forgotten))]
+
+    def _forget_id(self, key: tuple[Hashable, str], interaction_id: str) -> None:
+        if key in self._calls and self._calls[key][1] == interaction_id:
+            del self._calls[key]
+            self._forgotten[key] = None
 
 
 def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
-    """Make the steps of interactions of which each had ended before the next began."""
+    """Derive the steps of interactions that did not overlap."""
     open_calls = OpenCalls()
     answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
     for one in interactions:
-        for asker, result in open_calls.answer(one.agent, one.source.new_results):
-            if asker is not None:
-                answers[asker].setdefault(result.call_id, result)
-        open_calls.ask(one.interaction_id, one.agent, one.response.tool_calls)
+        for requested_by, result in open_calls.match_results(one.agent, one.source.new_results):
+            if requested_by is not None:
+                answers[requested_by].setdefault(result.call_id, result)
+        open_calls.add(one.interaction_id, one.agent, one.response.tool_calls)
     deciding = filter(is_step, interactions)
     return [step_of(number, one, answers[one.interaction_id]) for number, one in enumerate(deciding, start=1)]
 
 
 def is_step(one: LLMInteraction) -> bool:
-    """Whether a call is a decision of an agent."""
+    """Whether an interaction is a decision of an agent."""
     return one.api != "embeddings"
 
 
-def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[ToolUse] = ()) -> AgentStep:
-    """Make the step of one interaction; `uses` are the executions of tools after it."""
-    calls, results = tools_in([one], {one.interaction_id: answers}, uses)
+def step_of(number: int, one: LLMInteraction, answers: Answers, executions: Iterable[ToolExecution] = ()) -> AgentStep:
+    """Make the step of one interaction. `executions` are the executions of tools that are attached to it."""
+    calls, results = tool_calls_and_results([one], {one.interaction_id: answers}, executions)
     return AgentStep(
         step_number=number,
         timestamp=one.timestamp,
-        state=_state(one, asks=bool(calls)),
+        state=_state(one, calls_tools=bool(calls)),
         llm_response=one.response if one.answered else None,
         tool_calls=calls,
         tool_results=results,
@@ -120,9 +124,9 @@ def step_of(number: int, one: LLMInteraction, answers: Answers, uses: Iterable[T
     )
 
 
-def _state(one: LLMInteraction, *, asks: bool) -> str:
+def _state(one: LLMInteraction, *, calls_tools: bool) -> str:
     if one.error:
         return "error"
     if not one.answered or not one.complete:
         return "thinking"
-    return "calling_tool" if asks else "completed"
+    return "calling_tool" if calls_tools else "completed"

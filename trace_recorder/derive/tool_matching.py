@@ -1,11 +1,11 @@
-"""What an agent's loop marks itself, put together from its records: the tools that it ran, and its steps.
+"""Which tool ran for which call, and the steps that the agent recorded.
 
-A tool that ran outside every other step stands in a `ToolStep`; which one that is, `tool_steps.py` says.
+The agent may name the call that a tool runs for. Otherwise the call is found among the unanswered calls of the same
+agent, those of the same step first and those of the newest response first: the one with the same name and arguments,
+else the only one with the same name. A call whose tool failed may be retried. A tool that matches no call was asked
+for by no model; its call id is made up.
 
-Which call of which response a tool was run for is told by the agent, or found: among the calls of the same agent that
-nothing has answered yet, those of the same step first and the newest response first, the one with the same name and
-arguments; else the only one of that name. A call whose tool failed may be tried again. What is found nowhere is of no
-model: its call id is made up.
+Where tools that ran outside of every other step are shown is decided in `tool_steps.py`.
 """
 
 from __future__ import annotations
@@ -24,217 +24,237 @@ Answers = Mapping[str, ToolResult]
 
 
 def agent_key(data: Mapping[str, Payload]) -> Hashable:
-    """By what the records of one agent are known: its id, or where a run has only names, its name."""
+    """Return the key of the agent that a record belongs to: the agent's id, or its name if it has no id."""
     named = data.get("agent_id", data.get("agent"))
     return named if isinstance(named, str) else None
 
 
 @dataclass(slots=True, eq=False)
-class ToolUse:
-    """One execution of a tool; `since` is the number of its first record, `time` when that was written.
+class ToolExecution:
+    """One execution of a tool.
 
-    `asker` is the interaction whose response asked for it by `asked`, where one did; `after` the interaction with
-    which it stands: the one that asked, or else the agent's last one before it. `outside` is the step in which it
-    stands where it has no other place; None of one that ran in a step with a block. `hosts` is whether an agent was
-    started in it.
+    - `identity`: the execution id
+    - `first_seq`, `time`: the number and the time of its first record
+    - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
+    - `requested_by`: the interaction whose response asked for it, by the call `requested_call`; None if none did
+    - `attached_to`: the interaction it is shown with: `requested_by`, or else the last one of its agent before it
+    - `tool_step`: the step it is shown in if it has no other place; None if it ran in a step with a block
+    - `has_sub_agent`: whether an agent was started in it
     """
 
     identity: str
-    since: int
+    first_seq: int
     time: str
-    begun: Mapping[str, Payload]
-    ended: Mapping[str, Payload] | None = None
-    asker: str | None = None
-    asked: ToolCall | None = None
-    after: str | None = None
-    outside: ToolStep | None = None
-    hosts: bool = False
+    call_data: Mapping[str, Payload]
+    result_data: Mapping[str, Payload] | None = None
+    requested_by: str | None = None
+    requested_call: ToolCall | None = None
+    attached_to: str | None = None
+    tool_step: ToolStep | None = None
+    has_sub_agent: bool = False
 
     @property
     def name(self) -> str:
         """The name of the tool."""
-        return as_text(self.begun.get("name")) or "unnamed"
+        return as_text(self.call_data.get("name")) or "unnamed"
 
     @property
     def failed(self) -> bool:
         """Whether it ended with an exception."""
-        return self.ended is not None and self.ended.get("success") is False
+        return self.result_data is not None and self.result_data.get("success") is False
 
     def call(self) -> ToolCall:
-        """The call, as the model made it, or else as the tool got it."""
-        if self.asked is not None:
-            return self.asked
-        stated = as_text(self.begun.get("call_id"))
-        return ToolCall(stated or self.identity, self.name, self.begun.get("arguments", {}), stated is None)
+        """Return the call as the model made it, or else as the tool got it."""
+        if self.requested_call is not None:
+            return self.requested_call
+        stated = as_text(self.call_data.get("call_id"))
+        return ToolCall(stated or self.identity, self.name, self.call_data.get("arguments", {}), stated is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
-        """What it gave; `answer` is what the model was told. While it runs, that is all there is."""
-        if self.ended is None:
+        """Return the result. `answer` is what the model was told; while the tool runs, it is all there is."""
+        if self.result_data is None:
             return answer
-        error, gave = self.ended.get("error"), self.ended.get("result")
+        error, gave = self.result_data.get("error"), self.result_data.get("result")
         told = None if answer is None else answer.error if answer.result is None else answer.result
         return ToolResult(
             self.call().call_id,
             self.name,
-            self.ended.get("success"),
+            self.result_data.get("success"),
             gave,
             f"{as_dict(error).get('type')}: {as_dict(error).get('message')}" if error else None,
-            duration_seconds=self.ended.get("duration_seconds"),
+            duration_seconds=self.result_data.get("duration_seconds"),
             sent=None if told == gave else told,
-            execution_id=self.identity if self.hosts else None,
+            execution_id=self.identity if self.has_sub_agent else None,
         )
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingResponse:
     """The calls of one response that are not answered yet."""
 
     interaction_id: str
-    since: int
+    first_seq: int
     step: str | None
     calls: dict[str, ToolCall]
 
 
-class Asking:
-    """The tool calls for which a tool may still be run. It is told of everything in the order of the records."""
+class PendingCalls:
+    """The tool calls for which a tool may still run. Methods are called in the order of the records."""
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, dict[str, _Asked]] = {}
-        self._newest: dict[Hashable, str] = {}
+        self._open: dict[Hashable, dict[str, _PendingResponse]] = {}
+        self._latest: dict[Hashable, str] = {}
 
-    def ask(self, one: LLMInteraction, since: int, step: str | None) -> None:
-        """Take the calls of an interaction's response; `since` is the number of the interaction's first record."""
+    def add(self, one: LLMInteraction, first_seq: int, step: str | None) -> None:
+        """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
         calls = one.response.tool_calls
         by_id = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
         key = one.agent_id or one.agent
-        self._newest[key] = one.interaction_id
+        self._latest[key] = one.interaction_id
         if by_id:
-            self._open.setdefault(key, {})[one.interaction_id] = _Asked(one.interaction_id, since, step, by_id)
+            self._open.setdefault(key, {})[one.interaction_id] = _PendingResponse(
+                one.interaction_id, first_seq, step, by_id
+            )
 
-    def answered(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Hear that the model was told of a call's result; or of all results, where no call is named."""
-        for agent, asked in list(self._open.items()):
-            if interaction_id in asked:
+    def close(self, interaction_id: str, call_id: str | None = None) -> None:
+        """Close a call, or all calls of an interaction: the model was told their results."""
+        for agent, pending in list(self._open.items()):
+            if interaction_id in pending:
                 if call_id is not None:
-                    asked[interaction_id].calls.pop(call_id, None)
-                if call_id is None or not asked[interaction_id].calls:
-                    del asked[interaction_id]
-                if not asked:
+                    pending[interaction_id].calls.pop(call_id, None)
+                if call_id is None or not pending[interaction_id].calls:
+                    del pending[interaction_id]
+                if not pending:
                     del self._open[agent]
 
-    def find(self, use: ToolUse) -> None:
-        """Find the call for which a tool is run: it is taken then."""
-        found = self._stated(use) if "call_id" in use.begun else self._same(use)
+    def match(self, execution: ToolExecution) -> None:
+        """Find the call that a tool runs for. No other tool can run for it then."""
+        found = self._stated(execution) if "call_id" in execution.call_data else self._same(execution)
         if found is not None:
-            asked, key = found
-            use.asker, use.asked = asked.interaction_id, asked.calls.pop(key)
+            pending, key = found
+            execution.requested_by, execution.requested_call = pending.interaction_id, pending.calls.pop(key)
 
-    def reopen(self, use: ToolUse) -> None:
-        """Hear that it failed: the same call may be tried again, until it is answered."""
-        asked = self._open.get(agent_key(use.begun), {}).get(use.asker or "")
-        if asked is not None and use.asked is not None:
-            asked.calls[use.asked.call_id] = use.asked
+    def reopen(self, execution: ToolExecution) -> None:
+        """Make the call of a failed tool available again, until it is answered."""
+        pending = self._open.get(agent_key(execution.call_data), {}).get(execution.requested_by or "")
+        if pending is not None and execution.requested_call is not None:
+            pending.calls[execution.requested_call.call_id] = execution.requested_call
 
-    def newest(self, use: ToolUse) -> str | None:
-        """The last interaction of the agent that runs a tool."""
-        return self._newest.get(agent_key(use.begun))
+    def latest(self, execution: ToolExecution) -> str | None:
+        """Return the last interaction of the agent that runs a tool."""
+        return self._latest.get(agent_key(execution.call_data))
 
-    def _stated(self, use: ToolUse) -> tuple[_Asked, str] | None:
-        key = use.begun["call_id"]
-        own = self._asked(use)
-        others = [asked for of_agent in self._open.values() for asked in reversed(of_agent.values())]
-        return next(((asked, key) for asked in (*own, *others) if key in asked.calls), None)
+    def _stated(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
+        key = execution.call_data["call_id"]
+        own = self._candidates(execution)
+        others = [pending for of_agent in self._open.values() for pending in reversed(of_agent.values())]
+        return next(((pending, key) for pending in (*own, *others) if key in pending.calls), None)
 
-    def _same(self, use: ToolUse) -> tuple[_Asked, str] | None:
-        arguments = use.begun.get("arguments")
+    def _same(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
+        arguments = execution.call_data.get("arguments")
         named = [
-            (asked, key) for asked in self._asked(use) for key, call in asked.calls.items() if call.name == use.name
+            (pending, key)
+            for pending in self._candidates(execution)
+            for key, call in pending.calls.items()
+            if call.name == execution.name
         ]
-        for asked, key in named:
-            if asked.calls[key].arguments == arguments:
-                return asked, key
+        for pending, key in named:
+            if pending.calls[key].arguments == arguments:
+                return pending, key
         return named[0] if len(named) == 1 else None
 
-    def _asked(self, use: ToolUse) -> Iterator[_Asked]:
-        of_agent = reversed(self._open.get(agent_key(use.begun), {}).values())
-        newest_first = [asked for asked in of_agent if asked.since < use.since]
-        step = use.begun.get("step_id")
-        return iter(sorted(newest_first, key=lambda asked: asked.step != step))
+    def _candidates(self, execution: ToolExecution) -> Iterator[_PendingResponse]:
+        """The pending responses of a tool's agent: those of its step first, and the newest first."""
+        of_agent = reversed(self._open.get(agent_key(execution.call_data), {}).values())
+        newest_first = [pending for pending in of_agent if pending.first_seq < execution.first_seq]
+        step = execution.call_data.get("step_id")
+        return iter(sorted(newest_first, key=lambda pending: pending.step != step))
 
 
-def tools_in(
-    interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], uses: Iterable[ToolUse]
+def tool_calls_and_results(
+    interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-    """The tool calls of some interactions and executions, each once, and the results that are known of them."""
+    """Return the tool calls of some interactions and executions, each once, and their known results."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
     for one in interactions:
         for number, call in enumerate(one.response.tool_calls):
             answer = answers.get(one.interaction_id, {}).get(call.call_id)
             calls[one.interaction_id, call.call_id or f"#{number}"] = call, answer
-    for use in uses:
-        call = use.call()
-        key = (use.asker, call.call_id) if use.asker else ("", use.identity)
-        calls[key] = call, use.result(answers.get(use.asker or "", {}).get(call.call_id))
+    for execution in executions:
+        call = execution.call()
+        key = (execution.requested_by, call.call_id) if execution.requested_by else ("", execution.identity)
+        calls[key] = call, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
     results = (result for _, result in calls.values() if result is not None)
     return tuple(call for call, _ in calls.values()), tuple(results)
 
 
 @dataclass(slots=True, eq=False)
-class MarkedStep:
-    """A step that the agent recorded: what was told of it, and, of one with a block, what was inside.
+class RecordedStep:
+    """A step that the agent recorded: what it stated, and, for a step with a block, what ran inside.
 
-    `identity` is None of a step that was told as a whole, without a block. `since` is the number of its first record.
+    `identity` is the `step_id`, or None for a step that was recorded as a whole, without a block. `first_seq` is the
+    number of the step's first record.
     """
 
-    told: AgentStep
-    since: int
+    stated: AgentStep
+    first_seq: int
     identity: str | None = None
     closed: bool = True
     interactions: list[str] = field(default_factory=list)
-    uses: list[ToolUse] = field(default_factory=list)
+    executions: list[ToolExecution] = field(default_factory=list)
 
     @classmethod
-    def begun(cls, record: Record) -> MarkedStep:
-        """A step with a block, by the first record that names it."""
+    def begin(cls, record: Record) -> RecordedStep:
+        """Make a step with a block from the first record that names it."""
         data = record.data
         of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
-        told = AgentStep(data["step_number"], record.time, "", **of_agent)
-        return cls(told, record.seq, data["step_id"], closed=False)
+        stated = AgentStep(data["step_number"], record.time, "", **of_agent)
+        return cls(stated, record.seq, data["step_id"], closed=False)
 
-    def tell(self, given: AgentStep) -> None:
-        """Take what is told of it: what is given stands in the place of what was told, or gathered, before."""
+    def update(self, given: AgentStep) -> None:
+        """Add what the agent stated at the end of the block. It replaces what was stated or gathered before."""
         said = ("state", "messages", "llm_response", "tool_calls", "tool_results", "reflection", "error")
         members = {name: getattr(given, name) for name in (*said, "duration_seconds")}
-        self.told = replace(self.told, **{name: value for name, value in members.items() if value not in (None, ())})
+        self.stated = replace(
+            self.stated, **{name: value for name, value in members.items() if value not in (None, ())}
+        )
         self.closed = self.closed or given.duration_seconds is not None
 
-    def waits(self) -> bool:
-        """Whether its block is open, or a tool runs that was called in it."""
-        return not self.closed or any(use.ended is None for use in self.uses)
+    def is_pending(self) -> bool:
+        """Whether its block is open, or a tool of it still runs."""
+        return not self.closed or any(execution.result_data is None for execution in self.executions)
 
-    def needs(self) -> set[str]:
-        """The ids of the interactions of which it shows something."""
-        return {*self.interactions, *(use.asker for use in self.uses if use.asker)}
+    def interaction_ids(self) -> set[str]:
+        """Return the ids of the interactions of which it shows something."""
+        return {
+            *self.interactions,
+            *(execution.requested_by for execution in self.executions if execution.requested_by),
+        }
 
     def step(
-        self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], uses: Iterable[ToolUse]
+        self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
     ) -> AgentStep:
-        """The step; `inside` are its interactions, `uses` the executions of tools for which these asked."""
+        """Make the step. `inside` are its interactions, `executions` the executions of tools that these asked for."""
         if self.identity is None:
-            return self.told
-        told = self.told
-        own = [one for one in inside if one.agent_id == told.agent_id] or inside
-        last = own[-1] if own else None
-        calls, results = tools_in(inside, answers, {use.identity: use for use in (*uses, *self.uses)}.values())
+            return self.stated
+        stated, last = self.stated, self._last_of_agent(inside)
+        calls, results = tool_calls_and_results(
+            inside, answers, {execution.identity: execution for execution in (*executions, *self.executions)}.values()
+        )
         step = replace(
-            told,
-            llm_response=told.llm_response or (last.response if last and last.answered else None),
-            tool_calls=told.tool_calls or calls,
-            tool_results=told.tool_results or results,
+            stated,
+            llm_response=stated.llm_response or (last.response if last and last.answered else None),
+            tool_calls=stated.tool_calls or calls,
+            tool_results=stated.tool_results or results,
             interaction=last,
             interaction_ids=tuple(one.interaction_id for one in inside),
         )
         return replace(step, state=step.state or self._state(step))
+
+    def _last_of_agent(self, inside: Sequence[LLMInteraction]) -> LLMInteraction | None:
+        """The last interaction of the step's own agent, or else the last one of any agent."""
+        own = [one for one in inside if one.agent_id == self.stated.agent_id] or inside
+        return own[-1] if own else None
 
     def _state(self, step: AgentStep) -> str:
         if step.error is not None:
@@ -246,44 +266,47 @@ class MarkedStep:
 
 @dataclass(slots=True, eq=False)
 class ToolStep:
-    """What one agent ran outside every other step; `begun` is the number of the first record of such a tool.
+    """What one agent ran outside of every other step, from one of its calls or steps to the next.
 
-    Where it stands among the other steps `since` says, the number of the first record of what had no other place when
-    it ran. `closed` is whether nothing more joins it, `placed` how many ran there, wherever they stand now, `settled`
-    whether it has been let go of.
+    - `opening_seq`: the number of the first record of such a tool, which identifies the step
+    - `agent_data`: the data of that record, for the agent's name and ids
+    - `first_seq`: its place among the steps: the first record of a tool that had no other place when it ran
+    - `placed`: how many tools ran there, wherever they are shown now
+    - `closed`: whether no other tool can join it
+    - `settled`: whether the live document has settled it
     """
 
-    begun: int
-    about: Mapping[str, Payload]
-    since: int = 0
-    uses: dict[str, ToolUse] = field(default_factory=dict)
+    opening_seq: int
+    agent_data: Mapping[str, Payload]
+    first_seq: int = 0
+    executions: dict[str, ToolExecution] = field(default_factory=dict)
     placed: int = 0
     closed: bool = False
     settled: bool = False
 
     @property
     def identity(self) -> str:
-        """By what it is known in its run."""
-        return f"tools {self.begun}"
+        """Its name within the run."""
+        return f"tools {self.opening_seq}"
 
-    def waits(self) -> bool:
-        """Whether more may come of it."""
-        return not self.closed or any(use.ended is None for use in self.uses.values())
+    def is_pending(self) -> bool:
+        """Whether more may be added to it."""
+        return not self.closed or any(execution.result_data is None for execution in self.executions.values())
 
-    def needs(self) -> set[str]:
-        """The ids of the interactions of which it shows something."""
-        return {use.asker for use in self.uses.values() if use.asker}
+    def interaction_ids(self) -> set[str]:
+        """Return the ids of the interactions of which it shows something."""
+        return {execution.requested_by for execution in self.executions.values() if execution.requested_by}
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
-        """The step, in which something stands; it is an error where the last of its tools failed."""
-        uses = sorted(self.uses.values(), key=attrgetter("since"))
-        calls, results = tools_in((), answers, uses)
-        failed = results[-1].error if uses[-1].failed else None
-        about: Payload = {name: self.about.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
+        """Make the step; it holds at least one tool. Its state is "error" if the last tool failed."""
+        executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
+        calls, results = tool_calls_and_results((), answers, executions)
+        failed = results[-1].error if executions[-1].failed else None
+        about: Payload = {name: self.agent_data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
         return AgentStep(
             step_number=number,
-            timestamp=uses[0].time,
-            state="error" if uses[-1].failed else "calling_tool",
+            timestamp=executions[0].time,
+            state="error" if executions[-1].failed else "calling_tool",
             tool_calls=calls,
             tool_results=results,
             error=failed,

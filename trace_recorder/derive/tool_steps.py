@@ -1,9 +1,9 @@
-"""Tool steps: tools that ran outside every other step, as steps of their own.
+"""Tool steps: tools that ran outside of every other step, shown as steps of their own.
 
-A retriever runs before the first call to a model, or a loop that marks its steps runs a tool between two of them. What
-one agent runs so, from one of its calls or steps to the next, is one step. Where it stands depends on the records
-alone, and not on which of these tools turn out to belong elsewhere: to a call for which a stream asked that was open
-when they ran, or to a step that the agent tells of afterwards, naming the same calls.
+Examples are a retriever before the first call to a model, and a tool between two steps of a loop that records its
+steps. What one agent runs in this way from one of its calls or steps to the next is one step. Its place depends only
+on the records, not on which of these tools turn out to belong elsewhere: to a call of a stream that was open when they
+ran, or to a step that the agent records afterwards and that names the same calls.
 """
 
 from __future__ import annotations
@@ -11,104 +11,111 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable
 
-from trace_recorder.derive.tool_matching import ToolStep, ToolUse, agent_key
+from trace_recorder.derive.tool_matching import ToolExecution, ToolStep, agent_key
 from trace_recorder.storage.journal import Record
 from trace_recorder.values.messages import ToolCall
 
-MOST_TOOLS = 64
-"""After so many tools another step begins: no step grows without end where the calls to the model are not seen."""
-TELLING = 256
-"""So many calls that the agent told of wait for the tools that they name, and so many tools for being told of."""
+MAX_TOOLS_PER_STEP = 64
+"""A new step begins after this many tools, so that no step grows without end where the model's calls are not seen."""
+MAX_WAITING_CLAIMS = 256
+"""This many calls of recorded steps wait for the tools that they name, and this many tools wait for such a step."""
 
 
 class ToolSteps:
-    """The tool steps of a run. It is told of everything in the order of the records.
+    """The tool steps of a run. Methods are called in the order of the records.
 
-    `steps` are those in which something stands, `changed` those of which there is more than when it was emptied last,
-    `has_begun` whether any tool ran outside every step with a block.
+    `steps` are those that hold at least one tool, `changed` those that changed since it was last cleared. `has_started`
+    says whether any tool ran outside of every step with a block.
     """
 
     def __init__(self) -> None:
         self.steps: dict[ToolStep, None] = {}
         self.changed: dict[ToolStep, None] = {}
-        self.has_begun = False
-        self._joined: dict[Hashable, ToolStep] = {}
-        self._begun: dict[str, ToolStep] = {}
-        self._told: deque[ToolCall] = deque(maxlen=TELLING)
-        self._untold: deque[ToolUse] = deque(maxlen=TELLING)
+        self.has_started = False
+        self._open: dict[Hashable, ToolStep] = {}
+        self._step_of: dict[str, ToolStep] = {}
+        self._claims: deque[ToolCall] = deque(maxlen=MAX_WAITING_CLAIMS)
+        self._unclaimed: deque[ToolExecution] = deque(maxlen=MAX_WAITING_CLAIMS)
 
-    def end(self, agent: Hashable) -> None:
-        """Hear that a call or a step of an agent begins: what it runs from now on is another step."""
-        step = self._joined.pop(agent, None)
+    def close(self, agent: Hashable) -> None:
+        """Close the current tool step of an agent: a call or a step of it begins."""
+        step = self._open.pop(agent, None)
         if step is not None:
             step.closed = True
 
-    def begin(self, identity: str, record: Record) -> None:
-        """Hear of a record of a tool that runs outside every step with a block: its first one says where it stands."""
-        if identity in self._begun:
+    def start(self, identity: str, record: Record) -> None:
+        """Reserve a place for a tool that runs outside of every step with a block, at its first record."""
+        if identity in self._step_of:
             return
         agent = agent_key(record.data)
-        step = self._joined.get(agent)
-        if step is not None and step.placed == MOST_TOOLS:
-            self.end(agent)
+        step = self._open.get(agent)
+        if step is not None and step.placed == MAX_TOOLS_PER_STEP:
+            self.close(agent)
             step = None
         if step is None:
-            step = self._joined[agent] = ToolStep(record.seq, record.data)
+            step = self._open[agent] = ToolStep(record.seq, record.data)
         step.placed += 1
-        self.has_begun = True
-        self._begun[identity] = step
+        self.has_started = True
+        self._step_of[identity] = step
 
-    def of(self, identity: str) -> ToolStep | None:
-        """The step in which a tool stands if it has no other place; None of one that ran in a step with a block."""
-        return self._begun.pop(identity, None)
+    def pop_step(self, identity: str) -> ToolStep | None:
+        """Return the step that was reserved for a tool; None for one that ran in a step with a block."""
+        return self._step_of.pop(identity, None)
 
-    def keep(self, use: ToolUse, *, elsewhere: bool) -> None:
-        """Have a tool stand in the step where it ran, unless it has a place elsewhere, or was told of."""
-        step = use.outside
+    def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
+        """Show a tool in its tool step, or remove it there if it is shown elsewhere or a recorded step names it."""
+        step = execution.tool_step
         if step is None:
             return
-        if not elsewhere and use.identity not in step.uses:
-            elsewhere = self._is_told(use)
+        if not elsewhere and execution.identity not in step.executions:
+            elsewhere = self._is_claimed(execution)
         if not elsewhere:
-            step.uses[use.identity] = use
-            step.since = step.since or use.since
+            step.executions[execution.identity] = execution
+            step.first_seq = step.first_seq or execution.first_seq
             self.steps[step] = self.changed[step] = None
-        elif use.identity in step.uses:
-            del step.uses[use.identity]
+        elif execution.identity in step.executions:
+            del step.executions[execution.identity]
             self.changed[step] = None
-            if not step.uses:
+            if not step.executions:
                 del self.steps[step]
 
-    def shows(self, use: ToolUse) -> bool:
-        """Whether a tool stands in a step of these."""
-        return use.outside is not None and use.identity in use.outside.uses
+    def contains(self, execution: ToolExecution) -> bool:
+        """Whether a tool is shown in a tool step."""
+        return execution.tool_step is not None and execution.identity in execution.tool_step.executions
 
-    def touch(self, uses: Iterable[ToolUse]) -> None:
-        """Hear that there is more of some tools, wherever they stand."""
-        self.changed |= {use.outside: None for use in uses if use.outside is not None and self.shows(use)}
+    def mark_changed(self, executions: Iterable[ToolExecution]) -> None:
+        """Mark the tool steps that show some executions as changed."""
+        self.changed |= {
+            execution.tool_step: None
+            for execution in executions
+            if execution.tool_step is not None and self.contains(execution)
+        }
 
-    def tell(self, calls: Iterable[ToolCall]) -> None:
-        """Hear of the calls of a step that the agent tells as a whole: the tools that they name stand there."""
+    def claim(self, calls: Iterable[ToolCall]) -> None:
+        """Take the calls that a recorded step without a block names; the tools that ran for them are shown there."""
         for call in calls:
-            use = next((use for use in self._untold if self.shows(use) and _names(call, use)), None)
-            if use is None:
-                self._told.append(call)
+            execution = next(
+                (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
+                None,
+            )
+            if execution is None:
+                self._claims.append(call)
             else:
-                self._untold.remove(use)
-                self.keep(use, elsewhere=True)
+                self._unclaimed.remove(execution)
+                self.place(execution, elsewhere=True)
 
-    def _is_told(self, use: ToolUse) -> bool:
-        call = next((call for call in self._told if _names(call, use)), None)
+    def _is_claimed(self, execution: ToolExecution) -> bool:
+        call = next((call for call in self._claims if _matches(call, execution)), None)
         if call is None:
-            self._untold.append(use)
+            self._unclaimed.append(execution)
             return False
-        self._told.remove(call)
+        self._claims.remove(call)
         return True
 
 
-def _names(call: ToolCall, use: ToolUse) -> bool:
-    """Whether a call that the agent tells of is this tool's: by the id, or where either has none, by what was asked."""
-    ran = use.call()
+def _matches(call: ToolCall, execution: ToolExecution) -> bool:
+    """Whether a call that a recorded step names is this tool's: by id, or, if one has no id, by name and arguments."""
+    ran = execution.call()
     if call.call_id and not ran.call_id_made_up:
         return call.call_id == ran.call_id
     return (call.name, call.arguments) == (ran.name, ran.arguments)

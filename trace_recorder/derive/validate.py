@@ -1,8 +1,8 @@
-"""Validation: whether the files of a run are whole, of the right shape, and agree with themselves and each other.
+"""Validation: whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
-`validate(path)` only reads. What it finds are values: an error is something lost, changed or contradictory; a note is
-something that a reader should know, such as the torn last line of a process that was killed. What a file should look
-like is known to `json_schema.py`; what it means, to the fold.
+`validate(path)` only reads. Its findings are values: an error means that something was lost, changed or contradicts
+itself; a note is something that a reader should know, such as the torn last line of a process that was killed. The
+shape of a file is checked by `json_schema.py`, its meaning by the fold.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.document import expanded, from_document
-from trace_recorder.derive.fold import MISSING, Fold
-from trace_recorder.derive.interactions import Call
+from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.journal import Record as RecordShape
-from trace_recorder.derive.schemas.json_schema import breaches
+from trace_recorder.derive.schemas.json_schema import violations
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.storage import journal, paths
 from trace_recorder.storage.items.table import ItemTable
@@ -38,7 +39,7 @@ _MASK = re.compile(r"\[REDACTED:[a-z-]+\]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was found: an error or a note; where, "journal, record 17 (llm_request)"; and what."""
+    """An error or a note: where it is, such as "journal, record 17 (llm_request)", and what it is."""
 
     severity: Literal["error", "note"]
     where: str
@@ -47,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in the files of one run, and how much there was to look at."""
+    """The findings for the files of one run, and how much was examined."""
 
     path: Path
     findings: tuple[Finding, ...]
@@ -56,14 +57,14 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """Whether no finding is an error."""
         return all(finding.severity != "error" for finding in self.findings)
 
 
 def validate(path: str | Path) -> Report:
-    """Look at the journal and the document of a run, or at the one that there is; `path` is of either.
+    """Validate the journal and the document of a run, or the one of them that exists. `path` is the path of either.
 
-    Raises OSError where the file cannot be read; whatever it contains is told in the report.
+    Raises OSError if the file cannot be read. Whatever it contains is described in the report.
     """
     path = Path(path)
     if path.is_dir():
@@ -80,7 +81,7 @@ def validate(path: str | Path) -> Report:
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
-    findings = [*_journal(lines, records, fold), *_beside(paths.document_of(journal_path), fold, records)]
+    findings = [*_journal(lines, records, fold), *_document_beside(paths.document_of(journal_path), fold, records)]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
 
@@ -88,7 +89,7 @@ def validate(path: str | Path) -> Report:
 
 
 def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
-    """What makes it pointless to look closer."""
+    """Return why it makes no sense to look closer, if so."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line of it is a record of this package")
     version = records[0].data.get("version") if records else None
@@ -103,36 +104,37 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
     for line in lines:
         found = [] if isinstance(line, BadLine) else shaped[line.offset]
         yield from found
-        yield from _fold(line, fold, told=bool(found))
+        yield from _fold(line, fold, reported=bool(found))
     yield from _sequence(record for record in records if isinstance(record.seq, int))
     for record in sound:
         yield from _expanded(record, fold.items)
-    yield from _still_held(sound)
-    yield from _requested(fold.calls)
+    yield from _unmasked(sound)
+    yield from _requests(fold.calls)
     yield from _streams(sound, fold.items)
-    if fold.end is None:
+    if fold.run.end is None:
         yield Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
 
 
 def _shape(record: Record) -> Iterator[Finding]:
     envelope = {"seq": record.seq, "time": record.time, "kind": record.kind, "data": {}, "crc": f"{record.crc:08x}"}
     model = DATA.get(record.kind)
-    found = breaches(RecordShape, envelope) + (breaches(model, record.data) if model else [])
+    found = violations(RecordShape, envelope) + (violations(model, record.data) if model else [])
     yield from (Finding("error", _at(record), what) for what in found)
     if model is None:
         yield Finding("note", _at(record), "a record of a kind that is not known here")
 
 
-def _fold(line: Record | BadLine, fold: Fold, *, told: bool) -> Iterator[Finding]:
-    """Have the fold take a line, and hear whether it could."""
-    before = len(fold.gaps)
+def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
+    """Add a line to the fold, and yield a finding if it could not be used."""
+    before = len(fold.run.gaps)
     fold.add(line)
     if isinstance(line, BadLine):
         severity: Literal["error", "note"] = "note" if line.torn else "error"
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
-    elif not told:
+    elif not reported:
         severity = "note" if line.kind == "gap" else "error"
-        found = [gap for gap in fold.gaps[before:] if gap.what != MISSING]  # of what is missing, `_sequence` tells
+        # Missing records are reported by `_sequence`.
+        found = [gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES]
         yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
 
 
@@ -148,7 +150,7 @@ def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
 
 
 def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
-    """Put together what was taken apart."""
+    """Put together a request that was taken apart, and yield what is wrong with it."""
     if "items" not in record.data:
         return
     try:
@@ -161,8 +163,8 @@ def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
         yield Finding("error", _at(record), "it leads to other items than its check value was made of")
 
 
-def _still_held(records: Sequence[Record]) -> Iterator[Finding]:
-    """Say which records hold what became known as a secret only later, and is masked in the document."""
+def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
+    """Yield the records that hold a value that became known as a secret only later and is masked in the document."""
     by_seq = {record.seq: record for record in records}
     for record in records:
         if record.kind == "redaction" and record.data["of"] in by_seq:
@@ -170,19 +172,19 @@ def _still_held(records: Sequence[Record]) -> Iterator[Finding]:
             yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
 
 
-def _requested(calls: Mapping[str, Call]) -> Iterator[Finding]:
+def _requests(calls: Mapping[str, CallRecords]) -> Iterator[Finding]:
     for identity, call in calls.items():
-        if not call.begin:
+        if not call.request_data:
             yield Finding("error", _at(call.first), f"the request of {identity} is missing")
 
 
 def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
     """Assemble each stream of each attempt again."""
-    exchanges: dict[tuple[str, int], Call] = {}
+    exchanges: dict[tuple[str, int], CallRecords] = {}
     for record in records:
         if "attempt" in record.data:
             identity = record.data["interaction_id"], record.data["attempt"]
-            exchanges.setdefault(identity, Call(identity[0], items)).add(record)
+            exchanges.setdefault(identity, CallRecords(identity[0], items)).add(record)
     for call in exchanges.values():
         ending = call.ending
         if ending is not None and call.lacks_parts():
@@ -193,8 +195,8 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
                 yield Finding("error", _at(ending), what)
 
 
-def _stream(call: Call, ending: Record) -> str | None:
-    """Tell what is wrong with the stream of one exchange, or with what was made of it."""
+def _stream(call: CallRecords, ending: Record) -> str | None:
+    """Return what is wrong with the stream of one exchange, or with its assembled response."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if "chunk_ends" in call.last_part and call.raw_chunks() is None:
@@ -205,7 +207,7 @@ def _stream(call: Call, ending: Record) -> str | None:
 
 
 def _same(written: Payload, again: Payload) -> bool:
-    """Whether two values are the same, but for what was masked in the first: a secret may span several events."""
+    """Whether two values are equal, except for what was masked in the first. A secret may span several events."""
     first, second = json.dumps(written, sort_keys=True), json.dumps(plain(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
@@ -217,15 +219,15 @@ def _at(record: Record) -> str:
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
-    """Look at the document beside a journal; that of a finished run has to be what the journal folds to."""
+def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
+    """Validate the document beside a journal. That of a finished run must be what the journal folds to."""
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
         yield Finding("error", "journal", f"it cannot be read as a trajectory: {type(error).__name__}: {error}")
         return
     if path.is_file():
-        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.end else None)
+        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.run.end else None)
     else:
         yield Finding("note", "document", f"there is no {path.name} beside the journal")
 
@@ -246,7 +248,7 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
     if "schema_version" not in document:
         yield Finding("note", "document", "it has no schema_version: it was not written by this package")
         return
-    found = breaches(Document, document)
+    found = violations(Document, document)
     yield from (Finding("error", "document", what) for what in found)
     if trajectory is not None and not found:
         yield from _agreeing(document, trajectory)
@@ -260,7 +262,7 @@ def _agreeing(document: Payload, trajectory: Trajectory) -> Iterator[Finding]:
 
 
 def _difference(found: Payload, expected: Payload, place: str = "it") -> str:
-    """Say where two values differ first."""
+    """Return the place of the first difference between two values."""
     if isinstance(found, dict) and isinstance(expected, dict) and list(found) == list(expected):
         pairs = [(f"{place}.{name}", found[name], expected[name]) for name in found]
     elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):

@@ -1,4 +1,4 @@
-"""Dialects: readers, one file a wire dialect: a provider's raw JSON → values.
+"""Readers, one file for each wire dialect: a provider's raw JSON → values.
 
 They are pure functions of plain dicts; no SDK is imported.
 """

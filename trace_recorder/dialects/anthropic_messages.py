@@ -1,8 +1,8 @@
 """The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), as at Vertex and Bedrock too.
 
-A message is a list of blocks. Text stays content, `tool_use` becomes tool calls, `thinking` becomes reasoning, and
-`tool_result` a tool message of its own. Blocks that these values cannot hold whole (signed thinking, cited text,
-what tools on the server did) stand in `extra["content"]` as they came. `input_tokens` leaves the cached ones out.
+A message is a list of blocks. Text becomes content, `tool_use` tool calls, `thinking` reasoning, and `tool_result` a
+tool message of its own. Blocks that the values cannot hold without loss (signed thinking, cited text, what tools on
+the server did) are kept in `extra["content"]` as they came. `input_tokens` does not include cached tokens.
 
 In a stream `message_start` gives the frame, blocks grow by deltas, and `message_delta` ends it with the usage.
 """
@@ -36,9 +36,9 @@ from trace_recorder.values.messages import (
     Usage,
 )
 
-_THOUGHTS = ("thinking", "redacted_thinking")
+_THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""The members of a delta whose strings are joined."""
+"""The members of a delta whose strings are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -49,7 +49,7 @@ _BLOCK_OF_DELTA = {
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent; `system` is the first message."""
+    """Read the JSON that was sent. `system` becomes the first message."""
     left = Members(body)
     system = content_of(left.take("system"))
     messages = [] if system is None else [Message("system", system)]
@@ -60,7 +60,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`: its tool results, each a tool message, then a message of the rest."""
+    """Read one element of `messages`: a tool message for each tool result, then a message of the rest."""
     if element is None:
         return []
     left = Members(element if isinstance(element, dict) else {"content": element})
@@ -70,27 +70,27 @@ def read_message(element: Payload) -> list[Message]:
         return [Message(role, content_of(content), extra=left.rest())]
     results = [_tool_message(block) for block in content if _kind(block) == "tool_result"]
     rest = [block for block in content if _kind(block) != "tool_result"]
-    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THOUGHTS])
+    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THINKING_TYPES])
     if results and not rest and not extra:
         return results
-    kept = [block for block in rest if _kind(block) not in (*_THOUGHTS, "tool_use")]
-    said = _blocks(rest)
-    message = Message(role, said.content(kept), _tool_calls(rest), reasoning=said.all_reasoning(), extra=extra)
+    kept = [block for block in rest if _kind(block) not in (*_THINKING_TYPES, "tool_use")]
+    gathered = _blocks(rest)
+    message = Message(role, gathered.content(kept), _tool_calls(rest), reasoning=gathered.all_reasoning(), extra=extra)
     return [*results, message]
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came: a message, or an error, which stands in `extra`."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came: a message, or an error, which is kept in `extra`."""
     left = Members(body)
     text, blocks = left.text("content"), left.array("content")
-    said, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_calls)
+    gathered, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_ids)
     choice = Choice(
         index=0,
-        content=said.all_text(),
-        reasoning=said.all_reasoning(),
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.word("stop_reason"),
-        interleaved=said.interleaved(calls),
+        finish_reason=left.nonempty_text("stop_reason"),
+        interleaved=gathered.interleaved(calls),
     )
     left.text("role")
     if as_dict(body).get("type") == "message":
@@ -104,13 +104,13 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         model=left.text("model"),
         id=left.text("id"),
         choices=(choice,) if "content" in as_dict(body) else (),
-        extra=_with_blocks(left.rest(), [block for block in blocks if not _said(block)]),
+        extra=_with_blocks(left.rest(), [block for block in blocks if not _is_lossless(block)]),
         interleaved=choice.interleaved,
     )
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the events of a stream together into the message that the same answer is without streaming."""
+    """Join the events of a stream to the body of the same answer without streaming."""
     joined = _Joined()
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
@@ -122,8 +122,8 @@ def _kind(block: Payload) -> str | None:
     return as_text(as_dict(block).get("type"))
 
 
-def _said(block: Payload) -> bool:
-    """Whether the values hold a block of an answer whole: plain text and tool calls."""
+def _is_lossless(block: Payload) -> bool:
+    """Whether the values hold a block of an answer without loss: plain text and tool calls."""
     return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
 
@@ -132,21 +132,21 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
-    """Gather blocks; others than text, thinking and calls are numbered as `extra` keeps them."""
-    said, kept = Blocks(), 0
-    said.text(text)
+    """Collect blocks. Those other than text, thinking and calls are numbered by their place in `extra`."""
+    gathered, kept = Blocks(), 0
+    gathered.add_text(text)
     for block in blocks:
         kind = _kind(block)
         if kind == "text":
-            said.text(as_text(block.get("text")))
-        elif kind in _THOUGHTS:
-            said.reasoning(as_text(block.get("thinking")))
+            gathered.add_text(as_text(block.get("text")))
+        elif kind in _THINKING_TYPES:
+            gathered.add_reasoning(as_text(block.get("thinking")))
         elif kind == "tool_use":
-            said.call()
+            gathered.add_call()
         else:
-            said.other(kept)
-        kept += not _said(block)
-    return said
+            gathered.add_other(kept)
+        kept += not _is_lossless(block)
+    return gathered
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
@@ -168,7 +168,7 @@ def _tool_message(block: Payload) -> Message:
 
 
 def _tool(declaration: Payload) -> Tool:
-    """Read one offered tool; a built-in one (web_search, bash …) has its name beside its type."""
+    """Read one offered tool. A built-in tool (web_search, bash …) has its name beside its type."""
     members = as_dict(declaration)
     name = as_text(members.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)
@@ -181,21 +181,21 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         output_tokens=left.integer("output_tokens"),
         cache_creation_input_tokens=left.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=left.integer("cache_read_input_tokens"),
-        reasoning_tokens=left.inside("output_tokens_details").integer("thinking_tokens"),
+        reasoning_tokens=left.nested("output_tokens_details").integer("thinking_tokens"),
         cost=left.number("cost"),
         extra=left.rest(),
     )
 
 
 class _Block:
-    """One content block as it grows."""
+    """One content block as its deltas come."""
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: text is joined, citations gather, of anything else the last stands."""
+        """Add a delta: texts are concatenated, citations collected, and of anything else the last value is kept."""
         for name, value in delta.items():
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
@@ -205,8 +205,8 @@ class _Block:
             elif name != "type":
                 self._members[name] = value
 
-    def whole(self) -> dict[str, Payload]:
-        """Give the block as it is without streaming; arguments that were cut off stay text."""
+    def assembled(self) -> dict[str, Payload]:
+        """Return the block as it is without streaming. Arguments that were cut off stay text."""
         for name, pieces in self._pieces.items():
             joined = "".join(pieces)
             if name != "partial_json":
@@ -217,7 +217,7 @@ class _Block:
 
 
 class _Joined:
-    """The message as the events build it."""
+    """The message as its events come."""
 
     def __init__(self) -> None:
         self._message: dict[str, Payload] = {}
@@ -228,7 +228,7 @@ class _Joined:
         self._error: Payload = None
 
     def add(self, name: str | None, data: str) -> None:
-        """Add one event; one that is no JSON object, or that nobody has heard of, changes nothing."""
+        """Add one event. An event that is no JSON object, or of an unknown type, changes nothing."""
         event = Members(json_value(data))
         kind = event.text("type") or name
         if kind == "content_block_delta":
@@ -242,7 +242,7 @@ class _Joined:
             self._frame({**event.object("message"), **event.object("delta"), **event.rest()})
 
     def _frame(self, members: dict[str, Payload]) -> None:
-        """Take members of the message; counts are cumulative, and a null never undoes what was said."""
+        """Set members of the message. Counts are cumulative, and a null never replaces a value."""
         for position, block in enumerate(as_list(members.get("content"))):
             self._start(position, block)
         self._usage.update({name: n for name, n in as_dict(members.get("usage")).items() if n is not None})
@@ -262,9 +262,9 @@ class _Joined:
             self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
-        """Give what `number` events came to; a body without `content` where no message had begun."""
+        """Return the result of `number` events. The body has no `content` if no message had begun."""
         if self._blocks or self._message.keys() - {"error"}:
-            self._message["content"] = [block.whole() for block in self._blocks]
+            self._message["content"] = [block.assembled() for block in self._blocks]
         if self._usage:
             self._message["usage"] = self._usage
         return JoinedStream(self._message, self._ended, number, self._error)

@@ -1,8 +1,8 @@
-"""The blocks of an answer, in their order, and the one rule by which their texts become one, for all dialects.
+"""The blocks of an answer, in order, and the one rule by which their texts are joined, for all dialects.
 
-Texts that follow each other are one text: they are joined by nothing, as deltas are, and as a sentence whose citations
-cut it in several is. Where a block of another kind stood between two texts, a blank line does. Thinking is joined by
-the same rule. The order is kept where it says more than that an answer thought, spoke, and then called.
+Adjacent texts are one text and are joined without a separator, as deltas are, and as a sentence is that citations cut
+into several texts. Texts with a block of another kind between them are joined with a blank line. Reasoning is joined
+by the same rule. The order of blocks is kept if it is not the usual one: reasoning, text, tool calls.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import get_args
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, content_of, is_plain_text
 from trace_recorder.values.messages import Block, BlockType, Payload, ToolCall
 
-BETWEEN = "\n\n"
-"""What stands between two texts that another block parted."""
+BLOCK_SEPARATOR = "\n\n"
+"""The separator of two texts with another block between them."""
 
 _USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
-def is_mark(part: Payload) -> bool:
-    """Whether a part is no block but a mark in a text, as Mistral has what a sentence refers to."""
+def is_reference(part: Payload) -> bool:
+    """Whether a part is not a block but a reference inside a text, as Mistral marks what a sentence refers to."""
     return (as_text(as_dict(part).get("type")) or "").endswith("reference")
 
 
 class Blocks:
-    """Gathers the blocks of one answer, or of one message that is sent back."""
+    """Collects the blocks of one answer, or of one message that is sent back."""
 
     __slots__ = ("_gathered", "_has_text")
 
@@ -34,22 +34,22 @@ class Blocks:
         self._gathered: list[tuple[BlockType, list[str], int | None]] = []
         self._has_text = False
 
-    def text(self, text: str | None) -> None:
-        """Add a text; an empty one is no block."""
+    def add_text(self, text: str | None) -> None:
+        """Add a text. An empty text is not a block."""
         self._has_text = self._has_text or text is not None
         if text:
             self._add("text", text)
 
-    def reasoning(self, text: str | None) -> None:
-        """Add thinking; it is a block also where it is not shown."""
+    def add_reasoning(self, text: str | None) -> None:
+        """Add reasoning. It is a block even if its text is hidden."""
         self._add("reasoning", text or "")
 
-    def call(self) -> None:
+    def add_call(self) -> None:
         """Add a tool call."""
         self._gathered.append(("tool_call", [], None))
 
-    def other(self, position: int | None = None) -> None:
-        """Add another block, which stands at this position in what `extra` keeps of the answer."""
+    def add_other(self, position: int | None = None) -> None:
+        """Add another block. `position` is its place in the list that `extra` keeps of the answer."""
         self._gathered.append(("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:
@@ -61,21 +61,21 @@ class Blocks:
         return [text for one, pieces, _ in self._gathered if one == kind and (text := "".join(pieces))]
 
     def all_text(self) -> str | None:
-        """Give the texts as one; None where there is none."""
-        return BETWEEN.join(self._texts("text")) if self._has_text else None
+        """Return the joined texts; None if there is none."""
+        return BLOCK_SEPARATOR.join(self._texts("text")) if self._has_text else None
 
     def all_reasoning(self) -> str | None:
-        """Give the thinking as one text; None where none is shown."""
-        return BETWEEN.join(self._texts("reasoning")) or None
+        """Return the joined reasoning; None if none is shown."""
+        return BLOCK_SEPARATOR.join(self._texts("reasoning")) or None
 
     def content(self, parts: list[Payload]) -> str | list[Payload] | None:
-        """Give the content of a message that has these parts: one text, where blocks that went elsewhere part it."""
+        """Return the content of a message with these parts. Texts that other blocks separate become one text."""
         if len(self._texts("text")) > 1 and all(is_plain_text(as_dict(part)) for part in parts):
             return self.all_text()
         return content_of(parts)
 
     def interleaved(self, calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-        """Give the blocks, the calls among them with their ids, where their order is not the usual one."""
+        """Return the blocks, tool calls with their ids, if their order is not the usual one."""
         kinds = [kind for kind, _, _ in self._gathered]
         if "other" not in kinds and all(_USUAL.index(one) <= _USUAL.index(other) for one, other in pairwise(kinds)):
             return ()
@@ -92,7 +92,7 @@ class Blocks:
 
 
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
-    """Read a document's blocks, whose texts stand in the content and the reasoning; of another form they are none."""
+    """Read the blocks of a document, whose texts are in its content and reasoning. Return none if one is malformed."""
     said = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []
     for one in map(as_dict, as_list(listed)):
@@ -102,7 +102,7 @@ def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> 
             return ()
         if kind in said:
             read.append(Block(kind, said[kind][:length]))
-            said[kind] = said[kind][length + len(BETWEEN) :] if length else said[kind]
+            said[kind] = said[kind][length + len(BLOCK_SEPARATOR) :] if length else said[kind]
         else:
             read.append(Block(kind, call_id=as_text(one.get("call_id")), position=as_int(one.get("position"))))
     return tuple(read)

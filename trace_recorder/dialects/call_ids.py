@@ -1,10 +1,10 @@
 """Ids for tool calls that have none: Gemini and Ollama may give none, and other servers a null.
 
-They are made up in one way only: call_0, call_1 … counted over the calls without an id, in the order of the
+There is one way to make them up: call_0, call_1 … counted over the calls without an id, in the order of the
 conversation, so that the same call has the same id in every longer request that repeats it. An id that the provider
-gave is never changed. A result without an id is paired with the open call that it answers, by name and order.
+gave is never changed. A result without an id is matched with the open call that it answers, by name and order.
 
-What a call or a result looks like on the wire is for the dialects.
+How a call or a result looks on the wire is left to the dialects.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import replace
 from trace_recorder.values.messages import Message, ToolCall
 
 
-def number_calls(calls: Iterable[ToolCall], made_up_calls: int = 0) -> tuple[ToolCall, ...]:
-    """Make up the ids that are missing, counted on from `made_up_calls`."""
+def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolCall, ...]:
+    """Make up the missing ids, counting from `made_up_ids`."""
     numbered: list[ToolCall] = []
     for call in calls:
         if call.call_id:
             numbered.append(call)
             continue
-        numbered.append(replace(call, call_id=f"call_{made_up_calls}", call_id_made_up=True))
-        made_up_calls += 1
+        numbered.append(replace(call, call_id=f"call_{made_up_ids}", call_id_made_up=True))
+        made_up_ids += 1
     return tuple(numbered)
 
 
@@ -33,16 +33,16 @@ def count_made_up(calls: Iterable[ToolCall]) -> int:
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
-    """Make up the missing ids of a whole conversation, in order, and pair the results that have none."""
-    numbering = Numbering()
+    """Make up the missing ids of a complete conversation, and match the results that have none."""
+    numbering = CallNumbering()
     return [numbering.number(message) for message in messages]
 
 
-class Numbering:
+class CallNumbering:
     """Makes up the missing ids of a conversation, message by message.
 
-    A result without an id answers the first open call of the latest turn that has one of its name (any name, where
-    the result has none). A result for which there is no such call keeps None.
+    A result without an id answers the first open call of the latest turn with the same name, or with any name if the
+    result has none. If there is no such call, the id stays None.
     """
 
     def __init__(self) -> None:
@@ -50,34 +50,34 @@ class Numbering:
         self._open = _OpenCalls()
 
     def number(self, message: Message) -> Message:
-        """Give the next message with its ids."""
+        """Return the next message with all ids."""
         calls = number_calls(message.tool_calls, self.made_up) if message.tool_calls else ()
         self.made_up += count_made_up(calls)
         call_id = message.call_id
         if message.role == "tool":
-            call_id = self._open.answer(message.call_id, message.name)
-        self._open.ask(calls)
+            call_id = self._open.close(message.call_id, message.name)
+        self._open.add(calls)
         same = calls == message.tool_calls and call_id == message.call_id
         return message if same else replace(message, tool_calls=calls, call_id=call_id)
 
 
 class _OpenCalls:
-    """The calls not answered yet, turn by turn: messages that ask one after the other are one turn."""
+    """The calls that are not answered yet, by turn. Adjacent messages with calls are one turn."""
 
     def __init__(self) -> None:
         self._turns: list[list[ToolCall]] = []
         self._asking = False
 
-    def ask(self, calls: tuple[ToolCall, ...]) -> None:
-        """Open a message's calls; a message without any ends the turn."""
+    def add(self, calls: tuple[ToolCall, ...]) -> None:
+        """Add a message's calls. A message without any ends the turn."""
         if calls and not self._asking:
             self._turns.append([])
         if calls:
             self._turns[-1].extend(calls)
         self._asking = bool(calls)
 
-    def answer(self, call_id: str | None, name: str | None) -> str | None:
-        """Close the call that a result answers and give its id; the result's own where there is no such call."""
+    def close(self, call_id: str | None, name: str | None) -> str | None:
+        """Close the call that a result answers and return its id; the result's own id if there is no such call."""
         for turn in reversed(self._turns):
             for position, call in enumerate(turn):
                 if call.call_id == call_id if call_id else (not name or call.name == name):

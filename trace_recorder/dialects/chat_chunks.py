@@ -1,10 +1,10 @@
 """Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
 
-A chunk's own members stand beside its choices, of which each grows by deltas. Servers disagree on what names a tool
-call there, its index, its id or neither; `_Calls` holds the one rule that tells calls apart. The chunks come fresh
-from the parser and are taken apart in place.
+A chunk has members of its own and choices, each of which grows by deltas. Servers disagree on what identifies a tool
+call in a delta: its index, its id, or neither. `_Calls` holds the one rule for this. Chunks are fresh from the parser
+and are modified in place.
 
-How two values are merged is for `chat_deltas.py`, the framing of events for `sse.py`; what the body means is for
+How two values are merged is defined in `chat_deltas.py`, the framing of events in `sse.py`, and what the body means in
 `openai_chat.py` and `openai_completions.py`.
 """
 
@@ -12,20 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trace_recorder.dialects.chat_deltas import Growing, merge, stands, whole
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value, says
+from trace_recorder.dialects.chat_deltas import GrowingText, finish_texts, keeps_first, merge
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
 
-_CALLED = ("function", "custom")
+_FUNCTION_KEYS = ("function", "custom")
 # Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
 
 
 def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_dict) -> JoinedStream:
-    """Join the chunks of a stream; `adapt` brings an event's JSON into the form of a chunk, where it has another.
+    """Join the chunks of a stream. `adapt` converts an event's JSON to the form of a chunk, if it has another form.
 
-    A stream of which every event has another form has no last event.
+    If every event was converted, it is unknown whether the stream is complete.
     """
     joined = _Joined()
     for name, data in events(text):
@@ -41,14 +41,14 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_d
 
 
 def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
-    """What an event says went wrong, None if it says nothing of the kind."""
+    """Return the error that an event carries; None if it carries none."""
     if name == "error" or chunk.get("object") == "error":
         return chunk.get("error") or chunk or data
     return chunk.get("error")
 
 
 class _Joined:
-    """A body as far as its chunks have come."""
+    """A body, as far as its chunks have come."""
 
     __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
 
@@ -69,18 +69,18 @@ class _Joined:
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)
-        if chunk.items() <= self._members.items():  # most repeat what they all say
+        if chunk.items() <= self._members.items():  # most chunks only repeat these
             return
         for key, value in chunk.items():
             seen = self._members.get(key)
-            if seen != value and not stands(key, seen, value):
+            if seen != value and not keeps_first(key, seen, value):
                 self._members[key] = value
 
     def stream(self) -> JoinedStream:
         body = {key: value for key, value in self._members.items() if key not in _PADDING}
         if isinstance(kind := body.get("object"), str):
             body["object"] = kind.removesuffix(".chunk")
-        choices = [whole(choice.body(index)) for index, choice in sorted(self._choices.items())]
+        choices = [finish_texts(choice.body(index)) for index, choice in sorted(self._choices.items())]
         if choices:
             body["choices"] = choices
         finished = bool(choices) and all(choice.get("finish_reason") for choice in choices)
@@ -89,7 +89,7 @@ class _Joined:
 
 
 class _Choice:
-    """One answer as far as its deltas have come."""
+    """One answer, as far as its deltas have come."""
 
     __slots__ = ("_calls", "_members", "_message")
 
@@ -115,11 +115,11 @@ class _Choice:
 
 
 class _Calls:
-    """Tool calls as far as their deltas have come.
+    """Tool calls, as far as their deltas have come.
 
-    A delta belongs to the call whose id it carries, else to the latest call of its index, else, where it has no
-    index or nothing but arguments, to the latest call of all. It begins a new one where there is none, and where it
-    names a function although that call cannot be meant any more: it has another id, or its arguments are complete.
+    A delta belongs to the call with its id, else to the latest call with its index, else, if it has no index or only
+    arguments, to the latest call of all. It begins a new call if there is none, and if it names a function although
+    that call cannot be meant: it has another id, or its arguments are complete.
     """
 
     __slots__ = ("_by_id", "_by_index", "calls")
@@ -136,9 +136,9 @@ class _Calls:
         call = self._call(index, delta)
         if index is not None:
             self._by_index[index] = call
-        called = _called(delta)
+        called = _function_in(delta)
         if name := as_text(called.get("name")):
-            known = as_text(_called(call).get("name")) or ""
+            known = as_text(_function_in(call).get("name")) or ""
             called["name"] = name if name == known else known + name
         merge(call, delta)
         if identity := as_text(call.get("id")):
@@ -149,41 +149,41 @@ class _Calls:
         if call := self._by_id.get(as_text(call_id) or ""):
             return call
         candidate = None if index is None else self._by_index.get(index)
-        if candidate is None and self.calls and (index is None or not (call_id or _called(delta).get("name"))):
+        if candidate is None and self.calls and (index is None or not (call_id or _function_in(delta).get("name"))):
             candidate = self.calls[-1]
-        if candidate is None or _begins(delta, candidate):
+        if candidate is None or _begins_another_call(delta, candidate):
             candidate = {}
             self.calls.append(candidate)
         return candidate
 
 
-def _begins(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
-    """Whether a delta that would go to this call begins another."""
-    called = _called(delta)
+def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
+    """Whether a delta that was matched with this call begins another one."""
+    called = _function_in(delta)
     if not called.get("name"):
         return False
-    known = _called(candidate)
+    known = _function_in(candidate)
     if not known.get("name"):
         return False
     if delta.get("id") and candidate.get("id"):
         return True
     arguments = known.get("arguments")
-    if isinstance(arguments, Growing):
+    if isinstance(arguments, GrowingText):
         arguments = str(arguments) if arguments.may_be_json() else ""
     complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
     return complete and bool(called.get("arguments") or called["name"] != known["name"])
 
 
-def called_in(call: dict[str, Payload]) -> str:
-    """Where a call, or a tool that is offered, has what it calls: a function, or a custom tool.
+def function_key(call: dict[str, Payload]) -> str:
+    """Return the member of a call or a declared tool that holds its function: "function" or "custom".
 
-    Its type says so; where it has none, the member that says anything is meant.
+    The type decides; if there is none, the member that is not empty.
     """
-    there = [name for name in _CALLED if isinstance(call.get(name), dict)]
+    there = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
     if call.get("type") in there:
         return str(call["type"])
-    return next((name for name in there if says(call[name])), [*there, "function"][0])
+    return next((name for name in there if is_nonempty(call[name])), [*there, "function"][0])
 
 
-def _called(call: dict[str, Payload]) -> dict[str, Payload]:
-    return as_dict(call.get(called_in(call)))
+def _function_in(call: dict[str, Payload]) -> dict[str, Payload]:
+    return as_dict(call.get(function_key(call)))

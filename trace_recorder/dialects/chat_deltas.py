@@ -1,11 +1,11 @@
-"""Merging the deltas of an OpenAI chat stream, also those that no one has heard of, by one rule.
+"""Merging the deltas of an OpenAI chat stream by one rule, including members that nobody has seen before.
 
-Texts are joined where the dialect streams them in pieces, lists grow, objects merge, an id stands as it was first
-given, null and the empty string say nothing, and of anything else the last stands. In a list a fragment joins the
-part before it where that one is of its type: so `reasoning_details` and Mistral's thinking, which come in pieces under
-one index or under none, become the blocks that they are.
+Strings are concatenated if the dialect streams them in pieces. Lists grow, objects are merged, the first id is kept,
+null and the empty string change nothing, and of anything else the last value is kept. A part of a list is merged into
+the part before it if both have the same type: `reasoning_details` and Mistral's thinking come in pieces, under one
+index or under none.
 
-What is whole at last, and which call a delta belongs to, is for `chat_chunks.py`.
+When a call is complete, and which call a delta belongs to, is decided in `chat_chunks.py`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _PIECEWISE |= {"arguments", "input", "data", "transcript"}
 _DEPTH = 8
 
 
-class Growing:
-    """A text whose pieces are still coming: they are joined once, in `whole`, however many there are."""
+class GrowingText:
+    """A text whose pieces are still coming. They are joined once, in `finish_texts`, however many there are."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self, text: str) -> None:
         self._pieces = [text]
 
-    def add(self, piece: str) -> Growing:
-        """Add a piece; give this."""
+    def add(self, piece: str) -> GrowingText:
+        """Add a piece; return the object itself."""
         self._pieces.append(piece)
         return self
 
     def may_be_json(self) -> bool:
-        """Whether it ends as a JSON object does, told without joining it."""
+        """Whether it ends like a JSON object. This is checked without joining the pieces."""
         return next((piece for piece in reversed(self._pieces) if piece.strip()), "").rstrip().endswith("}")
 
     def __str__(self) -> str:
@@ -45,24 +45,24 @@ class Growing:
         return any(self._pieces)
 
 
-def grown(seen: Payload, piece: str) -> Payload:
-    """A text with one piece more; what was there may be no text."""
-    if isinstance(seen, Growing):
+def append_text(seen: Payload, piece: str) -> Payload:
+    """Append a piece to a text. What was there may not be a text."""
+    if isinstance(seen, GrowingText):
         return seen.add(piece)
-    return Growing(seen).add(piece) if isinstance(seen, str) and seen else piece
+    return GrowingText(seen).add(piece) if isinstance(seen, str) and seen else piece
 
 
-def whole(value: Payload) -> Payload:
-    """A value in which every text that grew is a text."""
-    if isinstance(value, Growing):
+def finish_texts(value: Payload) -> Payload:
+    """Return a value with every `GrowingText` in it replaced by its text."""
+    if isinstance(value, GrowingText):
         return str(value)
     if isinstance(value, dict):
-        return {name: whole(one) for name, one in value.items()}
-    return [whole(one) for one in value] if isinstance(value, list) else value
+        return {name: finish_texts(one) for name, one in value.items()}
+    return [finish_texts(one) for one in value] if isinstance(value, list) else value
 
 
 def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
-    """Merge a delta into what has come so far, in place; `depth` is how far down objects are merged."""
+    """Merge a delta into what has come so far, in place. Objects are merged down to `depth`."""
     for key, value in delta.items():
         if value is None:
             into.setdefault(key)
@@ -71,30 +71,30 @@ def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEP
 
 
 def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
-    if isinstance(value, str) and isinstance(seen, str | Growing) and key in _PIECEWISE:
-        return grown(seen, value)
+    if isinstance(value, str) and isinstance(seen, str | GrowingText) and key in _PIECEWISE:
+        return append_text(seen, value)
     if isinstance(value, list) or isinstance(seen, list):
         return _with_parts(_as_parts(seen), _as_parts(value), depth)
     if isinstance(value, dict) and isinstance(seen, dict) and depth:
         merge(seen, value, depth - 1)
         return seen
-    return seen if stands(key, seen, value) else value
+    return seen if keeps_first(key, seen, value) else value
 
 
-def stands(key: str, seen: Payload, value: Payload) -> bool:
-    """Whether what was seen stands: before nothing, and an id as it was first given."""
+def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
+    """Whether the first value is kept: an id, or anything that is followed by null or an empty string."""
     return value is None or bool(seen and (value == "" or key == "id"))
 
 
 def _as_parts(value: Payload) -> list[Payload]:
-    """A member that is a text here and a list there, as Mistral's content is once it has thinking."""
-    if isinstance(value, str | Growing):
+    """Return a member as a list. Mistral's content is a text first and a list once it has thinking."""
+    if isinstance(value, str | GrowingText):
         return [text_part(str(value))] if value else []
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
-    """Add parts to a list; a fragment joins the part before it, where that one is of its type and still open."""
+    """Append parts to a list. A fragment is merged into the part before it, if that has its type and is still open."""
     for part in more:
         if parts and depth and _is_fragment(part, parts[-1]):
             merge(parts[-1], part, depth - 1)
@@ -104,13 +104,17 @@ def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[P
 
 
 def _is_fragment(part: Payload, before: Payload) -> bool:
-    """Whether a part goes on with the one before it: what is signed is closed, what has its own id is another."""
+    """Whether a part continues the one before it. A signed part is closed, and another id means another part."""
     if not isinstance(part, dict) or not isinstance(before, dict):
         return False
     if not part.get("type") or part["type"] != before.get("type"):
         return False
-    told = ((part.get(name), before.get(name)) for name in ("id", "index"))
-    if any(mine != theirs and None not in (mine, theirs) for mine, theirs in told):
+    if _differ(part, before, "id") or _differ(part, before, "index"):
         return False
     texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
     return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))
+
+
+def _differ(one: dict[str, Payload], other: dict[str, Payload], name: str) -> bool:
+    """Whether both parts have this member, with different values."""
+    return None not in (one.get(name), other.get(name)) and one.get(name) != other.get(name)

@@ -1,6 +1,6 @@
 """Embeddings, of OpenAI's dialect (/embeddings) and of Ollama's (/api/embed, /api/embeddings).
 
-There is no conversation: what was to be embedded is a parameter, and the vectors stay in the raw answer.
+There is no conversation: the input is a parameter, and the vectors are only in the raw answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(parameters=parameters, model=as_text(parameters.get("model")))
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
     """Read the JSON that came, without its vectors."""
     members = Members(body)
     for vectors in ("data", "embeddings", "embedding"):
@@ -29,5 +29,5 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:  # noqa
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Read what came: embeddings are not streamed."""
+    """Read the answer: embeddings are not streamed."""
     return unstreamed(text)

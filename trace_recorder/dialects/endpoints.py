@@ -1,7 +1,7 @@
-"""Which requests are LLM calls, in which dialect, and who serves them: two tables, one row a fact.
+"""Which requests are LLM calls, in which dialect, and who serves them: two tables, one row for each fact.
 
-An address is recognised by its path's end, so that proxies, gateways and servers on one's own machine are too. What
-is not in the table is other traffic and is not recorded. The body is not looked at here.
+An address is recognised by the end of its path, so proxies, gateways and local servers are recognised too. A request
+that matches no row is other traffic and is not recorded. The body is not examined.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An LLM call by its address: the dialect, who serves it, and what the path says of it.
+    """An LLM call by its address: the dialect, who serves it, and what the path says about it.
 
     `model` is the model or, at Azure, the deployment. `streams` is whether the path asks for a stream.
     """
@@ -84,7 +84,7 @@ class Endpoint:
 
 @lru_cache(maxsize=256)
 def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> Endpoint | None:
-    """Recognise an LLM call, or return None for other traffic."""
+    """Recognise an LLM call; return None for other traffic."""
     if method != "POST":
         return None
     for api, pattern in API_OF_PATH:
@@ -96,7 +96,7 @@ def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> E
 
 
 def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
-    """Who serves a host: by its name; else by path or port; else by the dialect, whose first speaker gives the name."""
+    """Return who serves a host: by its name, else by path or port, else the provider the dialect is named after."""
     for provider, pattern in PROVIDER_OF_HOST:
         if pattern.search(host):
             return provider
@@ -104,10 +104,12 @@ def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
         return "azure"
     if port == _OLLAMA_PORT:
         return "ollama"
-    return "openai" if api == "embeddings" and not path.startswith("/api/") else _FIRST_SPEAKER[api.partition("-")[0]]
+    return (
+        "openai" if api == "embeddings" and not path.startswith("/api/") else _DEFAULT_PROVIDER[api.partition("-")[0]]
+    )
 
 
-_FIRST_SPEAKER = {
+_DEFAULT_PROVIDER = {
     "openai": "openai",
     "anthropic": "anthropic",
     "google": "google",

@@ -1,7 +1,7 @@
-"""What a provider's error body says: one reader for all dialects, which differ little in this. The forms:
+"""The error that a provider's body states: one reader for all dialects, which differ little here. The forms:
 
 - {"error": {"type" | "code" | "status": …, "message": …}}    OpenAI, Anthropic, Google, OpenRouter
-- [{"error": …}]                                              Google, asked for a stream
+- [{"error": …}]                                              Google, if a stream was requested
 - {"error": "…"} | {"message": …} | {"detail": …}             Ollama and many servers
 """
 
@@ -11,17 +11,19 @@ from trace_recorder.values.messages import Payload
 
 
 def read_error(body: Payload) -> tuple[str | None, str | None]:
-    """Return the provider's name for the error and its message; None for what it does not say."""
+    """Return the provider's name for the error and its message; None for what is not stated."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
         return None, body or None
-    if not isinstance(body, dict):
-        return None, None
-    error = body.get("error")
+    error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, str):
         return None, error
-    said = error if isinstance(error, dict) else body
+    stated = error if isinstance(error, dict) else body
+    return _kind_and_message(stated) if isinstance(stated, dict) else (None, None)
+
+
+def _kind_and_message(said: dict[str, Payload]) -> tuple[str | None, str | None]:
     kind = next((said[name] for name in ("type", "status", "code") if isinstance(said.get(name), str)), None)
     message = next((said[name] for name in ("message", "detail") if said.get(name) is not None), None)
     return kind, message if isinstance(message, str | None) else str(message)

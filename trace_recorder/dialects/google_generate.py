@@ -1,38 +1,31 @@
 """Google's generateContent dialect (https://ai.google.dev/api/generate-content), the same at Vertex AI.
 
-A content is a list of parts. Text stays content, thoughts become reasoning, `functionCall` a tool call and
+A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
 `functionResponse` a tool message of its own; every other part is kept as it is. Parts of an answer that the values
-cannot hold whole (a signature beside a text, executed code, media) stand in `extra["parts"]`. Both spellings are
-read, camelCase and snake_case, since clients send both.
+cannot hold without loss (a signature beside a text, executed code, media) are kept in `extra["parts"]`. Clients send
+camelCase and snake_case; both are read.
 
-A stream is a series of such answers, as events or as one JSON array: parts follow each other, counts are
-cumulative, so that the last ones stand.
+How the chunks of a stream are joined is defined in `google_chunks.py`.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_deltas import Growing, grown, whole
+from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_chunks
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
-    as_int,
-    as_list,
     as_text,
-    json_value,
+    is_nonempty,
     role_of,
-    says,
     text_part,
 )
-from trace_recorder.dialects.split_messages import Joiner, in_groups
-from trace_recorder.dialects.sse import events
+from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
     Choice,
@@ -46,39 +39,28 @@ from trace_recorder.values.messages import (
     Usage,
 )
 
-_TAKEN = (
-    *("systemInstruction", "functionDeclarations", "parametersJsonSchema", "functionCall", "functionResponse"),
-    *("partialArgs", "jsonPath", "stringValue", "numberValue", "boolValue", "finishReason", "modelVersion"),
-    *("responseId", "usageMetadata", "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount"),
-    "cachedContentTokenCount",
-)
-_CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name): name for name in _TAKEN}
-
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
-"""The words of the numbers that come where a client asked for `enum-encoding=int`; later ones differ by server."""
+"""The names of the numbers that a client gets with `enum-encoding=int`. Later numbers differ between servers."""
 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
 _PLAIN_RESULTS = ("result", "output", "content")
-"""A tool's response that is one text comes under one of these names, depending on the client."""
-
-_STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
-_LONGEST_PATH = 32
+"""The names under which clients send a tool's response that is a single text."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent; the model is in the URL as a rule, and None here."""
+    """Read the JSON that was sent. The model is usually in the URL, and then None here."""
     left = _members(body)
     system = left.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
-    for group in in_groups(_several(left.take("contents")), read_message, JOINER):
+    for group in read_groups(_several(left.take("contents")), read_message, MERGE_RULE):
         messages += group.messages
     tools = [tool for element in _several(left.take("tools")) for tool in _tools(element)]
     return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `contents`: its function responses, each a tool message, then a message of the rest."""
+    """Read one element of `contents`: a tool message for each function response, then a message of the rest."""
     if element is None:
         return []
     left = Members(element)
@@ -91,12 +73,12 @@ def read_message(element: Payload) -> list[Message]:
     return [*results, _message(role, rest, left.rest())]
 
 
-def goes_on(before: Message, message: Message) -> bool:
+def continues(before: Message, message: Message) -> bool:
     """Whether a content is one message with the one before it: a streamed answer is sent back chunk by chunk."""
     return before.role == message.role == "assistant"
 
 
-def together(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
+def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     """Make one message of the contents of one answer."""
     parts = [part for content in contents for part in _parts_of(content)]
     beside: dict[str, Payload] = {}
@@ -107,17 +89,17 @@ def together(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     return _message("assistant", parts, beside)
 
 
-JOINER = Joiner(goes_on, together)
+MERGE_RULE = MergeRule(continues, merge)
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which stands in `extra`."""
-    left = _members(_joined(body).body if isinstance(body, list) else body)
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which is kept in `extra`."""
+    left = _members(join_chunks(body).body if isinstance(body, list) else body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, candidate in enumerate(left.array("candidates")):
-        choice, said = _choice(position, candidate, made_up_calls)
-        made_up_calls += count_made_up(choice.tool_calls)
+        choice, said = _choice(position, candidate, made_up_ids)
+        made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
         (choice.extra if position else extra).update(said)
     first = choices[0] if choices else Choice(0)
@@ -136,25 +118,21 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the chunks of a stream together into the answer that it is without streaming."""
-    return _joined(_chunks(text))
-
-
-def _camel(value: Payload) -> dict[str, Payload]:
-    return {_CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
+    """Join the chunks of a stream to the body of the same answer without streaming."""
+    return join_chunks(read_chunks(text))
 
 
 def _members(value: Payload) -> Members:
-    return Members(_camel(value))
+    return Members(camel(value))
 
 
 def _several(value: Payload) -> list[Payload]:
-    """A list as it is; where clients may leave it out around one element, that element."""
+    """Return a list as it is, or an element that a client sent without a list around it."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _parts_of(content: Payload) -> list[Payload]:
-    """Give the parts of a content; a text that stands in place of a content or a part is one."""
+    """Return the parts of a content. A text in place of a content or a part is a text part."""
     parts = _several(content.get("parts") if isinstance(content, dict) else content)
     return [{"text": part} if isinstance(part, str) else part for part in parts]
 
@@ -162,8 +140,8 @@ def _parts_of(content: Payload) -> list[Payload]:
 def _kind(part: Payload) -> str:
     members = as_dict(part)
     for name, value in members.items():
-        kind = _CAMEL_OF_SNAKE.get(name, name)
-        if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and says(value):
+        kind = CAMEL_OF_SNAKE.get(name, name)
+        if kind in ("functionCall", "functionResponse") and isinstance(value, dict) and is_nonempty(value):
             return kind
     if as_text(members.get("text")) is None or not (members["text"] or _is_text(members)):
         return "other"
@@ -171,44 +149,44 @@ def _kind(part: Payload) -> str:
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
-    """Whether an empty text is meant: a signature may come with one, an image that has one is an image."""
-    return not any(says(value) for name, value in members.items() if name not in _BESIDE_TEXT)
+    """Whether an empty text counts as a text: one with a signature does, one beside an image does not."""
+    return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
 
-def _said(part: Payload) -> bool:
-    """Whether the values hold a part of an answer whole: plain text, unsigned thoughts, and tool calls."""
+def _is_lossless(part: Payload) -> bool:
+    """Whether the values hold a part of an answer without loss: plain text, unsigned thoughts, and tool calls."""
     kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
-    return kind == "functionCall" or (kind != "other" and not any(map(says, beside)))
+    return kind == "functionCall" or (kind != "other" and not any(map(is_nonempty, beside)))
 
 
 def _blocks(parts: list[Payload]) -> Blocks:
-    """Gather parts; others than text, thoughts and calls are numbered as `extra` keeps them."""
-    said, kept = Blocks(), 0
+    """Collect parts. Those other than text, thoughts and calls are numbered by their place in `extra`."""
+    gathered, kept = Blocks(), 0
     for part in parts:
         kind = _kind(part)
         if kind == "text":
-            said.text(as_text(part["text"]))
+            gathered.add_text(as_text(part["text"]))
         elif kind == "thought" and part["text"]:
-            said.reasoning(as_text(part["text"]))
+            gathered.add_reasoning(as_text(part["text"]))
         elif kind == "functionCall":
-            said.call()
+            gathered.add_call()
         elif kind == "other":
-            said.other(kept)
-        kept += not _said(part)
-    return said
+            gathered.add_other(kept)
+        kept += not _is_lossless(part)
+    return gathered
 
 
 def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
-    """Make a message of parts; thoughts that carry more than their text are kept beside it."""
-    signed = [part for part in parts if _kind(part) == "thought" and not _said(part)]
-    said = _blocks(parts)
-    content = said.content(_content_parts(parts))
+    """Make a message of parts. Thoughts with more than text, such as a signature, are also kept in `extra`."""
+    signed = [part for part in parts if _kind(part) == "thought" and not _is_lossless(part)]
+    gathered = _blocks(parts)
+    content = gathered.content(_content_parts(parts))
     extra = {**extra, "parts": signed} if signed else extra
-    return Message(role, content, _tool_calls(parts), reasoning=said.all_reasoning(), extra=extra)
+    return Message(role, content, _tool_calls(parts), reasoning=gathered.all_reasoning(), extra=extra)
 
 
 def _content_parts(parts: list[Payload]) -> list[Payload]:
-    """The parts that are content; plain texts that follow each other are one."""
+    """Return the parts that are content. Adjacent plain texts are joined."""
     content: list[Payload] = []
     for kind, neighbours in groupby(parts, lambda part: "plain" if _is_plain(part) else _kind(part)):
         if kind == "plain":
@@ -221,7 +199,7 @@ def _content_parts(parts: list[Payload]) -> list[Payload]:
 
 
 def _is_plain(part: Payload) -> bool:
-    return _kind(part) == "text" and _said(part)
+    return _kind(part) == "text" and _is_lossless(part)
 
 
 def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
@@ -229,18 +207,18 @@ def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(part: Payload) -> ToolCall:
-    """Read a call; what the part says besides it, such as its `thoughtSignature`, is its extra."""
+    """Read a call. Other members of the part, such as `thoughtSignature`, go to its `extra`."""
     left = _members(part)
     call = _members(left.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
-    arguments = arguments_of(call.take("args")) or _streamed_arguments(call.array("partialArgs"))
-    beside = {name: value for name, value in left.rest().items() if says(value)}
+    arguments = arguments_of(call.take("args")) or join_arguments(call.array("partialArgs"))
+    beside = {name: value for name, value in left.rest().items() if is_nonempty(value)}
     return ToolCall(call_id, name, arguments, extra={**beside, **call.rest()})
 
 
 def _tool_message(part: Payload) -> Message:
-    """Read a tool's response: its text, where it is one, else its JSON; as it came, it is in the message's extra."""
-    response = as_dict(_camel(part)["functionResponse"])
+    """Read a tool's response: its text, or else its JSON. The part itself is the message's `extra`."""
+    response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
     return Message("tool", _result_text(response.get("response")), call_id=call_id or None, name=name, extra=part)
 
@@ -261,28 +239,30 @@ def _tools(element: Payload) -> list[Tool]:
 
 
 def _tool(declaration: Payload) -> Tool:
-    members = _camel(declaration)
+    members = camel(declaration)
     parameters = members.get("parameters") or members.get("parametersJsonSchema")
     return Tool(as_text(members.get("name")) or "", as_text(members.get("description")), parameters, declaration)
 
 
-def _choice(position: int, candidate: Payload, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a candidate, and apart from it what its content says that the values cannot hold."""
+def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
+    """Read a candidate; also return what its content has that the values cannot hold."""
     left = _members(candidate)
     index, number = left.integer("index"), left.integer("finishReason")
-    content = left.inside("content")
+    content = left.nested("content")
     content.text("role")
     parts = _several(content.take("parts"))
-    kept = [part for part in parts if not _said(part)]
-    said, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_calls)
+    kept = [part for part in parts if not _is_lossless(part)]
+    gathered, calls = _blocks(parts), number_calls(_tool_calls(parts), made_up_ids)
     choice = Choice(
         index=position if index is None else index,
-        content=said.all_text(),
-        reasoning=said.all_reasoning(),
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.word("finishReason") if number is None else _FINISH_REASONS.get(number, str(number)),
+        finish_reason=left.nonempty_text("finishReason")
+        if number is None
+        else _FINISH_REASONS.get(number, str(number)),
         extra=left.rest(),
-        interleaved=said.interleaved(calls),
+        interleaved=gathered.interleaved(calls),
     )
     return choice, {"parts": kept} if kept else {}
 
@@ -296,119 +276,3 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=left.integer("thoughtsTokenCount"),
         extra=left.rest(),
     )
-
-
-def _chunks(text: str) -> Iterator[Payload]:
-    """Give the JSON of each event, then of what stands in no event: an array, or an error that ends a stream."""
-    for _, data in events(text):
-        yield json_value(data)
-    position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
-    decoder = json.JSONDecoder()
-    while position >= 0 and (begin := text.find("{", position)) >= 0:
-        try:
-            value, position = decoder.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            return
-        yield value
-
-
-def _joined(chunks: Iterable[Payload]) -> JoinedStream:
-    """Join chunks: candidates by index, and of every other member the last one stands."""
-    number = 0
-    body: dict[str, Payload] = {}
-    candidates: dict[int, _Candidate] = {}
-    for number, chunk in enumerate(map(as_dict, chunks), start=1):  # noqa: B007 read after the loop
-        for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
-            index = as_int(candidate.get("index"))
-            candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
-        body.update({name: value for name, value in chunk.items() if value is not None})
-    whole = [candidate.whole() for _, candidate in sorted(candidates.items())]
-    blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
-    return JoinedStream({**body, "candidates": whole} if whole else body, ended, number, body.get("error"))
-
-
-class _Candidate:
-    """One candidate as its chunks come: texts of one kind that follow each other are joined."""
-
-    def __init__(self) -> None:
-        self._members: dict[str, Payload] = {}
-        self._content: dict[str, Payload] = {}
-        self._parts: list[tuple[Payload, list[str]]] = []
-
-    def add(self, candidate: dict[str, Payload]) -> None:
-        """Add a chunk of the candidate; of its log-probabilities each chunk has those of its own tokens."""
-        for name, value in candidate.items():
-            if name == "content":
-                for part in as_list(as_dict(value).get("parts")):
-                    self._add_part(part)
-                self._content.update(as_dict(value))
-            elif name == "logprobsResult":
-                seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
-                for key, more in seen.items():
-                    more.extend(as_list(as_dict(value).get(key)))  # in place: there may be very many
-                self._members[name] = as_dict(value) | seen
-            elif value is not None:
-                self._members[name] = value
-
-    def _add_part(self, part: Payload) -> None:
-        """Add a part: to the text or the call before it where it goes on, else as one of its own."""
-        text = as_text(as_dict(part).get("text"))
-        kind = {name: value for name, value in as_dict(part).items() if name != "text"}
-        before, pieces = self._parts[-1] if self._parts else (None, [])
-        if text is None:
-            call = _continued(before, part)
-            self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
-        elif pieces and kind in ({}, {"thought": True}) and before == kind:
-            pieces.append(text)
-        else:
-            self._parts.append((kind, [text]))
-
-    def whole(self) -> dict[str, Payload]:
-        """Give the candidate as it is without streaming."""
-        parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
-        content = {**self._content, "parts": parts} if parts else self._content
-        return {"content": content, **self._members} if content else self._members
-
-
-def _continued(before: Payload, part: Payload) -> dict[str, Payload] | None:
-    """Give the call that a part goes on with, where arguments are streamed; None where it is another part."""
-    call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
-    if call.get("willContinue") is not True or not isinstance(more, dict):
-        return None
-    if more.get("name") and more["name"] != call.get("name"):
-        return None
-    partial = as_list(call.get("partialArgs"))
-    partial += as_list(more.get("partialArgs"))  # in place: there may be very many
-    return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
-
-
-def _streamed_arguments(pieces: list[Payload]) -> Payload:
-    """Put arguments together of values that each come with their path, such as `$.places[0].name`."""
-    arguments: dict[Payload, Payload] = {}
-    for piece in map(_camel, pieces):
-        path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_LONGEST_PATH]
-        steps = [int(at) if at else name or quoted for name, quoted, at in path] or [""]
-        inner = arguments
-        for step in steps[:-1]:
-            nested = as_dict(inner.get(step))
-            inner[step] = nested
-            inner = nested
-        seen, value = inner.get(steps[-1]), _streamed_value(piece)
-        grows = isinstance(seen, str | Growing) and isinstance(value, str)
-        inner[steps[-1]] = grown(seen, value) if grows else value
-    return _with_lists(whole(arguments))
-
-
-def _streamed_value(piece: dict[str, Payload]) -> Payload:
-    values = (piece.get(name) for name in ("stringValue", "numberValue", "boolValue"))
-    return next((value for value in values if isinstance(value, str | int | float)), None)
-
-
-def _with_lists(value: Payload) -> Payload:
-    """Turn what is numbered throughout into lists."""
-    if not isinstance(value, dict):
-        return value
-    if value and all(isinstance(key, int) for key in value):
-        return [_with_lists(value[place]) for place in sorted(value)]
-    return {str(key): _with_lists(inner) for key, inner in value.items()}

@@ -1,12 +1,12 @@
 """Google's Interactions dialect (https://ai.google.dev/api/interactions-api): steps in, steps out.
 
-A turn is spread over steps there: thoughts, outputs, function calls, what the server's own tools did. Neighbours of
-one side become one message; a function's result is a tool message. The API's first form is read too: turns with a
-role, and `outputs`, a flat list of contents, in the place of `steps`. Steps that the values cannot hold whole
-(signed thoughts, media, cited text, server tools) stand in `extra` under the list's own name. `finish_reason` is the
+A turn consists of several steps: thoughts, outputs, function calls, and what the server's own tools did. Adjacent
+steps of one side become one message; a function's result is a tool message. The API's first form is read too: turns
+with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold without loss
+(signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name. `finish_reason` is the
 interaction's status, once that is final.
 
-In a stream each step is started, grows by deltas and is stopped, and the counts come with any event.
+How the events of a stream are joined is defined in `interaction_events.py`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.interaction_events import join_events, kind_of
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
-    as_int,
     as_list,
     as_text,
     content_of,
     join_texts,
-    json_value,
     role_of,
     text_part,
 )
 from trace_recorder.dialects.openai_chat import read_tool
-from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
     Choice,
@@ -43,12 +41,11 @@ from trace_recorder.values.messages import (
 )
 
 _MODEL_STEPS = ("model_output", "thought", "function_call")
-_CONTENTS = ("text", "image", "audio", "video", "document")
 _NOT_FINAL = ("in_progress", "queued")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent; `system_instruction` is the first message."""
+    """Read the JSON that was sent. `system_instruction` becomes the first message."""
     left = Members(body)
     system = content_of(left.take("system_instruction"))
     instructions = [] if system is None else [Message("system", system)]
@@ -61,26 +58,26 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `input`: a step, a content, or a turn; ids that are missing stay empty."""
+    """Read one element of `input`: a step, a content, or a turn. Missing ids stay empty."""
     return [] if element is None else _messages(_role(element), [element])
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came: an interaction, or an error, which stands in `extra`."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came: an interaction, or an error, which is kept in `extra`."""
     left = Members(body)
     name = "steps" if "steps" in as_dict(body) else "outputs"
     steps = left.array(name)
     blocks = [block for step in _answering(steps) for block in _blocks(step)]
-    kept = [step for step in steps if not _said(step)]
-    calls = number_calls(_tool_calls(blocks), made_up_calls)
-    said = _gathered(_answering(steps), len(kept) - sum(not _said(step) for step in _answering(steps)))
+    kept = [step for step in steps if not _is_lossless(step)]
+    calls = number_calls(_tool_calls(blocks), made_up_ids)
+    gathered = _gathered(_answering(steps), len(kept) - sum(not _is_lossless(step) for step in _answering(steps)))
     choice = Choice(
         index=0,
-        content=said.all_text(),
-        reasoning=said.all_reasoning(),
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        interleaved=said.interleaved(calls),
-        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.word("status"),
+        interleaved=gathered.interleaved(calls),
+        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.nonempty_text("status"),
     )
     return LLMResponse(
         content=choice.content,
@@ -97,32 +94,24 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the events of a stream together into the interaction that it is without streaming."""
-    joined = _Joined()
-    number = 0
-    for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
-        joined.add(name, data)
-    return joined.stream(number) if number else unstreamed(text)
+    """Join the events of a stream to the interaction that it is without streaming."""
+    return join_events(text)
 
 
 def _several(value: Payload) -> list[Payload]:
-    """A list as it is; a text or an object that stands alone, as a list of one."""
+    """Return a list as it is, or a single text or object as a list of one."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _kind(element: Payload) -> str:
-    return as_text(as_dict(element).get("type")) or ""
-
-
 def _answering(steps: list[Payload]) -> list[Payload]:
-    """The steps after the last input, where an interaction is given with its inputs."""
-    asked = [place for place, step in enumerate(steps) if _kind(step) == "user_input"]
+    """Return the steps after the last input, if an interaction is given with its inputs."""
+    asked = [place for place, step in enumerate(steps) if kind_of(step) == "user_input"]
     return steps[asked[-1] + 1 :] if asked else steps
 
 
 def _role(element: Payload) -> str:
-    """Whose an element of the input is; what a server's tool did is the model's."""
-    members, kind = as_dict(element), _kind(element)
+    """Return the role of an element of the input. What a server's tool did belongs to the model."""
+    members, kind = as_dict(element), kind_of(element)
     if kind == "function_result":
         return "tool"
     if kind in _MODEL_STEPS or kind.endswith(("_call", "_result")):
@@ -131,18 +120,18 @@ def _role(element: Payload) -> str:
 
 
 def _blocks(element: Payload) -> list[Payload]:
-    """Take an element apart: an output, an input or a turn into its contents, anything else is one block."""
+    """Split an output, an input or a turn into its contents. Anything else is one block."""
     blocks = _several(as_dict(element).get("content")) if _is_frame(element) else [element]
     return [text_part(block) if isinstance(block, str) else block for block in blocks]
 
 
 def _is_frame(element: Payload) -> bool:
     members = as_dict(element)
-    return _kind(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
+    return kind_of(element) in ("model_output", "user_input") or ("role" in members and "content" in members)
 
 
 def _beside(element: Payload) -> dict[str, Payload]:
-    """What an output, an input or a turn says besides its contents, such as the error that ended it."""
+    """Return the members of an output, an input or a turn other than its contents, such as the error that ended it."""
     left = Members(element if _is_frame(element) else {})
     for name in ("type", "role", "content"):
         left.take(name)
@@ -150,27 +139,27 @@ def _beside(element: Payload) -> dict[str, Payload]:
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
-    """Read neighbours of one side: the results of functions, each a tool message, then a message of the rest."""
+    """Read neighbours of one side: a tool message for each function result, then a message of the rest."""
     blocks = [block for element in elements for block in _blocks(element)]
-    results = [_tool_message(block) for block in blocks if _kind(block) == "function_result"]
-    rest = [block for block in blocks if _kind(block) != "function_result"]
+    results = [_tool_message(block) for block in blocks if kind_of(block) == "function_result"]
+    rest = [block for block in blocks if kind_of(block) != "function_result"]
     extra = {name: value for element in elements for name, value in _beside(element).items()}
     if results and not rest and not extra:
         return results
-    signed = [block for block in rest if _kind(block) == "thought" and not _said(block)]
-    said = _gathered(rest)
+    signed = [block for block in rest if kind_of(block) == "thought" and not _is_lossless(block)]
+    gathered = _gathered(rest)
     message = Message(
         role,
-        said.content([block for block in rest if _kind(block) not in ("thought", "function_call")]),
+        gathered.content([block for block in rest if kind_of(block) not in ("thought", "function_call")]),
         _tool_calls(rest),
-        reasoning=said.all_reasoning(),
+        reasoning=gathered.all_reasoning(),
         extra={**extra, "steps": signed} if signed else extra,
     )
     return [*results, message]
 
 
-def _said(step: Payload) -> bool:
-    """Whether the values hold a step whole: calls, plain text, and thoughts that are nothing but text."""
+def _is_lossless(step: Payload) -> bool:
+    """Whether the values hold a step without loss: calls, plain text, and thoughts that are only text."""
     left = Members(step)
     kind = left.text("type")
     if kind == "function_call":
@@ -182,33 +171,33 @@ def _said(step: Payload) -> bool:
 
 
 def _is_plain(content: Payload) -> bool:
-    return _kind(content) == "text" and _said(content)
+    return kind_of(content) == "text" and _is_lossless(content)
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
-    """Gather the blocks of steps; others than text, thoughts and calls are numbered as `extra` keeps their steps.
+    """Collect the blocks of steps. Blocks that `extra` keeps are numbered by the place of their step there.
 
-    So many are kept of the steps before these.
+    `kept` is how many of the earlier steps are kept there.
     """
-    said = Blocks()
+    gathered = Blocks()
     for step in steps:
         for block in _blocks(step):
-            kind = _kind(block)
+            kind = kind_of(block)
             if kind == "text":
-                said.text(as_text(block.get("text")))
+                gathered.add_text(as_text(block.get("text")))
             elif kind == "thought":
                 summary = as_list(block.get("summary"))
-                said.reasoning(join_texts(as_text(as_dict(part).get("text")) for part in summary))
+                gathered.add_reasoning(join_texts(as_text(as_dict(part).get("text")) for part in summary))
             elif kind == "function_call":
-                said.call()
+                gathered.add_call()
             else:
-                said.other(kept)
-        kept += not _said(step)
-    return said
+                gathered.add_other(kept)
+        kept += not _is_lossless(step)
+    return gathered
 
 
 def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
-    return tuple(_tool_call(block) for block in blocks if _kind(block) == "function_call")
+    return tuple(_tool_call(block) for block in blocks if kind_of(block) == "function_call")
 
 
 def _tool_call(block: Payload) -> ToolCall:
@@ -219,7 +208,7 @@ def _tool_call(block: Payload) -> ToolCall:
 
 
 def _tool_message(block: Payload) -> Message:
-    """Read a function's result: a text, a list of contents, or any other JSON, which is given as its text."""
+    """Read a function's result: a text, a list of contents, or any other JSON as text."""
     left = Members(block)
     left.take("type")
     result = left.take("result")
@@ -236,90 +225,3 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=left.integer("total_thought_tokens"),
         extra=left.rest(),
     )
-
-
-class _Block:
-    """A step, or a content inside one, as its deltas come."""
-
-    def __init__(self, start: Payload) -> None:
-        self._members = dict(as_dict(start))
-        self._parts: list[_Block] = []
-        self._pieces: dict[str, list[str]] = {}
-
-    def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: contents become parts, or the last one's text, summaries and annotations gather."""
-        kind = _kind(delta)
-        if kind in _CONTENTS and kind != _kind(self._members):
-            if kind != "text" or not self._parts or _kind(self._parts[-1]._members) != kind:
-                self._parts.append(_Block({"type": kind}))
-            self._parts[-1].grow(delta)
-        elif kind == "thought_summary":
-            self._members["summary"] = as_list(self._members.get("summary"))
-            self._members["summary"].append(delta.get("content"))
-        elif kind == "text_annotation_delta" and self._parts:
-            self._parts[-1].grow(delta)
-        else:
-            self._merge(delta)
-
-    def _merge(self, delta: dict[str, Payload]) -> None:
-        """Texts and arguments are joined, annotations gather; of anything else the last that is not empty stands."""
-        for name, value in delta.items():
-            if name in ("text", "arguments") and isinstance(value, str):
-                self._pieces.setdefault(name, []).append(value)
-            elif name == "annotations" and isinstance(value, list):
-                self._members[name] = as_list(self._members.get(name))
-                self._members[name] += value
-            elif name != "type" and value not in (None, ""):
-                self._members[name] = value
-
-    def whole(self) -> dict[str, Payload]:
-        """Give the block as it is without streaming; arguments that were cut off stay text."""
-        if self._parts:
-            self._members["content"] = as_list(self._members.get("content")) + [part.whole() for part in self._parts]
-        for name, pieces in self._pieces.items():
-            said = "".join([as_text(self._members.get(name)) or "", *pieces])
-            self._members[name] = arguments_of(said) if name == "arguments" else said
-        return self._members
-
-
-class _Joined:
-    """The interaction as the events build it."""
-
-    def __init__(self) -> None:
-        self._body: dict[str, Payload] = {}
-        self._blocks: list[_Block] = []
-        self._growing: dict[int | None, _Block] = {}
-        self._list = "steps"
-        self._ended = False
-
-    def add(self, name: str | None, data: str) -> None:
-        """Add one event; one that is no JSON object, or that nobody has heard of, changes nothing."""
-        event = Members(json_value(data))
-        kind = event.text("event_type") or name or ""
-        metadata = event.object("metadata")
-        self._frame({"usage": metadata.get("usage") or metadata.get("total_usage")})
-        if kind.startswith("interaction."):
-            self._frame({"id": event.text("interaction_id"), **event.object("interaction"), **event.rest()})
-        elif kind == "error":
-            self._body["error"] = event.take("error") or event.rest() or data
-        elif kind.startswith(("step.", "content.")):
-            self._list = "steps" if kind.startswith("step.") else "outputs"
-            started = event.object("step") or event.object("content")
-            self._block(as_int(event.take("index")), started, event.object("delta"))
-        self._ended |= kind in ("interaction.completed", "interaction.complete", "done")
-
-    def _frame(self, members: dict[str, Payload]) -> None:
-        self._body.update({name: value for name, value in members.items() if value is not None})
-
-    def _block(self, index: int | None, started: dict[str, Payload], delta: dict[str, Payload]) -> None:
-        if started or (delta and index not in self._growing):
-            self._growing[index] = _Block(started or {"type": "model_output"})
-            self._blocks.append(self._growing[index])
-        if delta:
-            self._growing[index].grow(delta)
-
-    def stream(self, number: int) -> JoinedStream:
-        """Give what `number` events came to; the steps that the provider itself sums up stand as it does."""
-        if self._blocks and not self._body.get(self._list):
-            self._body[self._list] = [block.whole() for block in self._blocks]
-        return JoinedStream(self._body, self._ended, number, self._body.get("error"))

@@ -1,13 +1,12 @@
-"""Reading JSON whose shape cannot be trusted: the one tolerant way in, shared by all dialects.
+"""Access to JSON whose shape cannot be trusted, for all dialects.
 
-Nothing here raises. `as_*` give a value of the type that was asked for, or the empty one of that type. `Members`
-takes the members out of an object one by one: a value of the right type is taken, a value of any other type stays
-where it is and comes out with the rest, so that nothing is lost on its way into `extra`. Nulls say no more than
-absence and are left out of the rest. Below it stand the rules that all dialects share for arguments, content and
-roles.
+Nothing here raises. The `as_*` functions return a value of the type that was asked for, or the empty value of that
+type. `Members` takes members out of an object one by one: a value of the right type is taken, any other value stays
+and is returned by `rest`, so that nothing is lost on its way into `extra`. Nulls mean the same as absence and are left
+out of the rest. The rules that all dialects share for arguments, content and roles follow below.
 
-What a member means is for the dialects to say; how events are cut out of a stream is for `sse.py`, ids that have to
-be made up are for `call_ids.py`.
+What a member means is up to the dialects, how events are cut out of a stream to `sse.py`, and ids that have to be made
+up to `call_ids.py`.
 """
 
 from __future__ import annotations
@@ -23,44 +22,44 @@ _ROLES = {"model": "assistant", "function": "tool"}
 
 
 def as_dict(value: Payload) -> dict[str, Payload]:
-    """Give the value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Payload) -> list[Payload]:
-    """Give the value if it is an array, else an empty one."""
+    """Return the value if it is an array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: Payload) -> str | None:
-    """Give the value if it is a string, else None."""
+    """Return the value if it is a string, else None."""
     return value if isinstance(value, str) else None
 
 
 def as_int(value: Payload) -> int | None:
-    """Give the value if it is a whole number (12 and 12.0, never true), else None."""
+    """Return the value if it is a whole number (12 and 12.0, never true), else None."""
     if type(value) is int:
         return value
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def as_number(value: Payload) -> float | None:
-    """Give the value if it is a number (never true), else None."""
+    """Return the value if it is a number (never true), else None."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def says(value: Payload) -> bool:
-    """Whether a value says anything: nothing empty does, nor a 0 or a false, nor what holds nothing else.
+def is_nonempty(value: Payload) -> bool:
+    """Whether a value is neither empty, nor 0 or false, nor made of such values only.
 
-    Some servers send every member of a union, empty where it does not apply: what is empty there is none.
+    Some servers send every member of a union, and leave those empty that do not apply.
     """
     if isinstance(value, dict):
-        return any(map(says, value.values()))
-    return any(map(says, value)) if isinstance(value, list) else bool(value)
+        return any(map(is_nonempty, value.values()))
+    return any(map(is_nonempty, value)) if isinstance(value, list) else bool(value)
 
 
 def json_value(text: str) -> Payload:
-    """Parse a JSON text; None where it is none."""
+    """Parse a JSON text; return None if it is not JSON."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -70,9 +69,8 @@ def json_value(text: str) -> Payload:
 class Members:
     """The members of a JSON object, to be taken out one by one.
 
-    Each method takes one member: it gives the value and removes it where the type is right, and otherwise gives
-    None, [] or {} and leaves the member to `rest`. A value that is no object has no members. The object that was
-    given is never changed.
+    Each method takes one member: it returns and removes the value if it has the right type; otherwise it returns None,
+    [] or {} and leaves the member to `rest`. A value that is no object has no members. The object is never changed.
     """
 
     __slots__ = ("_left", "_opened")
@@ -85,7 +83,7 @@ class Members:
         return key in self._left
 
     def take(self, key: str) -> Payload:
-        """Take the member, whatever it is."""
+        """Take the member, whatever its type."""
         return self._left.pop(key, None)
 
     def text(self, key: str) -> str | None:
@@ -95,14 +93,14 @@ class Members:
             return value
         return None
 
-    def word(self, key: str) -> str | None:
-        """Take the member if it is a string; the empty one is none."""
+    def nonempty_text(self, key: str) -> str | None:
+        """Take the member if it is a string; return None for the empty string."""
         return self.text(key) or None
 
     def drop_empty(self, *keys: str) -> None:
-        """Take those of these members out that say nothing."""
+        """Remove those of these members that are empty."""
         for key in keys:
-            if key in self._left and not says(self._left[key]):
+            if key in self._left and not is_nonempty(self._left[key]):
                 del self._left[key]
 
     def integer(self, key: str) -> int | None:
@@ -113,7 +111,7 @@ class Members:
         return number
 
     def first_integer(self, *keys: str) -> int | None:
-        """Take the first of these members that is a whole number, be it 0."""
+        """Take the first of these members that is a whole number, even 0."""
         return next((number for key in keys if (number := self.integer(key)) is not None), None)
 
     def number(self, key: str) -> float | None:
@@ -134,35 +132,35 @@ class Members:
             return value
         return {}
 
-    def inside(self, key: str) -> Members:
-        """Open the member if it is an object: what is not taken from inside it stays part of the rest."""
+    def nested(self, key: str) -> Members:
+        """Open the member if it is an object. What is not taken from inside it stays part of the rest."""
         opened = Members(value := self._left.get(key))
         if isinstance(value, dict):
             self._opened[key] = opened
         return opened
 
     def rest(self) -> dict[str, Payload]:
-        """Give what was not taken, without the nulls and the opened members that were emptied."""
+        """Return what was not taken, without nulls and without opened members that are empty now."""
         left = self._left
         if self._opened:
             left = left | {key: opened.rest() or None for key, opened in self._opened.items() if key in left}
         return known(**left) if left else {}
 
     def all(self) -> dict[str, Payload]:
-        """Give what was not taken, nulls too: of a request's parameters these were sent on purpose."""
+        """Return what was not taken, with nulls: in a request's parameters they were sent on purpose."""
         return self._left | {key: opened.all() for key, opened in self._opened.items() if key in self._left}
 
 
 def role_of(value: Payload, default: str = "user") -> str:
-    """Give the role in the words that all dialects share ('model' is assistant, 'function' is tool)."""
+    """Return the role in the words that all dialects share ('model' is assistant, 'function' is tool)."""
     role = as_text(value) or default
     return _ROLES.get(role, role)
 
 
 def arguments_of(raw: Payload) -> Payload:
-    """Read a tool call's arguments: the parsed object, {} for none, else what came, as it came.
+    """Read a tool call's arguments: the parsed object, {} if there are none, else the value as it came.
 
-    Half of a surrogate pair reads as U+FFFD; a text with anything else that strict JSON has no word for stays a text.
+    A lone surrogate becomes U+FFFD. A text that is otherwise not strict JSON stays a text.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}
@@ -176,21 +174,21 @@ def arguments_of(raw: Payload) -> Payload:
 
 
 def text_part(text: str, extra: dict[str, Payload] | None = None) -> dict[str, Payload]:
-    """Make the one form of a text part: type and text, then what else the provider's part has."""
+    """Make a text part in the common form: type and text, then the other members of the provider's part."""
     return {"type": "text", "text": text, **(extra or {})}
 
 
 def is_plain_text(part: dict[str, Payload]) -> bool:
-    """Whether a part is text and says nothing else."""
+    """Whether a part is a text without any other information."""
     text = part.get("type") == "text" and isinstance(part.get("text"), str)
-    return text and not any(says(value) for name, value in part.items() if name not in ("type", "text"))
+    return text and not any(is_nonempty(value) for name, value in part.items() if name not in ("type", "text"))
 
 
 def content_of(parts: Payload) -> str | list[Payload] | None:
-    """Give a message's content: a string stays one, one plain text part is its text, no part is None.
+    """Read a message's content: a string stays a string, one plain text part becomes its text, no part becomes None.
 
-    Plain is a text beside which nothing is said. Text parts have the form of `text_part` already; every other part
-    passes as it is. A value that is no list stands as the only part.
+    Text parts are expected in the form of `text_part`; every other part passes unchanged. A value that is no list is
+    treated as the only part.
     """
     if parts is None or isinstance(parts, str):
         return parts
@@ -203,6 +201,6 @@ def content_of(parts: Payload) -> str | list[Payload] | None:
 
 
 def join_texts(texts: Iterable[str | None], between: str = "") -> str | None:
-    """Join what there is of texts; None if there is none at all."""
+    """Join the texts that are not None; return None if there is none."""
     there = [text for text in texts if text is not None]
     return between.join(there) if there else None

@@ -1,8 +1,8 @@
-"""The reader of what an agent hands over itself, by `record_llm_interaction` and `record_agent_step`.
+"""The reader of what an agent records by hand, with `record_llm_interaction` and `record_agent_step`.
 
-Callers have many forms: the one of the document, the one of any SDK's own request and response objects, that of
-Trae Agent (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed
-stays as it is in `given`, which is what the document shows; the reading beside it is in the common form.
+Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent
+(a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed is kept in
+`given`, which the document shows; the reading beside it is in the common form.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
 from trace_recorder.dialects.blocks import read_blocks
-from trace_recorder.dialects.chat_chunks import called_in
+from trace_recorder.dialects.chat_chunks import function_key
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -20,8 +20,8 @@ from trace_recorder.dialects.json_access import (
     as_list,
     as_text,
     content_of,
+    is_nonempty,
     role_of,
-    says,
 )
 from trace_recorder.values.messages import (
     JoinedStream,
@@ -36,7 +36,7 @@ from trace_recorder.values.messages import (
 )
 from trace_recorder.values.trajectory import AgentStep
 
-_RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
+_RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
     # (a member that only this dialect's response has, the reader)
     ("choices", openai_chat.read_response),
     ("output", openai_responses.read_response),
@@ -44,13 +44,14 @@ _RESPONSE_SIGNS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] =
     ("done", ollama_chat.read_response),
     ("stop_reason", anthropic_messages.read_response),
 )
+"""The readers of SDK responses, each with a member that only that dialect's response has."""
 
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
-"""Under which names the providers have the schema of a tool's arguments."""
+"""The names under which providers have the schema of a tool's arguments."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the messages and tools that were handed over."""
+    """Read messages and tools as the agent passed them."""
     members = as_dict(body)
     return RequestReading(
         [read_message(message) for message in as_list(members.get("messages"))],
@@ -59,10 +60,10 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(given: Payload) -> Message:
-    """Read one message as it was handed over."""
+    """Read one message as the agent passed it."""
     if not isinstance(given, dict):
         return Message("user", content_of(given), given={"role": "user", "content": given})
-    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if says(call)]
+    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if is_nonempty(call)]
     result = as_dict(given.get("tool_result"))
     answer = as_text(result.get("result")) or as_text(result.get("error"))
     return Message(
@@ -78,20 +79,20 @@ def read_message(given: Payload) -> Message:
 
 
 def read_tool(given: Payload) -> Tool:
-    """Read one tool as it was handed over: an OpenAI or Anthropic schema, an object with a name, or the name."""
+    """Read one tool: an OpenAI or Anthropic schema, an object with a name, or only the name."""
     if isinstance(given, str):
         return Tool(given, raw=given)
     members = as_dict(given)
-    inner = as_dict(members.get(called_in(members))) or members
+    inner = as_dict(members.get(function_key(members))) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
     parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
     return Tool(name, as_text(inner.get("description")), parameters, given)
 
 
 def read_tool_call(given: Payload) -> ToolCall:
-    """Read one tool call as it was handed over, flat or with the `function` of OpenAI."""
+    """Read one tool call, flat or with OpenAI's `function`."""
     members = as_dict(given)
-    inner = as_dict(members.get(called_in(members))) or members
+    inner = as_dict(members.get(function_key(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
@@ -101,7 +102,7 @@ def read_tool_call(given: Payload) -> ToolCall:
 
 
 def read_tool_result(given: Payload) -> ToolResult:
-    """Read one tool result as it was handed over; anything but an object is the result itself."""
+    """Read one tool result. Anything but an object is the result itself."""
     if not isinstance(given, dict):
         given = {"call_id": "", "result": given}
     members = Members(given)
@@ -123,13 +124,13 @@ def read_tool_result(given: Payload) -> ToolResult:
     )
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read a response as it was handed over: an SDK's own, or a flat one with content, tool_calls and usage."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read a response: an SDK's own, or a flat one with content, tool_calls and usage."""
     if not isinstance(body, dict):
         return LLMResponse(as_text(body), given={"content": body})
-    for sign, read in _RESPONSE_SIGNS:
+    for sign, read in _RESPONSE_READERS:
         if sign in body:
-            return read(body, made_up_calls)
+            return read(body, made_up_ids)
     return read_flat_response(body)
 
 
@@ -176,7 +177,7 @@ def read_usage(given: Mapping[str, Payload]) -> Usage:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Give nothing: what is handed over by hand is no stream."""
+    """Do nothing: what is recorded by hand is no stream."""
     return JoinedStream(text, ended=True, events=0)
 
 
@@ -193,15 +194,15 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
         llm_response=None if response is None else read_response(response),
         tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
-        reflection=_words(data.get("reflection")),
-        error=_words(data.get("error")),
+        reflection=_as_text(data.get("reflection")),
+        error=_as_text(data.get("error")),
         **of_agent,
         duration_seconds=data.get("duration_seconds"),
     )
 
 
-def _words(given: Payload) -> str | None:
-    """A text, or of anything else that was given in its place, what is known of it."""
+def _as_text(given: Payload) -> str | None:
+    """Return a text, or a description of anything else that was passed in its place."""
     if given is None or isinstance(given, str):
         return given
     return as_text(as_dict(given).get("repr")) or json.dumps(given, ensure_ascii=False)

@@ -1,11 +1,11 @@
 """Ollama's chat dialect, /api/chat (https://docs.ollama.com/api/chat).
 
-A message is flat: content, thinking, tool calls whose arguments are objects, and images beside the text (they stay
-in `extra["images"]`). Older servers give a call no id, and a tool message may name its tool and no id: both are made
-up. There is no usage object: two counts stand in the answer itself, beside the durations, which go to `extra`.
+A message is flat: content, thinking, tool calls whose arguments are objects, and images, which are kept in
+`extra["images"]`. Older servers give a call no id, and a tool message may have only the name of its tool; both ids are
+made up. There is no usage object: two counts are members of the answer, beside durations, which go to `extra`.
 
-A stream is one JSON object a line: texts come in pieces, tool calls whole in any line, the counts in the last.
-`ollama_generate.py` reads its answers and streams with this one's functions.
+A stream is one JSON object a line: texts come in pieces, tool calls complete in any line, the counts in the last.
+`ollama_generate.py` reads its answers and streams with the functions of this module.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`; ids that are missing stay empty."""
+    """Read one element of `messages`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
     left = Members(element)
@@ -58,17 +58,17 @@ def read_message(element: Payload) -> list[Message]:
     return [message]
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer with its `message`, or an error, which stands in `extra`."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came: an answer with its `message`, or an error, which is kept in `extra`."""
     left = Members(body)
-    message, logprobs = left.inside("message"), left.array("logprobs")
+    message, logprobs = left.nested("message"), left.array("logprobs")
     message.text("role")
     choice = Choice(
         index=0,
         content=message.text("content"),
         reasoning=message.text("thinking") or None,
-        tool_calls=number_calls(_tool_calls(message), made_up_calls),
-        finish_reason=left.word("done_reason"),
+        tool_calls=number_calls(_tool_calls(message), made_up_ids),
+        finish_reason=left.nonempty_text("done_reason"),
         extra={"logprobs": logprobs} if logprobs else {},
     )
     return LLMResponse(
@@ -84,17 +84,17 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the lines of a stream together into the object that the same answer is without streaming."""
+    """Join the lines of a stream to the object that the same answer is without streaming."""
     joined = _Object()
     number = 0
     for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
         joined.add(as_dict(chunk))
-    body = joined.whole()
+    body = joined.assembled()
     return JoinedStream(body, ended=body.get("done") is True, events=number, error=body.get("error"))
 
 
 def _chunks(text: str) -> Iterator[Payload]:
-    """The JSON of each line; of a text that is one JSON value over several lines, as an error may be, that value."""
+    """Return the JSON of each line, or the only JSON value of a text, as an error over several lines may be."""
     whole = json_value(text)
     return map(json_value, json_lines(text)) if whole is None else iter([whole])
 
@@ -104,9 +104,9 @@ def _tool_calls(left: Members) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(call: Payload) -> ToolCall:
-    """Read a call; `index` says no more than its place, and its `type` is always function."""
+    """Read a call. `index` only repeats its place, and its `type` is always "function"."""
     left = Members(call)
-    function = left.inside("function")
+    function = left.nested("function")
     function.integer("index")
     left.text("type")
     call_id, name = left.text("id") or "", function.text("name") or ""
@@ -114,12 +114,12 @@ def _tool_call(call: Payload) -> ToolCall:
 
 
 def _usage(left: Members) -> Usage:
-    """Take the counts out of an answer; a prompt that was cached whole has none."""
+    """Take the counts of an answer. A prompt that was cached completely has none."""
     return Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
 
 
 class _Object:
-    """A JSON object as its pieces come, line by line."""
+    """A JSON object as its lines come."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
@@ -127,7 +127,7 @@ class _Object:
         self._message: _Object | None = None
 
     def add(self, chunk: dict[str, Payload]) -> None:
-        """Add a line: pieces are joined, lists grow, and of anything else the last that says something stands."""
+        """Add a line: strings are concatenated, lists grow, otherwise the last value that is not null is kept."""
         for name, value in chunk.items():
             seen = self._members.get(name)
             if name in _PIECEWISE and isinstance(value, str):
@@ -140,7 +140,7 @@ class _Object:
             elif value is not None or seen is None:
                 self._members[name] = value
 
-    def whole(self) -> dict[str, Payload]:
-        """Give the object as it is without streaming."""
-        message = {"message": self._message.whole()} if self._message else {}
+    def assembled(self) -> dict[str, Payload]:
+        """Return the object as it is without streaming."""
+        message = {"message": self._message.assembled()} if self._message else {}
         return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message

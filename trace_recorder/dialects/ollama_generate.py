@@ -1,9 +1,9 @@
 """Ollama's generate dialect, /api/generate (https://docs.ollama.com/api/generate): a prompt in, a text out.
 
-The prompt is the user's message, with `suffix` and `images` in its extra; `system` stands before it. What the model
-was told by other means (`context`, the tokens of what went before; `template`; `raw`) stays among the parameters.
+The prompt is the user's message, with `suffix` and `images` in its extra; `system` comes before it. Other input of the
+model (`context`, the tokens of earlier turns; `template`; `raw`) stays among the parameters.
 
-An answer is one of `ollama_chat.py` that lacks the message around its text, and is read as such.
+An answer is read as one of `ollama_chat.py` whose text is not inside a message.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from trace_recorder.dialects.json_access import Members, as_dict, as_text
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 
 _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
-"""Where a chat answer's message has what stands here in the answer itself."""
+"""The members of the answer that a chat answer has in its message, and their names there."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. Empty texts and lists, which the SDK sends for what was not given, are nothing."""
+    """Read the JSON that was sent. The SDK sends empty texts and lists for what was not given; these are ignored."""
     left = Members(body)
     system, prompt = left.text("system"), left.text("prompt")
     beside = {"suffix": left.text("suffix"), "images": left.array("images")}
@@ -28,13 +28,13 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(messages, [], left.all(), as_text(as_dict(body).get("model")))
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came."""
     left = Members(body)
     message = {name: left.take(own) for own, name in _IN_MESSAGE.items() if own in as_dict(body)}
-    return ollama_chat.read_response({**left.all(), "message": message} if message else body, made_up_calls)
+    return ollama_chat.read_response({**left.all(), "message": message} if message else body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the lines of a stream together into the object that the same answer is without streaming."""
+    """Join the lines of a stream to the object that the same answer is without streaming."""
     return ollama_chat.join_stream(text)

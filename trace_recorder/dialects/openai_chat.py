@@ -1,18 +1,18 @@
-"""The OpenAI chat dialect (/chat/completions): requests, responses and streams, as OpenAI and its many likes speak it.
+"""The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
 
-Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and the rest differ from OpenAI in members that they add;
-what has no place in the values is kept under its own name in `extra`. Of the first choice, what its message says
-besides is in the response's `extra`, and what the choice says besides (log-probabilities, token ids) in the choice's;
-every further choice keeps both to itself. Thinking never gets into the content.
+Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add. What
+the values have no place for is kept under its own name in `extra`: members of the first choice's message in the
+response's `extra`, members of a choice (log-probabilities, token ids) in the choice's, and of every further choice
+both in the choice's. Reasoning is never part of the content.
 
-How chunks are joined is for `chat_chunks.py`.
+How chunks are joined is defined in `chat_chunks.py`.
 """
 
 from __future__ import annotations
 
-from trace_recorder.dialects.blocks import Blocks, is_mark
+from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
-from trace_recorder.dialects.chat_chunks import called_in, join_chunks
+from trace_recorder.dialects.chat_chunks import function_key, join_chunks
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -20,9 +20,9 @@ from trace_recorder.dialects.json_access import (
     as_list,
     as_text,
     content_of,
+    is_nonempty,
     join_texts,
     role_of,
-    says,
     text_part,
 )
 from trace_recorder.values.messages import (
@@ -50,13 +50,13 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`; ids that are missing stay empty."""
+    """Read one element of `messages`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
     members = Members(element)
     role = role_of(members.text("role"))
     content = members.take("content")
-    said = _blocks(members, content)
+    gathered = _blocks(members, content)
     thinking: list[Payload] = []
     if isinstance(content, list):
         thinking = [part for part in content if _is_thinking(part)]
@@ -64,38 +64,38 @@ def read_message(element: Payload) -> list[Message]:
     members.drop_empty("refusal", "audio")
     message = Message(
         role,
-        said.content(content) if isinstance(content, list) else content_of(content),
+        gathered.content(content) if isinstance(content, list) else content_of(content),
         _read_calls(members),
-        call_id=members.word("tool_call_id"),
-        name=members.word("name"),
-        reasoning=said.all_reasoning(),
+        call_id=members.nonempty_text("tool_call_id"),
+        name=members.nonempty_text("name"),
+        reasoning=gathered.all_reasoning(),
         extra=members.rest() | ({"thinking": thinking} if thinking else {}),
     )
     return [message]
 
 
 def read_bare(element: Payload) -> list[Message]:
-    """Read an element that is no object: a text is the user's, anything else is a part, null is nothing."""
+    """Read an element that is no object: a text is the user's, null has no message, anything else is a part."""
     content = content_of(element)
     return [] if content is None else [Message("user", content)]
 
 
 def read_tool(declared: Payload) -> Tool:
-    """Read a tool that was offered; one that is built in has its type as its name."""
+    """Read an offered tool. The name of a built-in tool is its type."""
     members = as_dict(declared)
-    function = as_dict(members.get(called_in(members))) or members
+    function = as_dict(members.get(function_key(members))) or members
     name = as_text(function.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(function.get("description")), function.get("parameters"), declared)
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, element in enumerate(members.array("choices")):
-        choice, said = _read_choice(element, position, made_up_calls)
-        made_up_calls += count_made_up(choice.tool_calls)
+        choice, said = _read_choice(element, position, made_up_ids)
+        made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
         (choice.extra if position else extra).update(said)
     first = choices[0] if choices else Choice(0)
@@ -104,7 +104,7 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
         first.reasoning,
         first.tool_calls,
         first.finish_reason,
-        usage=read_usage(members.object("usage") or members.inside("x_groq").object("usage")),
+        usage=read_usage(members.object("usage") or members.nested("x_groq").object("usage")),
         model=members.text("model"),
         id=members.text("id"),
         choices=tuple(choices),
@@ -114,17 +114,17 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the text of a stream together, wherever it was cut off."""
+    """Join the text of a stream, wherever it was cut off."""
     return join_chunks(text)
 
 
 def read_usage(usage: Payload) -> Usage:
-    """Read a usage object in the words of any of OpenAI's dialects."""
+    """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
     of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
     return Usage(
-        input_tokens=_first(members, "prompt_tokens", "input_tokens"),
-        output_tokens=_first(members, "completion_tokens", "output_tokens"),
+        input_tokens=members.first_integer("prompt_tokens", "input_tokens"),
+        output_tokens=members.first_integer("completion_tokens", "output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=_cached(members, of_input),
         reasoning_tokens=next((n for d in of_output if (n := d.integer("reasoning_tokens")) is not None), None),
@@ -134,51 +134,43 @@ def read_usage(usage: Payload) -> Usage:
 
 
 def _details(members: Members, *kinds: str) -> list[Members]:
-    """Open what there is of details on the tokens of these kinds."""
-    return [members.inside(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
+    """Open the details on tokens of these kinds that are there."""
+    return [members.nested(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
-    """The cached part of the input: in the details, or beside them as some of OpenAI's likes have it."""
+    """Return the cached part of the input: from the details, or from beside them, as some servers have it."""
     for opened in details:
         if (cached := opened.integer("cached_tokens")) is not None:
             return cached
-    return _first(members, "cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+    return members.first_integer("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
 
 
-def _first(members: Members, *names: str) -> int | None:
-    """Take the first of these numbers that is there."""
-    for name in names:
-        if (number := members.integer(name)) is not None:
-            return number
-    return None
-
-
-def _read_choice(element: Payload, position: int, made_up_calls: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a choice, and apart from it what its message says besides."""
+def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
+    """Read a choice; also return the members of its message that the values have no place for."""
     members = Members(element)
     index = members.integer("index")
     raw = members.object("message")
     message = next(iter(read_message(raw)), Message("assistant"))
-    calls = number_calls(message.tool_calls, made_up_calls)
-    said = _blocks(Members(raw), raw.get("content"))
+    calls = number_calls(message.tool_calls, made_up_ids)
+    gathered = _blocks(Members(raw), raw.get("content"))
     for _ in calls:
-        said.call()
-    content = said.all_text()
+        gathered.add_call()
+    content = gathered.all_text()
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,
         message.reasoning,
         calls,
-        members.word("finish_reason"),
+        members.nonempty_text("finish_reason"),
         extra=members.rest(),
-        interleaved=said.interleaved(calls),
+        interleaved=gathered.interleaved(calls),
     )
     return choice, message.extra | ({"content": message.content} if isinstance(message.content, list) else {})
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
-    """Take the tool calls of a message, and the one function call of the time before there were tools."""
+    """Take the tool calls of a message, and the single function call of the API before tools."""
     calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
     members.drop_empty("function_call")
     if function := members.object("function_call"):
@@ -188,7 +180,7 @@ def _read_calls(members: Members) -> tuple[ToolCall, ...]:
 
 def _is_call(element: Payload) -> bool:
     return not isinstance(element, dict) or any(
-        says(element[name]) for name in element if name not in ("index", "type")
+        is_nonempty(element[name]) for name in element if name not in ("index", "type")
     )
 
 
@@ -198,8 +190,8 @@ def _read_call(element: Payload) -> ToolCall:
     members.integer("index")
     if as_dict(element).get("type") in ("function", ""):
         members.take("type")
-    members.drop_empty(*({"function", "custom"} - {called_in(as_dict(element))}))
-    called = members.inside(called_in(as_dict(element)))
+    members.drop_empty(*({"function", "custom"} - {function_key(as_dict(element))}))
+    called = members.nested(function_key(as_dict(element)))
     free_text = called.text("input")
     arguments = arguments_of(called.take("arguments")) if free_text is None else free_text
     name = called.text("name") or ""
@@ -207,32 +199,34 @@ def _read_call(element: Payload) -> ToolCall:
 
 
 def _blocks(members: Members, content: Payload) -> Blocks:
-    """Gather what a message says, but for its calls; its thinking is taken, under any of its names.
+    """Collect the blocks of a message except its calls, and take its reasoning, under any of its names.
 
-    Thinking beside the content comes before it. Others than text and thinking are numbered as a list without thinking
-    has them; what a text refers to, as Mistral cites it, parts none.
+    Reasoning beside the content comes before it. Blocks other than text and reasoning are numbered by their place in
+    the content without reasoning. A reference inside a text, as Mistral cites, does not separate texts.
     """
-    said, place = Blocks(), 0
+    gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]
-    if any(map(members.__contains__, _THINKING)):
-        inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
-        named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
-        beside = "".join(text for text in named if text and text != inside) or (
-            None if inside else _joined_texts(members.rest().get("reasoning_details"))
-        )
-        if beside:
-            said.reasoning(beside)
+    if any(map(members.__contains__, _THINKING)) and (beside := _reasoning_beside(members, parts)):
+        gathered.add_reasoning(beside)
     for part in parts:
         if _is_thinking(part):
-            said.reasoning(_thought(part))
+            gathered.add_reasoning(_thought(part))
             continue
         kind = "text" if isinstance(part, str) else as_text(as_dict(part).get("type")) or ""
         if kind == "text":
-            said.text(part if isinstance(part, str) else as_text(part.get("text")))
-        elif not is_mark(part):
-            said.other(place)
+            gathered.add_text(part if isinstance(part, str) else as_text(part.get("text")))
+        elif not is_reference(part):
+            gathered.add_other(place)
         place += 1
-    return said
+    return gathered
+
+
+def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
+    """Take the reasoning beside the content, unless it only repeats what is inside it."""
+    inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
+    named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
+    beside = "".join(text for text in named if text and text != inside)
+    return beside or (None if inside else _joined_texts(members.rest().get("reasoning_details")))
 
 
 def _thought(part: Payload) -> str | None:

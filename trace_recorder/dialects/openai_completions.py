@@ -1,7 +1,7 @@
-"""The OpenAI completions dialect (/completions), from before there were messages: a prompt in, a text out.
+"""The OpenAI completions dialect (/completions), which is older than messages: a prompt in, a text out.
 
-A prompt that is a text, or a list of them, reads as the user's messages; one of token ids stays a parameter. Responses
-have the form of `openai_chat.py` with a `text` where the message would be, so that its reader reads both.
+A prompt that is a text, or a list of texts, is read as the user's messages; a prompt of token ids stays a parameter.
+Responses have the form of `openai_chat.py` with a `text` in place of the message, so its reader reads both.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(messages, [], parameters, as_text(parameters.get("model")))
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came."""
-    return openai_chat.read_response(body, made_up_calls)
+    return openai_chat.read_response(body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the text of a stream together, wherever it was cut off."""
+    """Join the text of a stream, wherever it was cut off."""
     return join_chunks(text, _as_chunk)
 
 
 def _as_chunk(event: dict[str, Payload]) -> Payload:
-    """Bring an event of Writer's, which is nothing but a `value`, into the form of a chunk."""
+    """Convert an event of Writer's, which has only a `value`, to the form of a chunk."""
     return {"choices": [{"index": 0, "text": event["value"]}]} if event.keys() == {"value"} else event

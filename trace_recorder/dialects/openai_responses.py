@@ -1,12 +1,12 @@
 """The OpenAI Responses dialect (/responses): items in, items out, and a stream of events that build them.
 
-An assistant's turn is spread over items there, its thinking, its text and its calls; read_request puts neighbours
-together to one message as long as that keeps their order. An item that a server's own tool left behind stands as a
-part of the assistant's content. A response's items other than the calls, which are read whole, stay beside the
-reading in `extra["output"]`: they hold the annotations, the encrypted thinking, and what a server's own tools did.
+An assistant's turn consists of several items: reasoning, text and calls. `read_request` merges adjacent items to one
+message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content. A
+response's items other than calls, which are read without loss, are kept in `extra["output"]`: they hold annotations,
+encrypted reasoning, and what a server's own tools did.
 
 `finish_reason` is why a response is incomplete, else its status once that is final. How the events of a stream are
-joined is for `response_events.py`.
+joined is defined in `response_events.py`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from trace_recorder.dialects.json_access import (
     as_list,
     as_text,
     content_of,
+    is_nonempty,
     join_texts,
     role_of,
-    says,
     text_part,
 )
 from trace_recorder.dialects.openai_chat import read_bare, read_tool, read_usage
 from trace_recorder.dialects.response_events import join_events
-from trace_recorder.dialects.split_messages import Joiner, in_groups
+from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
@@ -50,14 +50,16 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one item of `input`, or of a response's `output`; ids that are missing stay empty."""
+    """Read one item of `input`, or of a response's `output`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
     members = Members(element)
     kind = members.text("type") or ("message" if "role" in element else "")
     if kind == "message":
         role = role_of(members.text("role"))
-        return [Message(role, _content(members.take("content")), name=members.word("name"), extra=members.rest())]
+        return [
+            Message(role, _content(members.take("content")), name=members.nonempty_text("name"), extra=members.rest())
+        ]
     if kind == "reasoning":
         return [Message("assistant", reasoning=_thought(element), extra={"reasoning": [element]})]
     if _is_call(element):
@@ -69,15 +71,15 @@ def read_message(element: Payload) -> list[Message]:
     return [Message("user" if kind.endswith("_approval_response") else "assistant", [element])]
 
 
-def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
-    """Read the JSON that came; `made_up_calls` is how many tool calls of the request have made-up ids."""
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
-    finish_reason = members.inside("incomplete_details").word("reason")
+    finish_reason = members.nested("incomplete_details").nonempty_text("reason")
     if finish_reason is None and as_dict(body).get("status") not in _NOT_FINAL:
-        finish_reason = members.word("status")
+        finish_reason = members.nonempty_text("status")
     answered = isinstance(as_dict(body).get("output"), list)
     output = members.array("output")
-    choice = replace(_read_output(output, made_up_calls), finish_reason=finish_reason)
+    choice = replace(_read_output(output, made_up_ids), finish_reason=finish_reason)
     kept = [item for item in output if not _is_call(item)]
     return LLMResponse(
         choice.content,
@@ -94,29 +96,29 @@ def read_response(body: Payload, made_up_calls: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Put the text of a stream together, wherever it was cut off."""
+    """Join the text of a stream, wherever it was cut off."""
     return join_events(text)
 
 
 def _read_items(items: Payload) -> list[Message]:
-    """Read a list of items, with the neighbours of one turn put together; a text alone is the user's."""
+    """Read a list of items and merge the items of one turn. A single text is the user's."""
     listed = items if isinstance(items, list) else [items]
-    return [message for group in in_groups(listed, read_message, JOINER) for message in group.messages]
+    return [message for group in read_groups(listed, read_message, MERGE_RULE) for message in group.messages]
 
 
-def goes_on(before: Message, message: Message) -> bool:
-    """Whether an item can join the one before it in the order thinking, content, calls."""
+def continues(before: Message, message: Message) -> bool:
+    """Whether an item can be merged with the one before it, in the order reasoning, content, calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
 
 
-def together(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
+def merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
     """Make one message of the items of one turn."""
     return reduce(_both, messages)
 
 
-JOINER = Joiner(goes_on, together)
+MERGE_RULE = MergeRule(continues, merge)
 
 
 def _both(before: Message, message: Message) -> Message:
@@ -131,36 +133,36 @@ def _both(before: Message, message: Message) -> Message:
     )
 
 
-def _read_output(output: list[Payload], made_up_calls: int) -> Choice:
+def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
     messages = [message for item in output for message in read_message(item)]
     parts = [as_dict(part) for message in messages for part in _parts(message.content)]
     logprobs = [token for part in parts for token in as_list(part.get("logprobs"))]
-    calls = number_calls((call for message in messages for call in message.tool_calls), made_up_calls)
-    said = _blocks(output)
+    calls = number_calls((call for message in messages for call in message.tool_calls), made_up_ids)
+    gathered = _blocks(output)
     return Choice(
         0,
-        said.all_text(),
-        said.all_reasoning(),
+        gathered.all_text(),
+        gathered.all_reasoning(),
         calls,
         extra={"logprobs": logprobs} if logprobs else {},
-        interleaved=said.interleaved(calls),
+        interleaved=gathered.interleaved(calls),
     )
 
 
 def _blocks(output: list[Payload]) -> Blocks:
-    """Gather the blocks of items; others than text, thinking and calls are numbered as `extra` keeps their items."""
-    said, kept = Blocks(), 0
+    """Collect the blocks of items. Blocks that `extra` keeps are numbered by the place of their item there."""
+    gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):
             if message.tool_calls:
-                said.call()
+                gathered.add_call()
             elif as_dict(item).get("type") == "reasoning":
-                said.reasoning(message.reasoning)
+                gathered.add_reasoning(message.reasoning)
             for part in map(as_dict, _parts(message.content)):
                 text = as_text(part.get("text")) if part.get("type") == "text" else None
-                said.other(kept) if text is None else said.text(text)
+                gathered.add_other(kept) if text is None else gathered.add_text(text)
         kept += not _is_call(item)
-    return said
+    return gathered
 
 
 def _parts(content: str | list[Payload] | None) -> list[Payload]:
@@ -168,7 +170,7 @@ def _parts(content: str | list[Payload] | None) -> list[Payload]:
 
 
 def _content(parts: Payload) -> str | list[Payload] | None:
-    """Read an item's content; what a text part has empty, as `annotations` mostly is, is left out."""
+    """Read an item's content. Empty members of a text part, as `annotations` mostly is, are left out."""
     return content_of([_part(part) for part in parts] if isinstance(parts, list) else parts)
 
 
@@ -179,23 +181,23 @@ def _part(part: Payload) -> Payload:
     text = members.text("text")
     if text is None or members.text("type") not in _TEXT_PARTS:
         return part
-    return text_part(text, {key: value for key, value in members.rest().items() if says(value)})
+    return text_part(text, {key: value for key, value in members.rest().items() if is_nonempty(value)})
 
 
 def _thought(item: dict[str, Payload]) -> str | None:
-    """The texts of a reasoning item: the summary's, else the full ones that open models give."""
+    """Return the texts of a reasoning item: its summary, or the full texts that open models give."""
     parts = as_list(item.get("summary")) or as_list(item.get("content"))
     return join_texts(as_text(as_dict(part).get("text")) for part in parts)
 
 
 def _is_call(item: Payload) -> bool:
-    """Whether an item asks the caller for a tool; what a server ran itself has no call id."""
+    """Whether an item asks the caller for a tool. What a server ran itself has no call id."""
     kind = as_text(as_dict(item).get("type")) or ""
     return kind in {"function_call", "custom_tool_call"} or (kind.endswith("_call") and bool(item.get("call_id")))
 
 
 def _read_call(kind: str, members: Members) -> ToolCall:
-    """Read a call: of a function, with free text, or of a built-in tool, whose arguments are its own members."""
+    """Read a call of a function, with free text, or of a built-in tool, whose arguments are its own members."""
     call_id, name = members.text("call_id") or "", members.text("name") or ""
     if kind == "function_call":
         return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())

@@ -1,7 +1,7 @@
-"""Readers: a provider's raw JSON → values; one file a wire dialect, pure, on plain dicts; no SDK is imported.
+"""The readers by dialect: a provider's raw JSON → values.
 
-`reader_of(api)` gives a dialect's reader, a module with `read_request`, `read_response` and `join_stream`. A body
-that its reader does not understand is still on file, raw; readers never raise for what a provider says.
+`reader_of(api)` returns a dialect's reader, a module with `read_request`, `read_response` and `join_stream`. Readers
+never raise for what a provider sends; a body that a reader does not understand is still on file, raw.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from trace_recorder.dialects.split_messages import Joiner
+from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 
 _MODULE_OF_API = {
@@ -27,40 +27,40 @@ _MODULE_OF_API = {
     "ollama-generate": "ollama_generate",
 }
 
-_GROWING_MEMBER = {
+_HISTORY_MEMBER = {
     "openai-chat": "messages",
     "openai-responses": "input",
     "anthropic-messages": "messages",
     "google-generate": "contents",
     "ollama-chat": "messages",
 }
-"""The dialects whose `read_request` reads the elements of one list one by one, and that list."""
+"""The dialects whose requests can be read element by element, and the list that holds the history."""
 
 
 class Reader(Protocol):
-    """What a dialect's module offers."""
+    """The functions of a dialect's module."""
 
     def read_request(self, body: Payload) -> RequestReading:
         """Read the JSON that was sent."""
 
-    def read_response(self, body: Payload, made_up_calls: int = 0) -> LLMResponse:
-        """Read the JSON that came; `made_up_calls` is how many tool calls of the request got made-up ids."""
+    def read_response(self, body: Payload, made_up_ids: int = 0) -> LLMResponse:
+        """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
 
     def join_stream(self, text: str) -> JoinedStream:
-        """Put the text of a stream together, wherever it was cut off."""
+        """Join the text of a stream, wherever it was cut off."""
 
 
 class ElementReader(Reader, Protocol):
-    """What the module of a dialect offers whose requests can be read element by element."""
+    """The functions of a dialect's module whose requests can be read element by element."""
 
     def read_message(self, element: Payload) -> list[Message]:
-        """Read one element of what was said; ids that are missing stay empty."""
+        """Read one element of the history. Missing ids stay empty."""
 
 
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
-    """Put the bytes of a stream together; None for a dialect that is not known.
+    """Join the bytes of a stream; None for an unknown dialect.
 
-    A stream that was cut off may end in half of a character, or of a surrogate pair: it reads as U+FFFD.
+    A stream that was cut off may end in half a character, or half a surrogate pair: it becomes U+FFFD.
     """
     reader = reader_of(api)
     if reader is None:
@@ -77,7 +77,7 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
 
 
 def why_incomplete(joined: JoinedStream | None) -> str | None:
-    """Why a stream whose HTTP ended cleanly is not whole; None where it is, and where nobody can tell."""
+    """Return why a stream is incomplete whose HTTP ended cleanly; None if it is complete, or if that is unknown."""
     if joined is None or joined.ended is not False:
         return None
     return "the stream ended without its last event" if joined.error is None else "the stream carried an error"
@@ -85,19 +85,19 @@ def why_incomplete(joined: JoinedStream | None) -> str | None:
 
 @cache
 def reader_of(api: str | None) -> Reader | None:
-    """The reader of a wire dialect, None for one that is not known."""
+    """Return the reader of a wire dialect; None for an unknown one."""
     name = _MODULE_OF_API.get(api or "")
     return cast(Reader, import_module(f"trace_recorder.dialects.{name}")) if name else None
 
 
 @cache
 def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
-    """A reader and the list that it reads element by element, behind all else that a request says; None for others."""
-    growing = _GROWING_MEMBER.get(api or "")
-    return (cast(ElementReader, reader_of(api)), growing) if growing else None
+    """Return a reader and the name of the history that it reads element by element; None for other dialects."""
+    history = _HISTORY_MEMBER.get(api or "")
+    return (cast(ElementReader, reader_of(api)), history) if history else None
 
 
 @cache
-def joiner_of(api: str | None) -> Joiner | None:
-    """What puts neighbours together in a dialect; None where each element is a message of its own."""
-    return getattr(reader_of(api), "JOINER", None)
+def merge_rule_of(api: str | None) -> MergeRule | None:
+    """Return the rule by which a dialect merges neighbours; None if each element is a message of its own."""
+    return getattr(reader_of(api), "MERGE_RULE", None)

@@ -1,16 +1,16 @@
 """Streams of the OpenAI Responses dialect: their events, joined to the body of the unstreamed answer.
 
-The last event carries the whole response, and then that is the body. Until it comes, items are built from what the
-events bring: by the members that they have, and by their names' last word (`…function_call_arguments.delta` adds to
-`arguments`), so that an event unheard of finds its place too. Which event came when stays in the stream's raw text.
+The last event carries the whole response, which then is the body. Until it comes, items are built from the events: by
+their members, and by the last word of their names (`…function_call_arguments.delta` adds to `arguments`), so that
+unknown events are handled too. Which event came when is only in the raw stream.
 
-What the body means is for `openai_responses.py`; the framing of events is for `sse.py`.
+What the body means is defined in `openai_responses.py`, the framing of events in `sse.py`.
 """
 
 from __future__ import annotations
 
 from trace_recorder.dialects.chat_chunks import error_of
-from trace_recorder.dialects.chat_deltas import grown, whole
+from trace_recorder.dialects.chat_deltas import append_text, finish_texts
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
@@ -32,7 +32,7 @@ def join_events(text: str) -> JoinedStream:
 
 
 class _Joined:
-    """A response as far as its events have come."""
+    """A response, as far as its events have come."""
 
     __slots__ = ("_items", "_response", "ended", "error", "events")
 
@@ -55,7 +55,7 @@ class _Joined:
 
     def stream(self) -> JoinedStream:
         body = dict(self._response)
-        items = [whole(item) for _, item in sorted(self._items.items()) if item]
+        items = [finish_texts(item) for _, item in sorted(self._items.items()) if item]
         if items and not as_list(body.get("output")):
             body["output"] = items
         if self.error and not body.get("error"):
@@ -64,7 +64,7 @@ class _Joined:
 
 
 def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
-    """What an event is about: a part of the item, or the item itself. A part that is not there yet is begun."""
+    """Return what an event is about: a part of the item, which is created if needed, or the item itself."""
     for key, index in (("content", "content_index"), ("summary", "summary_index")):
         if (position := as_int(event.get(index))) is None:
             continue
@@ -77,12 +77,12 @@ def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> di
 
 
 def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
-    """Put what an event brings in its place: a whole part, a piece of a text, or the whole text at its end."""
+    """Add what an event carries: a whole part, a piece of a text, or the complete text at its end."""
     place.update(as_dict(event.get("part")))
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")
     if isinstance(delta, str):
-        place[word] = grown(place.get(word), delta)
+        place[word] = append_text(place.get(word), delta)
         _extend(place, "logprobs", as_list(event.get("logprobs")))
     elif isinstance(event.get(word), str):
         place[word] = event[word]

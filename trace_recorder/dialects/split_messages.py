@@ -1,6 +1,7 @@
-"""Elements of a request that are one message with their neighbours, in the dialects that spread a message over several.
+"""Messages that a dialect splits over several elements of a request.
 
-Whether two are one is for the dialect to say, and what they are together. An element that says nothing parts none.
+Whether neighbours are one message, and how they are merged, is up to the dialect. Elements without a message, such as
+null, do not separate their neighbours.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from trace_recorder.values.messages import Message, Payload
 
 
 @dataclass(frozen=True, slots=True)
-class Joiner:
-    """What such a dialect says of neighbours.
+class MergeRule:
+    """How a dialect merges neighbours.
 
-    `goes_on` is whether an element is one message with the one before it, each read by itself; `together` makes one
-    message of elements that are, given with what each of them says by itself.
+    `continues` says whether an element, read by itself, is one message with the one before it. `merge` makes one
+    message of several elements, given with what each of them reads as by itself.
     """
 
-    goes_on: Callable[[Message, Message], bool]
-    together: Callable[[Sequence[Payload], Sequence[Message]], Message]
+    continues: Callable[[Message, Message], bool]
+    merge: Callable[[Sequence[Payload], Sequence[Message]], Message]
 
 
 @dataclass(slots=True)
-class Group:
-    """Elements that were read together: how many they are, and their messages.
+class MessageGroup:
+    """Elements that were read together: how many there are, and their messages.
 
-    `first` and `last` are what the first and the last of them say by themselves; None where they say nothing.
+    `first` and `last` are what the first and the last of them read as by themselves; None if they have no message.
     """
 
     size: int = 0
@@ -36,54 +37,54 @@ class Group:
     last: Message | None = None
 
 
-def in_groups(
-    elements: Iterable[Payload], read: Callable[[Payload], list[Message]], joiner: Joiner | None
-) -> Iterator[Group]:
-    """Read elements in order, those that are one message together; without a joiner, each by itself."""
-    if joiner is None:
-        yield from (Group(1, read(element)) for element in elements)
+def read_groups(
+    elements: Iterable[Payload], read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None
+) -> Iterator[MessageGroup]:
+    """Read elements in order; those that are one message together. Without a rule, each element is read by itself."""
+    if merge_rule is None:
+        yield from (MessageGroup(1, read(element)) for element in elements)
         return
-    gathered = _Gathered(joiner)
+    gathered = _OpenGroup(merge_rule)
     for element in elements:
         said = read(element)
         if not gathered.take(element, said):
             yield from gathered.groups()
-            gathered = _Gathered(joiner)
+            gathered = _OpenGroup(merge_rule)
             gathered.take(element, said)
     yield from gathered.groups()
 
 
-class _Gathered:
-    """Elements as long as they are one message, and behind them what says nothing."""
+class _OpenGroup:
+    """Elements that are one message so far, and the elements without a message that follow them."""
 
-    def __init__(self, joiner: Joiner) -> None:
-        self._joiner = joiner
+    def __init__(self, merge_rule: MergeRule) -> None:
+        self._merge_rule = merge_rule
         self._elements: list[Payload] = []
-        self._said: list[Message] = []
+        self._is_lossless: list[Message] = []
         self._size = 0
         self._behind = 0
 
     def take(self, element: Payload, said: list[Message]) -> bool:
-        """Take one more element; False where it is no part of these."""
+        """Add an element; return False if it does not belong to this group."""
         if not said:
             self._behind += 1
             return True
         if self._size and not self._is_one_with(said):
             return False
         self._elements.append(element)
-        self._said += said
+        self._is_lossless += said
         self._size, self._behind = self._size + self._behind + 1, 0
         return True
 
     def _is_one_with(self, said: list[Message]) -> bool:
-        alone = len(said) == 1 and len(self._said) == len(self._elements)
-        return alone and self._joiner.goes_on(self._said[-1], said[0])
+        alone = len(said) == 1 and len(self._is_lossless) == len(self._elements)
+        return alone and self._merge_rule.continues(self._is_lossless[-1], said[0])
 
-    def groups(self) -> Iterator[Group]:
-        """Give the group, and one of what says nothing behind it."""
+    def groups(self) -> Iterator[MessageGroup]:
+        """Yield the group, and then one of the elements without a message that follow it."""
         if self._size:
             several = len(self._elements) > 1
-            messages = [self._joiner.together(self._elements, self._said)] if several else self._said
-            yield Group(self._size, messages, self._said[0], self._said[-1])
+            messages = [self._merge_rule.merge(self._elements, self._is_lossless)] if several else self._is_lossless
+            yield MessageGroup(self._size, messages, self._is_lossless[0], self._is_lossless[-1])
         if self._behind:
-            yield Group(self._behind)
+            yield MessageGroup(self._behind)

@@ -1,12 +1,12 @@
-"""The frames of a stream: server-sent events and JSON lines, cut out of the whole text.
+"""The framing of a stream: server-sent events and JSON lines, cut out of the whole text.
 
 Events follow the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
-as far as the SDKs do: lines end with LF, CR or CRLF, comments are passed over, the data lines of an event are joined
-with LF, one space after the colon is no part of the value, an event without a data line is none. Unlike a browser,
-the text's last event counts even where the connection ended before its empty line, since that is how some servers
-end. Nothing here raises, wherever the text was cut off.
+as far as the SDKs do: lines end with LF, CR or CRLF, comments are skipped, the data lines of an event are joined with
+LF, one space after the colon is not part of the value, and an event without a data line is no event. Unlike in a
+browser, the last event counts even if the connection ended before its empty line: some servers end in that way.
+Nothing here raises, wherever the text was cut off.
 
-What an event's data means is for the dialects.
+What the data of an event means is up to the dialects.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
 
 SPLIT_AT_ONCE = 64 * 1024
-"""So many characters are cut into lines at once, or up to the end of the line that is longer."""
+"""About this many characters are cut into lines at once."""
 
 
 def events(text: str) -> Iterator[tuple[str | None, str]]:
-    """Give each event of a stream: its name, None where it has none, and its data."""
+    """Yield each event of a stream: its name, None if it has none, and its data."""
     name: str | None = None
     data: list[str] = []
-    breathe = breathing.get() or _work_on
+    yield_to_others = breathing.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
@@ -35,7 +35,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
             data.append("")
         elif not line:
             if data:
-                breathe()
+                yield_to_others()
                 yield name, data[0] if len(data) == 1 else "\n".join(data)
             name, data = None, []
     if data:
@@ -43,20 +43,20 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 def json_lines(text: str) -> Iterator[str]:
-    """Give each line of a stream of JSON lines (NDJSON) that is not blank."""
-    breathe = breathing.get() or _work_on
+    """Yield each line of a stream of JSON lines (NDJSON) that is not blank."""
+    yield_to_others = breathing.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.strip():
-            breathe()
+            yield_to_others()
             yield line
 
 
-def _work_on() -> None:
-    """Take no breath: somebody waits."""
+def _no_yield() -> None:
+    """Do nothing: the caller waits for the result."""
 
 
 def unstreamed(text: str) -> JoinedStream:
-    """Read a text that was to be a stream but is one JSON body, as an error answer is, or nothing at all."""
+    """Read an answer that is one JSON body instead of a stream, as errors are, or nothing at all."""
     body = json_value(text)
     if body is None:
         return JoinedStream(body={}, ended=False, events=0)
@@ -64,9 +64,9 @@ def unstreamed(text: str) -> JoinedStream:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Cut at LF, CR and CRLF only: `str.splitlines` would also cut at U+2028 inside a JSON string.
+    """Split at LF, CR and CRLF only: `str.splitlines` also splits at U+2028, which JSON strings may contain.
 
-    It is cut bit by bit: no other thread runs while a text is split.
+    The text is split in blocks, because no other thread runs during `str.split`.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,1 +1,1 @@
-"""Imports: files → a trajectory, ours and those that other tools wrote; `load` tells them apart."""
+"""Imports: files → a trajectory, our own and those of other tools."""

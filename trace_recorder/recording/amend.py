@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import Snapshot
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.imports.load import fold_journal
+from trace_recorder.imports.loader import fold_journal
 from trace_recorder.storage import journal
 from trace_recorder.storage.journal import BINARY, Journal, Record
 from trace_recorder.storage.paths import document_of, journal_of
@@ -56,9 +56,9 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
 def _seconds(path: Path) -> Payload:
     """How long a run took, as its journal says; where it says nothing, until now."""
     _, fold = fold_journal(path)
-    if fold.end is not None or fold.start is None:
-        return fold.end.data["execution_time"] if fold.end else 0.0
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.start.time)).total_seconds())
+    if fold.run.end is not None or fold.run.start is None:
+        return fold.run.end.data["execution_time"] if fold.run.end else 0.0
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(fold.run.start.time)).total_seconds())
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def _amended(path: Path) -> Iterator[Journal]:
         )
     with _reopened(journal_path) as (writer, status):
         yield writer
-        snapshot = Snapshot(journal_path, document, _history_of(document), status=status)
+        snapshot = DocumentWriter(journal_path, document, _history_of(document), status=status)
         snapshot.write()
         snapshot.close()
 
@@ -122,7 +122,7 @@ def _lock(fd: int, path: Path) -> None:
 def _status(path: Path) -> Status:
     """How a run ended whose lock we hold: that we could take it says, on the writer's host, that the writer is gone."""
     trajectory, fold = fold_journal(path)
-    if fold.end is not None:
+    if fold.run.end is not None:
         return trajectory.status
     if trajectory.status == "unknown":
         raise RecorderStateError(

@@ -29,19 +29,19 @@ _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepContext:
     """Where in a run the agent is; `outer` is where it was before, in the same run or another."""
 
     run: Run
     about: Mapping[str, Payload]
-    outer: Place | None
+    outer: StepContext | None
 
 
-_place: ContextVar[Place | None] = ContextVar("trace_recorder_place", default=None)
+_step_context: ContextVar[StepContext | None] = ContextVar("trace_recorder_step_context", default=None)
 _execution: ContextVar[tuple[Run, str] | None] = ContextVar("trace_recorder_execution", default=None)
 
 
-class Inside:
+class ToolBody:
     """A block of code that is the body of a tool: an agent that begins in it was started by this execution of it."""
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
@@ -59,7 +59,7 @@ class Inside:
                 _execution.reset(token)
 
 
-def execution_of(run: Run) -> str | None:
+def current_execution(run: Run) -> str | None:
     """In which execution of a tool something is that is done now."""
     of, identity = _execution.get() or (None, None)
     return identity if of is run else None
@@ -67,10 +67,10 @@ def execution_of(run: Run) -> str | None:
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Of which agent and step of a run something is that is done now, as records say it."""
-    place = _place.get()
-    while place is not None and place.run is not run:
-        place = place.outer
-    return {} if place is None else place.about
+    at = _step_context.get()
+    while at is not None and at.run is not run:
+        at = at.outer
+    return {} if at is None else at.about
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
@@ -85,19 +85,19 @@ def step_of(run: Run, number: object) -> dict[str, Payload]:
     return known(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
 
 
-def joined(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
+def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
     """Both, with the secrets that were masked in either."""
     redacted = one.get("redacted", 0) + other.get("redacted", 0)
     return {**one, **other, **known(redacted=redacted or None)}
 
 
-def once_free(closing: Run | None, record: Callable[[], None]) -> None:
+def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
     """Record now; or, of a generator that is `closing` in the middle of recording, behind the next record.
 
     There the garbage collector closes it, in a thread that may hold locks.
     """
     if closing is not None and is_recording():
-        closing.later(record)
+        closing.unfinished.defer(record)
     elif not sys.is_finalizing():
         record()
 
@@ -110,7 +110,7 @@ class _Block:
     def __init__(self, run: Run | None) -> None:
         self._run = run
         self._entered = False
-        self._token: Token[Place | None] | None = None
+        self._token: Token[StepContext | None] | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         """Record that it begins; return what holds inside."""
@@ -125,14 +125,14 @@ class _Block:
         self._entered = True
         if self._run is not None:
             about = self._begin(self._run)
-            self._token = _place.set(Place(self._run, about, _place.get()))
+            self._token = _step_context.set(StepContext(self._run, about, _step_context.get()))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         token, self._token = self._token, None
         if token is not None:
             with suppress(ValueError):  # a block in an async generator may be left in another context
-                _place.reset(token)
+                _step_context.reset(token)
         self._end(error)
 
     async def __aenter__(self) -> Self:
@@ -171,7 +171,7 @@ class Step(_Block):
             about["step_id"] = run.next_id("step")
             self._open = about
             self._held = _OpenStep(self)
-            run.hold(self._held)
+            run.unfinished.hold(self._held)
             run.append("step_start", about)
         return about
 
@@ -179,18 +179,18 @@ class Step(_Block):
         about, self._open = self._open, None
         if self._run is not None and about is not None:
             if self._held is not None:
-                self._run.let_go(self._held)
+                self._run.unfinished.release(self._held)
             closed = isinstance(error, GeneratorExit)
             if error is not None and self.error is None and not closed and ending_of(error).status != "completed":
                 self.error = error
             about = {**about, "duration_seconds": round(time.perf_counter() - self._began, 6)}
-            once_free(self._run if closed else None, partial(self._ended, self._run, about))
+            record_or_defer(self._run if closed else None, partial(self._ended, self._run, about))
 
     def _ended(self, run: Run, about: dict[str, Payload]) -> None:
         with run.guard("record the end of a step"):
-            stands = joined(about, run.named(state=stated(self.state, str)))
+            stands = merge_facts(about, run.named(state=stated(self.state, str)))
             nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
-            said = {**nothing, "reflection": stated(self.reflection, str), "error": in_words(self.error)}
+            said = {**nothing, "reflection": stated(self.reflection, str), "error": error_text(self.error)}
             run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
 
     def __repr__(self) -> str:
@@ -203,16 +203,16 @@ class _OpenStep:
     def __init__(self, step: Step) -> None:
         self._step = step
 
-    def beat(self, *, last: bool = False) -> None:
+    def write_pending(self, *, last: bool = False) -> None:
         """Write nothing."""
 
     def wait(self) -> None:
         """Wait for nothing."""
 
-    def left(self) -> None:
+    def abandoned_by_caller(self) -> None:
         """Write nothing."""
 
-    def cut_off(self) -> None:
+    def end_with_run(self) -> None:
         """End with the run."""
         self._step._end(None)
 
@@ -241,12 +241,12 @@ class Agent(_Block):
         with run.guard("name an agent"):
             self.agent_id = run.next_id("agent")
             outer |= run.named(agent=stated(self.name, str)) | {"agent_id": self.agent_id}
-        return outer | known(parent_agent_id=self.parent_agent_id, parent_execution_id=execution_of(run))
+        return outer | known(parent_agent_id=self.parent_agent_id, parent_execution_id=current_execution(run))
 
     def __repr__(self) -> str:
         return f"<agent {self.name!r}>"
 
 
-def in_words(error: object) -> Payload:
+def error_text(error: object) -> Payload:
     """An error as steps tell it: an exception by its class and message."""
     return f"{type(error).__name__}: {message_of(error)}" if is_error(error) else plain(error)

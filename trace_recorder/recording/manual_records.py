@@ -29,7 +29,7 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
-    """What is told of a run when it begins, by a call of `who`. Raises TypeError where `max_steps` is no number."""
+    """Return what a call of `who` says of a run that begins. Raises TypeError where `max_steps` is no number."""
     texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
     numbers = Numbers(who)
     most = None if max_steps is None else numbers.whole("max_steps", max_steps)
@@ -43,28 +43,28 @@ def metadata_of(given: object) -> dict[str, Payload]:
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
 
-def interaction(  # noqa: PLR0913, PLR0917 - what is told of a call
+def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     run: Run, messages: object, response: object, provider: object, model: object, tools: object
 ) -> None:
     """Record a call to a model; an exception as its response is a call that failed."""
     error = named_error(response) if is_error(response) else None
     names = run.named(provider=stated(provider, str), model=stated(model, str))
-    about = {"interaction_id": run.next_id(), **steps.joined(names, steps.context_of(run))}
+    about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
     said = {"response": None if error else handed_over(response), **known(error=error)}
     body = {"messages": listed(messages), "tools": listed(tools)}
     run.append_body("llm_interaction", about, members(said), to_json(body).encode())
 
 
-def step(run: Run, number: object, state: object, messages: object, told: Mapping[str, object]) -> None:
-    """Record a step; `told` is what else is told of it, by the names of `record_agent_step`."""
+def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
+    """Record a step; `details` is what else is said of it, by the names of `record_agent_step`."""
     names = run.named(step_number=number, state=stated(state, str))
-    about = steps.joined(names, steps.agent_of(run)) | steps.step_of(run, number)
+    about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
-        "llm_response": handed_over(told["llm_response"]),
-        "tool_calls": None if told["tool_calls"] is None else listed(told["tool_calls"]),
-        "tool_results": None if told["tool_results"] is None else listed(told["tool_results"]),
-        "reflection": stated(told["reflection"], str),
-        "error": steps.in_words(told["error"]),
+        "llm_response": handed_over(details["llm_response"]),
+        "tool_calls": None if details["tool_calls"] is None else listed(details["tool_calls"]),
+        "tool_results": None if details["tool_results"] is None else listed(details["tool_results"]),
+        "reflection": stated(details["reflection"], str),
+        "error": steps.error_text(details["error"]),
     }
     body = {"llm_messages": None if messages is None else listed(messages)}
     run.append_body("agent_step", about, members(said), to_json(body).encode())

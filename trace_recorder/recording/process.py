@@ -15,13 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from trace_recorder.recording.live_objects import Registry
+from trace_recorder.recording.weak_registry import WeakRegistry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable by which a process tells its children the id of its trajectory."""
 
 
-class Member(Protocol):
+class ProcessObserver(Protocol):
     """What is told when the process forks or ends."""
 
     def after_fork(self) -> None:
@@ -31,43 +31,43 @@ class Member(Protocol):
         """Hear that the interpreter ends; daemon threads may go on for a while."""
 
 
-members: Registry[Member] = Registry()
-listeners: list[Callable[[Path], None]] = []
+observers: WeakRegistry[ProcessObserver] = WeakRegistry()
+run_listeners: list[Callable[[Path], None]] = []
 """Called with the document of each run that begins in this process, and in its forks. They raise nothing."""
 _lock = threading.RLock()
 _open: dict[str, None] = {}
-_shown: str | None = None
-_found: str | None = None
+_published: str | None = None
+_inherited: str | None = None
 
 
-def parent() -> str | None:
+def parent_run() -> str | None:
     """The run of another process from which this one was started, as the environment says."""
     value = os.environ.get(PARENT_VARIABLE) or None
-    return _found if value is not None and value == _shown else value
+    return _inherited if value is not None and value == _published else value
 
 
-def opened(run: str, document: Path) -> None:
+def run_began(run: str, document: Path) -> None:
     """Hear that a run has begun in this process."""
     with _lock:
         _open[run] = None
-        _show()
-    for listener in listeners:
+        _publish()
+    for listener in run_listeners:
         listener(document)
 
 
-def closed(run: str) -> None:
+def run_ended(run: str) -> None:
     """Hear that it has ended."""
     with _lock:
         _open.pop(run, None)
-        _show()
+        _publish()
 
 
-def _show() -> None:
+def _publish() -> None:
     """Have the environment name the only open run; else have it as it was found."""
-    global _found, _shown  # noqa: PLW0603 - of the process there is one
-    _found = parent()
-    _shown = next(iter(_open)) if len(_open) == 1 else None
-    value = _shown or _found
+    global _inherited, _published  # noqa: PLW0603 - of the process there is one
+    _inherited = parent_run()
+    _published = next(iter(_open)) if len(_open) == 1 else None
+    value = _published or _inherited
     if value is None:
         os.environ.pop(PARENT_VARIABLE, None)
     elif os.environ.get(PARENT_VARIABLE) != value:
@@ -75,18 +75,18 @@ def _show() -> None:
 
 
 def _after_fork() -> None:
-    global _lock, _shown  # noqa: PLW0603
+    global _lock, _published  # noqa: PLW0603
     _lock = threading.RLock()
-    _shown = None  # what the parent showed is what its child finds
+    _published = None  # what the parent showed is what its child finds
     _open.clear()
-    for member in list(members):
-        member.after_fork()
+    for observer in list(observers):
+        observer.after_fork()
 
 
 @atexit.register
 def _exit() -> None:
-    for member in list(members):
-        member.at_exit()
+    for observer in list(observers):
+        observer.at_exit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,11 @@
 Everything that is recorded passes through `append` or `append_body`: one lock, one redaction, one journal, and then
 the document. What the agent meant by a call is the recorder's; what went over the wire is capture's. A run belongs
 to the process that opened it.
+
+`_lock` is held while a record is written, and around the item encoder and the journal, which have no locks. The caller
+may hold its exchange's lock. The document is written, and deferred records are run, after the lock is released: these
+take other locks ("Locks and their order", docs/architecture.md). A signal's handler may enter any method in the middle
+of another one, in the same thread.
 """
 
 from __future__ import annotations
@@ -10,91 +15,74 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import platform
-import socket
 import sys
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Literal, Protocol
-from weakref import ref
+from typing import Literal
 from zlib import crc32
 
+from trace_recorder.background_work import AT_ONCE
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import Snapshot, When, Writer
+from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, attempt
-from trace_recorder.recording import process
+from trace_recorder.recording.limits import Limits
+from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
+from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
-from trace_recorder.storage.journal import SCHEMA, VERSION, Data, Journal
+from trace_recorder.storage.journal import Data, Journal
+from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.jsonable import facts, members, plain
 from trace_recorder.values.messages import Payload, known
 from trace_recorder.values.run_ending import Ending
 
 __records__ = True  # `guard.is_recording` looks for this name
-from trace_recorder.background_work import AT_ONCE
-from trace_recorder.storage.redaction.body_parts import BodyPart
 
-SHOWN: Mapping[str, When] = {
-    "llm_request": "soon",
-    "llm_stream": "soon",
-    "llm_response": "in passing",
-    "llm_error": "in passing",
+DOCUMENT_TIMING: Mapping[str, When] = {
+    "llm_request": "later",
+    "llm_stream": "later",
+    "llm_response": "when cheap",
+    "llm_error": "when cheap",
 }
 """When the document shows a record of a captured call; what the agent records itself it shows at once."""
 
-REMEMBERED = 256 * 1024
+MAX_REMEMBERED_CHARS = 256 * 1024
 """Of so many characters that were said of the run itself it is kept in mind what they are."""
 _OF_THE_RUN = ("start", "annotation")
 
-PUT_BACK_SECONDS = 1.0
+RECREATE_RETRY_SECONDS = 1.0
 """How long to wait after a removed journal could not be made again: there may be much to copy."""
 
-_NOTHING_BEGUN = '"task":null,"metadata":{}'
-_NOTHING_ENDED = '"final_result":null'
-_STARTED = time.time()
+_EMPTY_START = '"task":null,"metadata":{}'
+_EMPTY_FINALIZE = '"final_result":null'
 
 
 @dataclass(slots=True)
-class _Earlier:
+class _RunText:
     """A record that is on file: its number, and what was said in it, as it was masked last."""
 
     seq: int
     said: str
 
 
-class Unfinished(Protocol):
-    """What is being recorded when a run ends."""
-
-    def beat(self, *, last: bool = False) -> None:
-        """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
-
-    def wait(self) -> None:
-        """Wait, but not for good, for what is being written aside. Does not raise."""
-
-    def left(self) -> None:
-        """Write that whoever it was recorded for is gone. Does not raise."""
-
-    def cut_off(self) -> None:
-        """Write what has come, as all that there will be. Does not raise."""
-
-
 class Run:
     """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
 
-    def __init__(self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str) -> None:
+    def __init__(
+        self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str, limits: Limits
+    ) -> None:
         self.trajectory_id = uuid.uuid4().hex
         self.guard = guard
+        self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
         self.closed = False
@@ -104,37 +92,24 @@ class Run:
         self._redaction = redaction
         self._lock = threading.RLock()
         self._items = ItemEncoder()
-        self._earlier: list[_Earlier] = []
+        self._run_texts: list[_RunText] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
-        self._later: deque[Callable[[], None]] = deque()
         self._exiting = False
-        self._put_back_again = 0.0
-        self._unfinished: dict[int, Unfinished] = {}
-        self._left: dict[int, object] = {}
+        self._recreate_after = 0.0
+        self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
-        self._snapshot = partial(Snapshot, journal.path, history=history, sync=journal.sync)
-        self._writer = Writer(self._snapshot(document, in_place=journal.is_in_place), self._guarded)
+        self._snapshot = partial(DocumentWriter, journal.path, history=history, sync=journal.sync)
+        self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
-        where = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "trajectory_id": self.trajectory_id,
-            "host": socket.gethostname(),
-            "pid": self.pid,
-            "process_start": _STARTED,
-            "recorder": _version(),
-            "python": platform.python_version(),
-            "platform": sys.platform,
-            **known(parent=parent or process.parent()),
-        }
-        about, redacted = _counted(about)
+        where = process_facts(self.trajectory_id, self.pid, parent)
+        about, redacted = split_redacted(about)
         self._begin = members(where | about), members(said), redacted
         with self._lock:
-            self._be_open()
-        self._recorded("start")
+            self._prepare()
+        self._update_document("start")
 
     def append(
         self,
@@ -154,19 +129,19 @@ class Run:
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
-        about, redacted = _counted(about)
+        about, redacted = split_redacted(about)
         with self._lock:
-            self._be_open(looks=kind not in SHOWN)  # that of a call has been asked when it was begun
+            self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
             said, count = self._redaction.mask(said) if said else ("", 0)
             seq = self._journal.next_seq
             try:
-                self._journal.append(kind, _data(facts(about), said, redacted + count), now())
+                self._journal.append(kind, record_data(facts(about), said, redacted + count), now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
             self._remember(kind, seq, said)
-        self._settle()
-        self._recorded(kind, when)
+        self.unfinished.settle()
+        self._update_document(kind, when)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
@@ -174,7 +149,7 @@ class Run:
             return
         masked: list[tuple[str, int]] | None = None
         with self._lock:
-            self._be_open()
+            self._prepare()
             encoded = self._items.encode(body)
             texts = [new.said for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
@@ -184,19 +159,19 @@ class Run:
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
             with self._lock:
-                self._be_open()
+                self._prepare()
                 self._append_encoded(kind, about, encoded, masked)
-        self._settle()
-        self._recorded(kind)
+        self.unfinished.settle()
+        self._update_document(kind)
 
     def _append_encoded(
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
     ) -> None:
         """Write what was taken apart, and masked."""
-        about, redacted = _counted(about)
+        about, redacted = split_redacted(about)
         *of_items, (said, count) = masked
-        items = [("item", _data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
-        data = _data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+        items = [("item", record_data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
+        data = record_data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
         records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
         seq, _ = self._journal.append_all(records, now())
         encoded.written(seq)
@@ -205,12 +180,12 @@ class Run:
         """How many bytes of a request are likely to be new to this run."""
         return self._items.new_bytes(body)
 
-    def _recorded(self, kind: str, when: When | None = None) -> None:
-        when = when or SHOWN.get(kind, "at once")
+    def _update_document(self, kind: str, when: When | None = None) -> None:
+        when = when or DOCUMENT_TIMING.get(kind, "now")
         with self.guard("have the document written", costs_record=False):
             if not self._exiting:
-                self._use_writer(partial(self._writer.recorded, when, self._journal.end))
-            elif when != "soon":  # no thread can be started any more that would do it
+                self._use_writer(partial(self._writer.record_written, when, self._journal.end))
+            elif when != "later":  # no thread can be started any more that would do it
                 self._use_writer(self._writer.save)
 
     def _use_writer(self, use: Callable[[], None]) -> None:
@@ -231,39 +206,29 @@ class Run:
             frame = frame.f_back
         return False
 
-    def later(self, record: Callable[[], None]) -> None:
-        """Have something recorded behind the next record, or at the end: it came in the middle of one."""
-        self._later.append(record)
-
-    def _settle(self) -> None:
-        if self._left:  # asked here too: it is asked with every record
-            self.settle_left()
-        while self._later:
-            self._later.popleft()()
-
-    def _be_open(self, *, looks: bool = True) -> None:
+    def _prepare(self, *, looks: bool = True) -> None:
         """Be ready for a record; `looks` is whether the system is asked if the journal was removed."""
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
-        if looks and self._journal.is_removed() and time.perf_counter() >= self._put_back_again:
-            self._put_back()
+        if looks and self._journal.is_removed() and time.perf_counter() >= self._recreate_after:
+            self._recreate_journal()
         if self._begin is not None:  # it is the first record, whenever a record can be written
-            self._append_surely("start", *self._begin, _NOTHING_BEGUN)
+            self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
         self._write_gaps()
 
-    def _put_back(self) -> None:
+    def _recreate_journal(self) -> None:
         """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
-        self._put_back_again = time.perf_counter() + PUT_BACK_SECONDS
+        self._recreate_after = time.perf_counter() + RECREATE_RETRY_SECONDS
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.put_back()
-            self._put_back_again = 0.0
+            self._recreate_after = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.note(what, FileNotFoundError(why), costs_record=False)
 
-    def _append_surely(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
+    def _append_required(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
         """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
 
         def unmasked(error: Exception) -> tuple[str, int]:
@@ -274,7 +239,7 @@ class Run:
 
         masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(kind, _data(about, masked, count + redacted), now())
+        self._journal.append(kind, record_data(about, masked, count + redacted), now())
         self._remember(kind, seq, masked)
 
     def _write_gaps(self) -> None:
@@ -293,20 +258,24 @@ class Run:
         """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
         if self._redaction.learn(keys, cookies) and not self.abandoned:
             with self._lock:
-                for earlier in self._earlier:
-                    self._mask_earlier(earlier)
+                for text in self._run_texts:
+                    self._mask_run_text(text)
 
-    def _mask_earlier(self, earlier: _Earlier) -> None:
+    def _mask_run_text(self, text: _RunText) -> None:
         """Record what an earlier record says without a value in it that has become known as a secret."""
-        masked, count = self._redaction.mask(earlier.said)
-        if masked != earlier.said and not self.closed:
-            earlier.said = masked
-            self._journal.append("redaction", _data(facts({"of": earlier.seq}), masked, count), now())
+        masked, count = self._redaction.mask(text.said)
+        if masked != text.said and not self.closed:
+            text.said = masked
+            self._journal.append("redaction", record_data(facts({"of": text.seq}), masked, count), now())
 
     def _remember(self, kind: str, seq: int, said: str) -> None:
         """Keep what the run itself is said to be, for as long as a client may still tell its key."""
-        if kind in _OF_THE_RUN and said and sum(len(one.said) for one in self._earlier) + len(said) <= REMEMBERED:
-            self._earlier.append(_Earlier(seq, said))
+        if (
+            kind in _OF_THE_RUN
+            and said
+            and sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS
+        ):
+            self._run_texts.append(_RunText(seq, said))
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
@@ -332,35 +301,12 @@ class Run:
         """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
         return f"{kind}_{next(self._numbers[kind])}"
 
-    def hold(self, unfinished: Unfinished) -> None:
-        """Know of something that is being recorded, until it is let go."""
-        self._unfinished[id(unfinished)] = unfinished
-
-    def watch(self, unfinished: Unfinished, held: object) -> ref[object]:
-        """Have it hear, with the next record or beat, that an object is gone for which it was begun.
-
-        Whoever keeps what this returns, and drops it in time, hears nothing. That the object is gone is noted by a
-        method of `dict`: in a destructor of ours, what a signal's handler raises would be lost.
-        """
-        return ref(held, partial(self._left.__setitem__, id(unfinished)))
-
-    def settle_left(self) -> None:
-        """Tell those whose objects are gone."""
-        while self._left:
-            left = self._unfinished.get(self._left.popitem()[0])
-            if left is not None:
-                left.left()
-
-    def let_go(self, unfinished: Unfinished) -> None:
-        """Hear that it has been recorded."""
-        self._unfinished.pop(id(unfinished), None)
-
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
             self._use_writer(self._writer.save)
 
-    def _guarded(self, write: Callable[[], None]) -> None:
+    def _write_guarded(self, write: Callable[[], None]) -> None:
         with self.guard("write the document", costs_record=False):
             write()
 
@@ -368,18 +314,18 @@ class Run:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
-        self._settle()
-        for one in list(self._unfinished.values()):
+        self.unfinished.settle()
+        for one in self.unfinished.all():
             one.wait()
-            one.cut_off()
-        self._unfinished.clear()
+            one.end_with_run()
+        self.unfinished.clear()
         with self._lock:
             if self.closed:
                 return
             self._end(ending, final_result)
             self.closed = True
         if self._is_using_writer():
-            self._write_aside()
+            self._write_separately()
             self._closing_thread = threading.get_ident()
         else:
             self._close_files()
@@ -388,12 +334,12 @@ class Run:
         self._writer.close()
         with self.guard("close the journal"):
             self._journal.close()  # first: no thread that comes late opens again what is let go of
-        self._writer.let_go()
+        self._writer.release()
         if self.guard.failures:
-            attempt(self._tell_late, lambda _: None)
+            attempt(self._write_late_gaps, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
-    def _tell_late(self) -> None:
+    def _write_late_gaps(self) -> None:
         """Put on file what went wrong with closing the files, as with a system that refuses what it took before."""
         self._journal.reopen()
         try:
@@ -401,9 +347,9 @@ class Run:
             self._writer.save()
         finally:
             self._journal.close()
-            self._writer.let_go()
+            self._writer.release()
 
-    def _write_aside(self) -> None:
+    def _write_separately(self) -> None:
         """Write the last document where this thread may have another half written, and may never return to it.
 
         The writer is not waited for: it may be waiting for what this thread holds.
@@ -422,10 +368,10 @@ class Run:
         """
         if self.abandoned or self.closed:
             return
-        self.settle_left()
-        for one in list(self._unfinished.values()):
+        self.unfinished.end_abandoned()
+        for one in self.unfinished.all():
             one.wait()
-            one.beat(last=True)
+            one.write_pending(last=True)
         with self._lock:
             self._exiting = True
             self._end(ending)
@@ -435,12 +381,12 @@ class Run:
         with self.guard("record the end of the run"):
             self.guard.settle()
             unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
-            self._put_back_again = math.inf if unasked else 0.0
-            self._be_open()
+            self._recreate_after = math.inf if unasked else 0.0
+            self._prepare()
             seconds = round(time.perf_counter() - self.began, 6)
             about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
             said = {"final_result": final_result, **known(error=ending.error)}
-            self._append_surely("finalize", facts(about), members(said), 0, _NOTHING_ENDED)
+            self._append_required("finalize", facts(about), members(said), 0, _EMPTY_FINALIZE)
             self._write_gaps()
 
     def abandon(self) -> None:
@@ -448,26 +394,3 @@ class Run:
         self.closed = self.abandoned = True
         with suppress(OSError):
             self._journal.close()
-
-
-def _data(about: str, said: str, redacted: int) -> str:
-    """The data of a record, as JSON text, from its members."""
-    counted = f',"redacted":{redacted}' if redacted else ""
-    return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
-
-
-def _counted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """What is said about a record, and how many secrets are masked in it."""
-    said = dict(about)
-    redacted = said.pop("redacted", 0)
-    return said, redacted if isinstance(redacted, int) else 0
-
-
-@cache
-def _version() -> str:
-    """The version of this package: readers are mended, and old files say by which they were written."""
-    metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
-    try:
-        return str(metadata.version("trace-recorder"))
-    except metadata.PackageNotFoundError:
-        return "unknown"

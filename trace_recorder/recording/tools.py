@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from trace_recorder.guard import attempt
-from trace_recorder.recording.context import Inside, context_of, joined, once_free
+from trace_recorder.recording.context import ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, standing_in
 from trace_recorder.values.jsonable import members, name_of, named_error, plain, stated
@@ -28,7 +28,7 @@ Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
 """Gives the run that a call made now belongs to; None where it goes unrecorded."""
 
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 """Of what a generator yields so many items are recorded, and the number of all of them."""
 
 
@@ -63,7 +63,7 @@ class Execution:
         about, self._about = self._about, None
         if self._run is not None and about is not None and not self._run.closed:
             closing = self._run if isinstance(error, GeneratorExit) else None
-            once_free(closing, partial(self._ended, self._run, {**about, "duration_seconds": seconds}, error))
+            record_or_defer(closing, partial(self._ended, self._run, {**about, "duration_seconds": seconds}, error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -75,7 +75,7 @@ class Execution:
 
     def _call(self, run: Run) -> None:
         given = known(name=stated(self.name, str), call_id=stated(self._call_id, str))
-        about = {"execution_id": run.next_id("tool"), **joined(run.named(**given), context_of(run))}
+        about = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**given), context_of(run))}
         run.append(
             "tool_call", about, members({"arguments": plain({} if self._arguments is None else self._arguments)})
         )
@@ -91,10 +91,10 @@ class Execution:
             failed = None if error is None or closed else named_error(error)
             run.append("tool_result", about, members({**said, **known(error=failed)}))
 
-    def _body(self) -> Inside:
+    def _body(self) -> ToolBody:
         """The block in which the tool itself runs."""
         about = self._about or {}
-        return Inside(self._run, about.get("execution_id"))
+        return ToolBody(self._run, about.get("execution_id"))
 
     def _collect(self) -> None:
         """Hear that it is a generator: its result is what it yields."""
@@ -103,7 +103,7 @@ class Execution:
     def _add(self, item: object) -> None:
         """Hear one item of a generator."""
         self._yielded += 1
-        if self._run is not None and self._items is not None and self._yielded <= MOST_ITEMS:
+        if self._run is not None and self._items is not None and self._yielded <= MAX_ITEMS:
             with self._run.guard("record an item of a tool"):
                 self._items.append(plain(item))
 
@@ -115,13 +115,13 @@ class AnnouncedExecution(Execution):
     function that is called inside, by the same name, is this execution, and sets the result itself.
     """
 
-    __slots__ = ("_inside", "_taken", "_token")
+    __slots__ = ("_claimed", "_inside", "_token")
 
     def __init__(self, run: Run | None, name: str, arguments: object, call_id: str | None) -> None:
         super().__init__(run, name, arguments, call_id)
         self._token: Token[AnnouncedExecution | None] | None = None
-        self._inside: Inside | None = None
-        self._taken = False
+        self._inside: ToolBody | None = None
+        self._claimed = False
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -141,11 +141,11 @@ class AnnouncedExecution(Execution):
 
     def _claim(self, name: str) -> bool:
         """Whether this is the execution of a marked function of this name: it is that of one."""
-        taken, self._taken = self._taken, self._taken or name == self.name
-        return not taken and self._taken
+        taken, self._claimed = self._claimed, self._claimed or name == self.name
+        return not taken and self._claimed
 
 
-class _Taken(Execution):
+class _ClaimedExecution(Execution):
     """An execution that a block around it has announced, and will end."""
 
     __slots__ = ("_announced",)
@@ -168,15 +168,15 @@ class _Taken(Execution):
 _announced: ContextVar[AnnouncedExecution | None] = ContextVar("trace_recorder_announced_tool", default=None)
 
 
-def mark(open_run: OpenRun, function: object, name: str | None) -> Any:
+def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
     """Make a tool of a function of any kind; without one, give what makes one."""
     if function is None:
-        return partial(mark, open_run, name=name)
+        return partial(make_tool, open_run, name=name)
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(mark(open_run, function.__func__, name))
+        return type(function)(make_tool(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    made: Any = _marked(_Marked(open_run, function, name or _name_of(function)), function)
+    made: Any = _wrapped(_ToolFunction(open_run, function, name or _name_of(function)), function)
     for defaults in ("__defaults__", "__kwdefaults__"):  # for who reads them; the function has its own
         stated = getattr(function, defaults, None)
         if isinstance(stated, tuple | dict):
@@ -189,7 +189,7 @@ def _name_of(function: object) -> str:
 
 
 @dataclass(slots=True)
-class _Marked:
+class _ToolFunction:
     """A function that is a tool: how its executions begin."""
 
     open_run: OpenRun
@@ -200,7 +200,7 @@ class _Marked:
         """What a call of it is; inside a block that announced it, it is that one's."""
         announced = _announced.get()
         if announced is not None and announced._claim(self.name):
-            return _Taken(announced)
+            return _ClaimedExecution(announced)
         run = self.open_run()
         if run is None:
             return Execution(None, self.name)
@@ -209,14 +209,14 @@ class _Marked:
             arguments = self._arguments(args, kwargs)
         return Execution(run, self.name, arguments)
 
-    def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
-        """What a call was given, by name as far as its signature can be bound."""
-        return attempt(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
-
     def to_run(self, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Callable[..., Any]:
         """What a call runs: the function, or what stands in for it in a replay."""
         outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
         return self.function if outcome is None else standing_in(outcome, kind)
+
+    def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
+        """What a call was given, by name as far as its signature can be bound."""
+        return attempt(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         signature = inspect.signature(self.function)
@@ -235,7 +235,7 @@ def _unbound(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str
     return {**({"args": args} if args else {}), **kwargs}
 
 
-def _marked(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
+def _wrapped(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
     called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004 - it is the method that is wanted
     if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(called):
         return _async_generator(tool, function)
@@ -243,10 +243,10 @@ def _marked(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object
         return _coroutine(tool, function)
     if inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(called):
         return _generator(tool, function)
-    return _plain(tool, function)
+    return _function(tool, function)
 
 
-def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
+def _function(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
@@ -256,7 +256,7 @@ def _plain(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]
     return wrapper
 
 
-def _coroutine(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
+def _coroutine(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
@@ -266,18 +266,19 @@ def _coroutine(tool: _Marked, function: Callable[..., Any]) -> Callable[..., obj
     return wrapper
 
 
-def _generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
+def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            execution.result = yield from _Heard(tool.to_run("generator", args, kwargs)(*args, **kwargs), execution)
+            items = tool.to_run("generator", args, kwargs)(*args, **kwargs)
+            execution.result = yield from _RecordedGenerator(items, execution)
         return execution.result
 
     return wrapper
 
 
-class _Heard(Generator[Any, Any, Any]):
+class _RecordedGenerator(Generator[Any, Any, Any]):
     """A generator with the recording listening in."""
 
     def __init__(self, inner: Generator[Any, Any, Any], execution: Execution) -> None:
@@ -300,7 +301,7 @@ class _Heard(Generator[Any, Any, Any]):
         self._inner.close()
 
 
-def _async_generator(tool: _Marked, function: Callable[..., Any]) -> Callable[..., object]:
+def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with tool.execution(args, kwargs) as execution:

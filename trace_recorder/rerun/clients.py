@@ -7,10 +7,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from trace_recorder.capture.all_clients import Transports
-from trace_recorder.capture.http_clients import Place, newest_library, places_of
-from trace_recorder.capture.sdk_clients import http_clients_of, leave_aiohttp
-from trace_recorder.capture.transport import Recording
+from trace_recorder.capture.all_clients import TransportPatch
+from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
+from trace_recorder.capture.sdk_clients import avoid_aiohttp, http_clients_of
+from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.rerun.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
 
 
@@ -20,15 +20,15 @@ class Installed:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._undo: list[Callable[[], None]] = []
-        self._everywhere = Transports(self._replaying)
+        self._everywhere = TransportPatch(self._replaying)
 
     def wrap(self, client: object) -> None:
         """Put a replaying transport inside each that the client has; one that records goes on to do so."""
         for http_client in http_clients_of(client):
-            for place in places_of(http_client):
+            for place in slots_of(http_client):
                 self._put(place)
             self._follow_loops(http_client)
-        leave_aiohttp(client)
+        avoid_aiohttp(client)
         self._skip_sleeps(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
@@ -41,17 +41,17 @@ class Installed:
 
     def everywhere(self) -> None:
         """Answer every client of the process, also those that are made later."""
-        self._everywhere.follow()
-        self._undo.append(self._everywhere.forget)
+        self._everywhere.install()
+        self._undo.append(self._everywhere.remove)
 
     def remove(self) -> None:
         """Put back what was there."""
         while self._undo:
             self._undo.pop()()
 
-    def _put(self, place: Place) -> None:
+    def _put(self, place: TransportSlot) -> None:
         transport = place.get()
-        if isinstance(transport, Recording):
+        if isinstance(transport, RecordingTransport):
             inner = transport.inner
             transport.inner = self._replaying(inner, place.library, asynchronous=place.asynchronous)
             self._undo.append(partial(setattr, transport, "inner", inner))
@@ -63,7 +63,7 @@ class Installed:
         """A transport that answers around another one, which a recording one stays around."""
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:
             return transport
-        if isinstance(transport, Recording):
+        if isinstance(transport, RecordingTransport):
             return type(transport)(
                 self._replaying(transport.inner, library, asynchronous=asynchronous), transport.binding
             )
@@ -77,7 +77,7 @@ class Installed:
 
         def made(**arguments: Any) -> Any:
             inner = make(**arguments)
-            for place in places_of(inner):
+            for place in slots_of(inner):
                 self._put(place)
             return inner
 

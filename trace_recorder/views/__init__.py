@@ -3,35 +3,38 @@
 Nothing is recorded here and no file is read; what a format cannot carry, its page in `docs/views/` says.
 """
 
-from trace_recorder.views.atif.document import atif_documents, to_atif
+from trace_recorder.views.atif.document import to_atif, to_atif_files
 from trace_recorder.views.hierarchy.document import to_hierarchy
-from trace_recorder.views.invariant.dataset import dataset_lines, push, to_invariant
+from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
 from trace_recorder.views.pi_sessions import to_traces
 from trace_recorder.views.stats import Stats
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate
 from trace_recorder.views.toolbrain.parsing import ParsedCompletion, parse_code, parse_react, parse_tool_calls
-from trace_recorder.views.toolbrain.turns import Turn, debug_lines, to_turns
+from trace_recorder.views.toolbrain.turns import ToolBrainTurn, format_turns, to_turns
 from trace_recorder.views.trae import to_trae
 from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
 from trace_recorder.views.training.preferences import preference_pairs
 from trace_recorder.views.training.trl import to_trl
+from trace_recorder.views.view import LeftOut, View
 
 __all__ = [
     "ChatTemplate",
+    "LeftOut",
     "ParsedCompletion",
     "Stats",
-    "Turn",
-    "atif_documents",
-    "dataset_lines",
-    "debug_lines",
+    "ToolBrainTurn",
+    "View",
+    "format_turns",
     "parse_code",
     "parse_react",
     "parse_tool_calls",
     "preference_pairs",
-    "push",
+    "push_to_invariant",
     "to_atif",
+    "to_atif_files",
     "to_hierarchy",
     "to_invariant",
+    "to_invariant_dataset",
     "to_openai_finetuning",
     "to_traces",
     "to_trae",

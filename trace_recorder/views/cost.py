@@ -35,7 +35,7 @@ class Cost:
 
 
 def cost_of(one: LLMInteraction, price: Price | None = None) -> Cost | None:
-    """Give what a call cost; None where nobody knows. `price` stands in for the table of genai-prices."""
+    """Return what a call cost; None where that is unknown. `price` replaces the table of genai-prices."""
     usage = one.response.usage
     if usage.cost is not None:
         return Cost(usage.cost, estimated=False)
@@ -77,7 +77,7 @@ def table() -> Price | None:
 
 
 def table_name() -> str | None:
-    """The table with its version, for those who are told an estimate."""
+    """Return the name and version of the table, to be shown with an estimate."""
     return f"genai-prices {version('genai-prices')}" if table() is not None else None
 
 
@@ -101,7 +101,7 @@ class Costs:
     _price: Price | None = field(default=None, repr=False)
 
     def add(self, one: LLMInteraction) -> None:
-        """Take a call; one that got no answer cost something nobody stated, so it is unknown."""
+        """Add a call. The cost of one without an answer is unknown."""
         cost = cost_of(one, self._price)
         if cost is None:
             self.unknown_calls += 1
@@ -119,7 +119,7 @@ class Costs:
         self.unknown_calls += other.unknown_calls
 
     def to_json(self) -> dict[str, Payload]:
-        """Give the sums: a member that nobody knows is not there."""
+        """Return the sums, without unknown members."""
         return known(
             currency=CURRENCY,
             stated=round(self.stated, 9) if self.stated_calls else None,

@@ -1,25 +1,25 @@
-"""What formats have no place for, counted in the words in which `export` tells it.
+"""Counts what formats have no place for, under the descriptions that `export` prints.
 
-Each format states what it carries of the contents of messages, by who says them (`Statement`); whatever a run holds
-beyond that is counted by its kind, also a kind that nobody has heard of. What a format keeps in its free metadata
-alone is counted too, as none of its readers looks there. That which no run can put into a format, such as the bytes of
-a request, is not: the format's page in `docs/views/` lists it.
+Each format states which contents of messages it supports, by the kind of message (`FormatSupport`). Everything else in
+a run is counted by its kind, also a kind that is in no table. What a format has in its free metadata alone is counted
+too, since none of its readers looks there. What no run can put into a format, such as the bytes of a request, is not
+counted: the page of the format in `docs/views/` lists it.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
 from trace_recorder.values.trajectory import LLMInteraction, Trajectory
-from trace_recorder.views.content.kinds import Content, Place, contents_of, contents_of_answer
+from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
-from trace_recorder.views.conversations.unrequested_tools import unasked_of
+from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
 from trace_recorder.views.token_counts import tokens_of
+from trace_recorder.views.view import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
 _SIDES: Mapping[str, Side] = {
@@ -30,69 +30,69 @@ _SIDES: Mapping[str, Side] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Carries:
-    """What a format carries beside texts: these kinds, and whatever stands in these places, as it was sent."""
+class ContentSupport:
+    """What a format supports beside texts: contents of these kinds, and everything in these locations."""
 
     kinds: frozenset[str] = frozenset()
-    places: frozenset[Place] = frozenset()
+    locations: frozenset[Location] = frozenset()
 
     @classmethod
-    def of(cls, *kinds: str, places: tuple[Place, ...] = ()) -> Carries:
-        """State it."""
-        return cls(frozenset(kinds), frozenset(places))
+    def of(cls, *kinds: str, locations: tuple[Location, ...] = ()) -> ContentSupport:
+        """Support these kinds and locations."""
+        return cls(frozenset(kinds), frozenset(locations))
 
-    def has_place_for(self, content: Content) -> bool:
-        """Whether a content is carried."""
-        return content.kind in self.kinds or content.place in self.places
-
-
-Statement = Mapping[Side, Carries]
-"""What a format carries of each side; of one that is not named, texts and tool calls alone."""
-_TEXT_ALONE = Carries()
+    def supports(self, content: Content) -> bool:
+        """Whether the format has a place for a content."""
+        return content.kind in self.kinds or content.location in self.locations
 
 
-def count_contents(turns: Iterable[Turn], dropped: Counter[str], statement: Statement) -> None:
-    """Add to `dropped` what the messages of a run hold that a format has no place for, each once."""
+FormatSupport = Mapping[Side, ContentSupport]
+"""What a format supports in each kind of message; in one that is not named, texts and tool calls alone."""
+_TEXT_ONLY = ContentSupport()
+
+
+def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, statement: FormatSupport) -> None:
+    """Report the contents of a run's messages that a format has no place for, each once."""
     for side, content in _contents(turns):
-        if not statement.get(side, _TEXT_ALONE).has_place_for(content):
-            dropped[f"{content.kind} in {side}"] += 1
+        if not statement.get(side, _TEXT_ONLY).supports(content):
+            left_out.add(f"{content.kind} in {side}")
 
 
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
-    """The contents of a run's messages and answers; what a rewritten history or another attempt repeats, once."""
+    """Yield the contents of a run's messages and answers; what a changed history or another attempt repeats, once."""
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
     for turn in turns:
-        said = [(side, content, _sign(side, content)) for side, content in _said(turn)]
-        repeats = not turn.exact or turn.before in followed
+        said = [(side, content, _digest(side, content)) for side, content in _new_contents(turn)]
+        repeats = not turn.exact or turn.previous in followed
         yield from [(side, content) for side, content, sign in said if not (repeats and sign in seen)]
-        followed.add(turn.before)
+        followed.add(turn.previous)
         seen.update(sign for _, _, sign in said)
         for content in contents_of_answer(turn.interaction.response):
-            seen.add(_sign("answers", content))
+            seen.add(_digest("answers", content))
             yield "answers", content
 
 
-def count_changed(turns: Iterable[Turn], dropped: Counter[str], *relations: Relation) -> None:
-    """Add to `dropped` the calls that stand so to what came before, in a format that tells each message once."""
-    dropped[CHANGED] += sum(turn.relation in relations and turn.before is not None for turn in turns)
+def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
+    """Report the calls with these relations to an earlier one, in a format that has each message once."""
+    left_out.add(CHANGED, sum(turn.relation in relations and turn.previous is not None for turn in turns))
 
 
-def _said(turn: Turn) -> Iterator[tuple[Side, Content]]:
-    for message in turn.news:
+def _new_contents(turn: Turn) -> Iterator[tuple[Side, Content]]:
+    for message in turn.new_messages:
         for content in contents_of(message):
             yield _SIDES.get(message.role, "questions"), content
 
 
-def _sign(side: Side, content: Content) -> bytes:
+def _digest(side: Side, content: Content) -> bytes:
     said = json.dumps([side, content.kind, content.raw], sort_keys=True)
     return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def count(trajectory: Trajectory, dropped: Counter[str], *what: str) -> None:
-    """Add to `dropped` how much a run has of what a format leaves out, each by its name here."""
+def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
+    """Report how much a run has of what a format leaves out, each by its description here."""
     for words in what:
-        dropped[words] += _COUNTS[words](trajectory)
+        left_out.add(words, _COUNTS[words](trajectory))
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
@@ -102,8 +102,8 @@ CHOICES = "further choices of an answer"
 EMBEDDINGS = "embeddings"
 ATTEMPTS = "failed attempts"
 SAMPLED = "calls with token ids or log-probabilities"
-REMARKS = "reflections, errors and summaries of steps"
-UNASKED = "tools that ran though no model asked for them"
+STEP_NOTES = "reflections, errors and summaries of steps"
+UNREQUESTED_TOOLS = "tools that ran though no model asked for them"
 REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 
 
@@ -113,33 +113,33 @@ def _is_unanswered(one: LLMInteraction) -> bool:
     return not said or not one.source.is_whole()
 
 
-def _calls(trajectory: Trajectory) -> int:
+def _count_odd_arguments(trajectory: Trajectory) -> int:
     return sum(
         not isinstance(call.arguments, dict) for one in interactions_of(trajectory) for call in one.response.tool_calls
     )
 
 
-def _remarks(trajectory: Trajectory) -> int:
+def _count_step_notes(trajectory: Trajectory) -> int:
     return sum(
         sum(said is not None for said in (step.reflection, step.error, *step.extra.values()))
         for step in trajectory.agent_steps
     )
 
 
-def _sampled(trajectory: Trajectory) -> int:
+def _count_sampled(trajectory: Trajectory) -> int:
     tokens = [tokens_of(one) for one in trajectory.llm_interactions]
     return sum(any((one.prompt_ids, one.completion_ids, one.logprobs)) for one in tokens)
 
 
 _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
     UNANSWERED: lambda run: sum(_is_unanswered(one) for one in interactions_of(run)),
-    ARGUMENTS: _calls,
+    ARGUMENTS: _count_odd_arguments,
     CHOICES: lambda run: sum(max(0, len(one.response.choices) - 1) for one in run.llm_interactions),
     EMBEDDINGS: lambda run: sum(one.api == "embeddings" for one in run.llm_interactions),
     ATTEMPTS: lambda run: sum(max(0, len(one.attempts) - 1) for one in run.llm_interactions),
-    SAMPLED: _sampled,
-    REMARKS: _remarks,
-    UNASKED: lambda run: sum(len(one.calls) for one in unasked_of(run)),
+    SAMPLED: _count_sampled,
+    STEP_NOTES: _count_step_notes,
+    UNREQUESTED_TOOLS: lambda run: sum(len(one.calls) for one in unrequested_tools_of(run)),
     REWARDS: lambda run: len(run.rewards),
     ANNOTATIONS: lambda run: len(run.annotations),
     GAPS: lambda run: len(run.gaps),

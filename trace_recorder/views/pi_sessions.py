@@ -1,76 +1,83 @@
 """Agent traces for the Hugging Face Hub, as sessions of Pi, version 3 (https://pi.dev/docs/latest/session-format).
 
-Each conversation is one session, which is one file: a line that says so, one with the tools, and a line a message, each
-the child of the one before. `datasets` recognises such a file by its shape and makes a row of it. Pi counts tokens as
-Anthropic does: its input leaves the cached ones out.
+Each conversation is one session, which is one file: a header line, a line with the tools, and a line for each message,
+each the child of the one before. `datasets` recognises such a file by its structure and makes a row of it. Pi counts
+tokens as Anthropic does: its input does not include the cached ones.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, known
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
-from trace_recorder.views.content.kinds import ORDERS, THOUGHTS
+from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
 from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
-from trace_recorder.views.conversations.lines import Conversation, Said, conversations, steps_by_turn, with_results
+from trace_recorder.views.conversations.conversation import (
+    Conversation,
+    ConversationLine,
+    conversations,
+    lines_with_results,
+)
+from trace_recorder.views.conversations.step_matching import steps_by_turn
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ATTEMPTS,
     CHOICES,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
-    UNASKED,
-    Carries,
-    Statement,
+    STEP_NOTES,
+    UNREQUESTED_TOOLS,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import counts_of
+from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
 HARNESS = "trace-recorder"
-_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, REWARDS, ANNOTATIONS, GAPS)
 _LONGEST = 2000
-_SHOWN = Carries.of(places=("part", "images"))
-_CARRIED: Statement = {
+_SHOWN = ContentSupport.of(locations=("part", "images"))
+_SUPPORTED: FormatSupport = {
     "instructions": _SHOWN,
     "questions": _SHOWN,
     "tool results": _SHOWN,
-    "answers": Carries.of(ORDERS, THOUGHTS, places=("part", "images")),
+    "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
-"""Parts that are neither text nor image at hand are told as text."""
+"""Parts that are neither text nor image at hand are written as text."""
 _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
-"""Pi's word for why a model stopped, where that is not "stop"; the provider's own is beside it."""
+"""Pi's name for why a model stopped, where that is not "stop". The provider's own is in `finishReason`."""
 
 
-def to_traces(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> list[list[dict[str, Payload]]]:
-    """Give the sessions of a run, each a list of lines to be written as JSONL; none where nothing was said.
-
-    What has no place in a session is counted in `dropped`.
-    """
+@view
+def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
+    """Return the sessions of a run, each a list of lines for a JSONL file. A run without messages has none."""
     turns = turns_of(trajectory)
-    told = steps_by_turn(trajectory, turns).steps
-    counter: Counter[str] = Counter() if dropped is None else dropped
-    count(trajectory, counter, *_LEFT_OUT)
-    count_contents(turns, counter, _CARRIED)
+    steps = steps_by_turn(trajectory, turns).steps
+    count(trajectory, left_out, *_LEFT_OUT)
+    count_unsupported_contents(turns, left_out, _SUPPORTED)
     found = conversations(turns)
     identities = [_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
-        own = [place for place in range(number) if found[place].of == conversation.of and found[place].kind != "apart"]
+        own = [
+            place
+            for place in range(number)
+            if found[place].agent_key == conversation.agent_key and found[place].kind != "apart"
+        ]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
-        writing = _Session(trajectory, conversation, told, counter)
+        writing = _Session(trajectory, conversation, steps, left_out)
         sessions.append(writing.lines(identities[number], parent))
     return sessions
 
@@ -87,19 +94,19 @@ class _Session:
         self,
         trajectory: Trajectory,
         conversation: Conversation,
-        told: Mapping[Turn, Sequence[AgentStep]],
-        dropped: Counter[str],
+        steps: Mapping[Turn, Sequence[AgentStep]],
+        left_out: LeftOut,
     ) -> None:
         self._trajectory = trajectory
         self._conversation = conversation
-        self._told = told
-        self._dropped = dropped
-        self._asked: dict[str, tuple[str, Turn]] = {}
+        self._steps = steps
+        self._left_out = left_out
+        self._callers: dict[str, tuple[str, Turn]] = {}
         self._last: str | None = None
         self._count = 0
 
     def lines(self, identity: str, parent: str | None) -> list[dict[str, Payload]]:
-        """Give all lines of the session."""
+        """Return all lines of the session."""
         first = self._conversation.turns[0].interaction
         metadata = self._trajectory.metadata
         cwd = metadata.get("cwd")
@@ -112,16 +119,16 @@ class _Session:
         if tools := self._conversation.tools():
             offered = {"tools": [function_of(tool) for tool in tools]}
             lines.append(self._entry("custom", first, customType="teich-available-tools", data=offered))
-        lines += [self._message(said) for said in with_results(self._conversation, self._told)]
+        lines += [self._message(said) for said in lines_with_results(self._conversation, self._steps)]
         return lines
 
     def _entry(self, kind: str, one: LLMInteraction, **members: Payload) -> dict[str, Payload]:
-        """A line of the session's tree: the child of the one before."""
+        """Return a line of the session, the child of the one before."""
         self._count += 1
         parent, self._last = self._last, f"{self._count:08x}"
         return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
 
-    def _message(self, said: Said) -> dict[str, Payload]:
+    def _message(self, said: ConversationLine) -> dict[str, Payload]:
         one, message = said.turn.interaction, said.message
         written: dict[str, Payload] = {"timestamp": _milliseconds(one.timestamp)}
         if message.role == "tool":
@@ -134,20 +141,24 @@ class _Session:
         return self._entry("message", one, message=written, **known(copied=said.copied or None))
 
     def _result(self, message: Message) -> dict[str, Payload]:
-        name, turn = self._asked.get(message.call_id or "", (message.name or "", None))
-        told = [result for step in self._told.get(turn, ()) for result in step.tool_results] if turn else []
-        failed = any(result.success is False and result.call_id == message.call_id for result in told)
+        name, turn = self._callers.get(message.call_id or "", (message.name or "", None))
         return {
             "role": "toolResult",
             "toolCallId": message.call_id or "",
             "toolName": name or message.name or "",
             "content": self._content(message),
-            "isError": failed or message.extra.get("is_error") is True,
+            "isError": message.extra.get("is_error") is True or self._has_failed(turn, message.call_id),
         }
 
-    def _assistant(self, said: Said) -> dict[str, Payload]:
+    def _has_failed(self, turn: Turn | None, call_id: str | None) -> bool:
+        """Whether a step of the turn says that the tool failed."""
+        steps = self._steps.get(turn, ()) if turn else ()
+        results = (result for step in steps for result in step.tool_results)
+        return any(result.success is False and result.call_id == call_id for result in results)
+
+    def _assistant(self, said: ConversationLine) -> dict[str, Payload]:
         message = said.message
-        self._asked |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
+        self._callers |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
         if said.answer:
             blocks = choice_of(said.turn.interaction.response, said.choice).blocks
             content = [*_in_order(blocks, message.tool_calls)]
@@ -167,12 +178,12 @@ class _Session:
         if isinstance(part, Image):
             return {"type": "text", "text": f"[image: {part.url}]"}
         text, cut = described(part, _LONGEST)
-        self._dropped["long strings in parts that are neither text nor image"] += cut
+        self._left_out.add("long strings in parts that are neither text nor image", cut)
         return {"type": "text", "text": text}
 
 
 def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
-    """The parts of an answer as the model gave them; a block of another kind is counted by what it is."""
+    """Yield the parts of an answer in the order of the model. Blocks of other kinds are counted as left out."""
     following = iter(calls)
     for block in blocks:
         if block.type == "reasoning":
@@ -192,7 +203,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _about(one: LLMInteraction) -> dict[str, Payload]:
-    """What Pi's format says of an answer: who gave it, what it took, and why it ended."""
+    """Return what Pi's format has about an answer: its model, its usage, and why it ended."""
     response = one.response
     reason = response.finish_reason
     stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(ending_of(reason), "stop")

@@ -37,7 +37,7 @@ def reward_function(name: str) -> Function:
     if place.endswith(".py") and not Path(place).is_file():
         raise ValueError(f"{name!r} names no function: there is no file {place}")
     find = _in_file if place.endswith(".py") else _in_module
-    held = attempt(partial(_unless_it_exits, find, place, attribute), partial(_refuse_import, place))
+    held = attempt(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(held):
         raise ValueError(f"{name!r} names no function: {place} has none of that name")  # noqa: TRY004 - of the caller
     function: Function = getattr(held, "reward_func", held)  # a wrapper of ToolBrain's holds one
@@ -46,31 +46,31 @@ def reward_function(name: str) -> Function:
 
 
 def _in_file(file: str, attribute: str) -> object:
-    _look_in(Path(file).absolute().parent)
+    _add_to_sys_path(Path(file).absolute().parent)
     return runpy.run_path(file).get(attribute)
 
 
 def _in_module(module: str, attribute: str) -> object:
-    _look_in(Path.cwd())
+    _add_to_sys_path(Path.cwd())
     found: object = import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part, None)
     return found
 
 
-def _look_in(directory: Path) -> None:
+def _add_to_sys_path(directory: Path) -> None:
     """Have modules found in a directory, as Python does for the directory of a program."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
 
-def _refuse_import(place: str, error: Exception) -> object:
+def _raise_import_error(place: str, error: Exception) -> object:
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     why = f"there is no module {missing}: is it in this directory, or installed?" if missing else None
-    raise ValueError(why or f"{place} cannot be imported: {told(error)}") from error
+    raise ValueError(why or f"{place} cannot be imported: {describe_error(error)}") from error
 
 
-def _unless_it_exits(function: Function, /, *given: object, **named: object) -> Any:
+def _call_without_exit(function: Function, /, *given: object, **named: object) -> Any:
     """Call what is the user's; one that would end the program is in error."""
     try:
         return function(*given, **named)
@@ -78,17 +78,17 @@ def _unless_it_exits(function: Function, /, *given: object, **named: object) -> 
         raise RuntimeError(f"it calls for the end of the program, with {ended.code!r}") from ended
 
 
-def told(error: BaseException, function: Function | None = None) -> str:
-    """Tell an error of the user's: its class, what it says, and the file and the line in the user's own function.
+def describe_error(error: BaseException, function: Function | None = None) -> str:
+    """Describe an error in a user's code: its class, its message, and the file and line in the user's own function.
 
     Without a function, the line of the module that was being imported.
     """
-    places = _places(error, None if function is None else _code_of(function))
+    places = _error_locations(error, None if function is None else _code_of(function))
     place = next(iter(places), None)
     return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
 
-def _places(error: BaseException, code: CodeType | None) -> Iterator[str]:
+def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
     """Where an error came up: in this code, or else in a module; at last, where the code begins."""
     if isinstance(error, SyntaxError) and code is None:
         yield f"{error.filename}, line {error.lineno}"
@@ -130,27 +130,27 @@ def is_batch(function: Function) -> bool:
 def score(
     trajectory: Trajectory, function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> float | None:
-    """Give the reward of a run; None where the function gives none.
+    """Return the reward of a run; None where the function gives none.
 
     `parser` makes its turns, where it takes turns. `variables` are passed by name, those only that the function takes.
     What it raises passes, SystemExit as a RuntimeError; ValueError where what it gives is no finite number.
     """
     parameters = _parameters(function)
-    run = trajectory if _takes_trajectory(parameters[0]) else _trace_of(trajectory, parser)
-    return _reward(_unless_it_exits(function, run, **_taken(parameters, variables)))
+    run = trajectory if _takes_trajectory(parameters[0]) else _turns_of(trajectory, parser)
+    return _reward(_call_without_exit(function, run, **_accepted_arguments(parameters, variables)))
 
 
 def score_batch(
     trajectories: Sequence[Trajectory], function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> list[float | None]:
-    """Give the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
+    """Return the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
 
     Raises ValueError where it gives another number of rewards than there are runs.
     """
     parameters = _parameters(function)
     takes_turns = parameters[0].name == "traces"
-    runs = [_trace_of(one, parser) for one in trajectories] if takes_turns else list(trajectories)
-    values = list(_unless_it_exits(function, runs, **_taken(parameters, variables)))
+    runs = [_turns_of(one, parser) for one in trajectories] if takes_turns else list(trajectories)
+    values = list(_call_without_exit(function, runs, **_accepted_arguments(parameters, variables)))
     if len(values) != len(runs):
         raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and there has to be one for each")
     return [_reward(value) for value in values]
@@ -180,12 +180,12 @@ def _takes_trajectory(first: inspect.Parameter) -> bool:
     return first.name == "trajectory" or named
 
 
-def _taken(parameters: list[inspect.Parameter], variables: dict[str, object]) -> dict[str, object]:
+def _accepted_arguments(parameters: list[inspect.Parameter], variables: dict[str, object]) -> dict[str, object]:
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return variables
     names = {parameter.name for parameter in parameters[1:]}
     return {name: value for name, value in variables.items() if name in names}
 
 
-def _trace_of(trajectory: Trajectory, parser: Parser) -> object:
+def _turns_of(trajectory: Trajectory, parser: Parser) -> object:
     return import_module("trace_recorder.views.toolbrain.turns").to_turns(trajectory, parser)

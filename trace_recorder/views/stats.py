@@ -16,7 +16,7 @@ from datetime import datetime
 
 from trace_recorder.values.messages import Payload, known
 from trace_recorder.values.trajectory import LLMInteraction, Trajectory
-from trace_recorder.views.conversations.call_chains import agent_of
+from trace_recorder.views.conversations.call_chains import agent_key
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.token_counts import counts_of, is_usage_left_out
@@ -78,7 +78,7 @@ class Calls:
             self.cacheable += counts.prompt or 0
 
     def to_json(self) -> dict[str, Payload]:
-        """Give the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
+        """Return the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
         tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[f"with_{name}"]}
         rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
@@ -121,19 +121,19 @@ class Spread:
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
 
     def to_json(self) -> dict[str, Payload]:
-        """Give the mean, and between what the values are."""
+        """Return the mean, and between what the values are."""
         return {"runs": self.runs, "mean": round(self.total / self.runs, 6), "least": self.least, "most": self.most}
 
 
 def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
-    """Give the share of runs that succeeded among those of which that is known, and their number; nothing of none."""
+    """Return the share of runs that succeeded among those of which that is known, and their number; nothing of none."""
     judged = succeeded + not_succeeded
     return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged} if judged else {}
 
 
 @dataclass(slots=True)
 class Stats:
-    """Figures over the runs that were added. `price` stands in for the table of genai-prices."""
+    """Figures over the runs that were added. `price` replaces the table of genai-prices."""
 
     price: Price | None = None
     runs: Counter[str] = field(default_factory=Counter)
@@ -192,7 +192,7 @@ class Stats:
         return self.tools.setdefault(name, Counter())
 
     def to_json(self) -> dict[str, Payload]:
-        """Give all figures. Models and tools stand in the order of how often they were called."""
+        """Return all figures. Models and tools are sorted by the number of calls."""
         by_calls = sorted(self.models.items(), key=lambda pair: (-pair[1].counted["calls"], pair[0]))
         tools = sorted(self.tools.items(), key=lambda pair: (-pair[1]["calls"], pair[0]))
         counted = ("calls", "failed", "unanswered", "outcome_unknown")
@@ -215,7 +215,7 @@ def _name(given: Payload) -> str:
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
+    """Return the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
     says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
 
     Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
@@ -246,8 +246,8 @@ def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
     for place, (one, begin) in enumerate(calls):
         if not one.response.tool_calls or one.duration_seconds is None:
             continue
-        agent, answered = agent_of(one), begin + one.duration_seconds
-        following = [start for other, start in calls[place + 1 :] if agent_of(other) == agent and start >= answered]
+        agent, answered = agent_key(one), begin + one.duration_seconds
+        following = [start for other, start in calls[place + 1 :] if agent_key(other) == agent and start >= answered]
         spans += [(answered, following[0])] if following else []
     return spans
 

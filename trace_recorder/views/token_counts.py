@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict
-from trace_recorder.dialects.stream_usage import asks_for_no_usage
+from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.messages import Choice, Payload, Usage
 from trace_recorder.values.trajectory import LLMInteraction
 
@@ -50,11 +50,11 @@ def is_usage_left_out(one: LLMInteraction) -> bool:
     """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
     if not (one.stream and one.complete and one.error is None) or one.response.usage.stated:
         return False
-    return asks_for_no_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
+    return may_omit_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
 
 
 def _left_out(one: LLMInteraction, usage: Usage) -> tuple[int | None, ...]:
-    """What the stated input leaves out. An agent that records by hand passes on what Anthropic's SDK stated."""
+    """Return the tokens that the stated input does not include. Counts recorded by hand are those of the SDK."""
     if one.api in _CACHE_APART or (one.api is None and one.provider == "anthropic"):
         return usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     by_tools = usage.extra.get("toolUsePromptTokenCount") if one.api in _THOUGHTS_APART else None
@@ -75,7 +75,7 @@ class Tokens:
 
 
 def tokens_of(one: LLMInteraction) -> Tokens:
-    """Give the token ids and the log-probabilities of an interaction's first answer."""
+    """Return the token ids and the log-probabilities of an interaction's first answer."""
     choice = one.response.choices[0] if one.response.choices else Choice(0)
     said = {**one.response.extra, **choice.extra}
     scored = list(_scored(said))
@@ -89,16 +89,18 @@ def tokens_of(one: LLMInteraction) -> Tokens:
 
 
 def _scored(said: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
-    """Give of each token its id, where that is known, and its log-probability."""
+    """Yield the id of each token, where it is known, and its log-probability."""
     held = said.get("logprobs")
-    for token in held.get("content") or () if isinstance(held, dict) else held if isinstance(held, list) else ():
-        if isinstance(token, dict):
-            found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
-            yield int(found[1]) if found else None, token.get("logprob")
+    for token in _dicts(held.get("content") if isinstance(held, dict) else held if isinstance(held, list) else None):
+        found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
+        yield int(found[1]) if found else None, token.get("logprob")
     result = said.get("logprobsResult")
-    for token in result.get("chosenCandidates") or () if isinstance(result, dict) else ():
-        if isinstance(token, dict):
-            yield token.get("tokenId"), token.get("logProbability")
+    for token in _dicts(result.get("chosenCandidates") if isinstance(result, dict) else None):
+        yield token.get("tokenId"), token.get("logProbability")
+
+
+def _dicts(elements: Payload) -> list[dict[str, Payload]]:
+    return [one for one in elements or () if isinstance(one, dict)]
 
 
 def _numbers(value: Payload) -> list[int] | None:

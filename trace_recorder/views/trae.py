@@ -7,7 +7,6 @@ What was added, from attempts to rewards, is left out. `input_messages` is all t
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.values.messages import Payload
@@ -20,12 +19,13 @@ from trace_recorder.views.left_out import (
     GAPS,
     REWARDS,
     SAMPLED,
-    Carries,
+    ContentSupport,
+    FormatSupport,
     Side,
-    Statement,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
+from trace_recorder.views.view import LeftOut, view
 
 _ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps"),
@@ -42,21 +42,21 @@ _STEP = (
     *("reflection", "error"),
 )
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
-_CARRIED: Statement = dict.fromkeys(_SIDES, Carries.of(places=("part", "beside a text")))
-"""Contents of requests stand as they were sent; of answers there are texts and tool calls."""
+_SUPPORTED: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(locations=("part", "beside a text")))
+"""Contents of requests are written as they were sent; of answers, texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
 
-def to_trae(trajectory: Trajectory, *, dropped: Counter[str] | None = None) -> dict[str, Payload]:
-    """Give a run as the document that Trae Agent itself would have written, timestamps apart, which have an offset."""
-    counter: Counter[str] = Counter() if dropped is None else dropped
+@view
+def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
+    """Return a run as the document that Trae Agent itself would have written, but with offsets in timestamps."""
     document = trajectory.to_document()
     kept = _only(document, _ROOT)
-    kept["llm_interactions"] = [_interaction(one, counter) for one in document["llm_interactions"]]
-    count_contents(turns_of(trajectory), counter, _CARRIED)
+    kept["llm_interactions"] = [_interaction(one, left_out) for one in document["llm_interactions"]]
+    count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     kept["agent_steps"] = [_step(step) for step in document["agent_steps"]]
-    count(trajectory, counter, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
+    count(trajectory, left_out, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
     return kept
 
 
@@ -64,8 +64,8 @@ def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Pay
     return {name: members.get(name) for name in names}
 
 
-def _interaction(one: Mapping[str, Payload], dropped: Counter[str]) -> dict[str, Payload]:
-    dropped["errors of calls"] += one.get("error") is not None
+def _interaction(one: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Payload]:
+    left_out.add("errors of calls", one.get("error") is not None)
     kept = _only(one, _INTERACTION)
     kept["input_messages"] = [written for message in one.get("input_messages") or () for written in _messages(message)]
     kept["response"] = _response(one["response"]) if one["response"] else {}
@@ -79,7 +79,7 @@ def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
         kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
     else:
         del kept["usage"]
-    kept["tool_calls"] = [_only(call, _CALL) for call in response.get("tool_calls") or ()] or None
+    kept["tool_calls"] = _each_only(response.get("tool_calls"), _CALL)
     return kept
 
 
@@ -108,6 +108,11 @@ def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
     if step.get("llm_response"):
         kept["llm_response"] = _response(step["llm_response"])
     kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
-    kept["tool_calls"] = [_only(call, _CALL) for call in step.get("tool_calls") or ()] or None
-    kept["tool_results"] = [_only(result, _RESULT) for result in step.get("tool_results") or ()] or None
+    kept["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
+    kept["tool_results"] = _each_only(step.get("tool_results"), _RESULT)
     return kept | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
+
+
+def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
+    """Return the elements of a list with these members alone; None where there are none."""
+    return [_only(one, names) for one in elements or ()] or None

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.run_fixtures import Payload
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor, clean_url, default_redactor
+from trace_recorder.values.messages import Payload
 
 EXCHANGES = load()
 ALNUM = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fG" * 4

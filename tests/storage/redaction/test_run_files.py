@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.run_fixtures import Answer, Payload, asked, call, folded, json_objects, records_of, said, streamed
+from tests.chat_calls import Answer, asked, call, said, streamed
+from tests.journals import folded, records_of
+from tests.json_strategies import json_objects
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.values.messages import Payload
 
 
 def digits_out(text: str) -> str:

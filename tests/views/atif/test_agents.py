@@ -14,7 +14,7 @@ import pytest
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
-from trace_recorder.views.atif.document import atif_documents, to_atif
+from trace_recorder.views.atif.document import to_atif, to_atif_files
 
 Payload = Any
 
@@ -150,5 +150,5 @@ def test_an_unknown_time_is_not_told(one: Payload, known: list[bool]) -> None:
     made = run(one)
 
     assert ["timestamp" in step for step in to_atif(made)["steps"]] == known
-    [(_, document)] = atif_documents(made, "run.json")
+    [(_, document)] = to_atif_files(made, "run.json")
     assert _seconds(document) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tests.views.made import Payload, assistant, call, gave, run, system, use
 from tests.views.sdk_conversations import PIXEL
 from trace_recorder import Trajectory
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.views.atif.document import atif_documents, to_atif
+from trace_recorder.views.atif.document import to_atif, to_atif_files
 from trace_recorder.views.conversations.call_chains import turns_of
 
 A, B = use("a", "weather", city="Ulm"), use("b", "weather", city="Rome")
@@ -135,28 +134,26 @@ def test_images_are_files_beside_the_document(tmp_path: Path) -> None:
 def test_images_without_a_directory_are_counted() -> None:
     """The view writes nothing then, and says how many are left out."""
     shown = {"role": "user", "content": [{"inlineData": {"mimeType": "image/png", "data": PIXEL}}]}
-    dropped: Counter[str] = Counter()
-    document = to_atif(run(call([shown], "a")), dropped=dropped)
+    document, left_out = to_atif.with_report(run(call([shown], "a")))
 
     assert document["steps"][0]["message"] == "[image: image/png]"
-    assert +dropped == {"images, for which no directory was given": 1}
+    assert left_out == {"images, for which no directory was given": 1}
 
 
 def test_a_part_of_another_kind_is_told_as_json() -> None:
     """ATIF has texts and images; what is neither is not lost, but for long strings, which are counted."""
     audio = {"type": "input_audio", "input_audio": {"data": "x" * 3000, "format": "wav"}}
-    dropped: Counter[str] = Counter()
-    document = to_atif(run(call([{"role": "user", "content": [audio]}], "a")), dropped=dropped)
+    document, left_out = to_atif.with_report(run(call([{"role": "user", "content": [audio]}], "a")))
 
     told = json.loads(document["steps"][0]["message"])
     assert (told["type"], told["input_audio"]["format"]) == ("input_audio", "wav")
-    assert dropped["long strings in parts that are neither text nor image"] == 1
+    assert left_out["long strings in parts that are neither text nor image"] == 1
 
 
 def test_a_rewritten_history_is_a_continuation() -> None:
     """One document more, linked from the one before; what was said before is copied context, and has no metrics."""
     made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
-    documents = dict(atif_documents(made, "run.json"))
+    documents = dict(to_atif_files(made, "run.json"))
 
     assert [(name, one.get("continued_trajectory_ref")) for name, one in documents.items()] == [
         ("run.json", "run.cont-1.json"),

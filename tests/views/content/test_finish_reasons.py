@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,32 +58,28 @@ def _faulty(content: str | None, **response: Payload) -> Trajectory:
 )
 def test_a_faulty_answer_weighs_nothing(faulty: Trajectory, why: str) -> None:
     """It is context where the agent went on from it; it is counted, and so is a refusal."""
-    dropped: Counter[str] = Counter()
-    rows = to_openai_finetuning(faulty, dropped=dropped)
+    rows, left_out = to_openai_finetuning.with_report(faulty)
 
     weighed = {(one["content"], one["weight"]) for row in rows for one in row["messages"] if one["role"] == "assistant"}
     assert {one for one in weighed if one[1]} == {("a", 1), ("c", 1)}
     refusals = {"refusals in answers": 1} if faulty.llm_interactions[1].response.extra else {}  # type: ignore[union-attr]
-    assert +dropped == {why: 1, **refusals}
+    assert left_out == {why: 1, **refusals}
 
 
 def test_a_refusal_is_no_empty_answer() -> None:
     """A run that is nothing else gives no rows, and says so."""
     refused = run(call(["q"], None, response=REFUSED))
-    dropped: Counter[str] = Counter()
 
-    assert to_openai_finetuning(refused, dropped=dropped) == []
-    assert +dropped == {SILENT: 1, "refusals in answers": 1}
+    assert to_openai_finetuning.with_report(refused) == ([], {SILENT: 1, "refusals in answers": 1})
     assert [to_trl(refused, form) for form in ("messages", "prompt_completion")] == [[], []]
 
 
 def test_a_blocked_prompt_is_no_empty_answer() -> None:
     """What Google says of it is counted."""
     blocked = call(["q"], None, api="google-generate", response={"extra": {"promptFeedback": {"blockReason": "OTHER"}}})
-    dropped: Counter[str] = Counter()
 
-    assert to_openai_finetuning(run(blocked), dropped=dropped) == []
-    assert +dropped == {SILENT: 1, "blocked prompts or contents in answers": 1}
+    left_out = {SILENT: 1, "blocked prompts or contents in answers": 1}
+    assert to_openai_finetuning.with_report(run(blocked)) == ([], left_out)
 
 
 def test_no_row_ends_with_an_answer_that_was_cut_off() -> None:
@@ -102,11 +97,10 @@ def test_tools_that_were_asked_for_halfway_are_not_learnt() -> None:
 def test_rows_for_trl_end_before_it() -> None:
     """Messages have no weights there; a completion goes on in another row, behind it."""
     made = _faulty("b", **CUT)
-    dropped: Counter[str] = Counter()
 
-    [row] = to_trl(made, dropped=dropped)
+    [row], left_out = to_trl.with_report(made)
     assert [one["content"] for one in row["messages"]] == ["q", "a"]
-    assert +dropped == {CUT_OFF: 1, BEHIND: 1}
+    assert left_out == {CUT_OFF: 1, BEHIND: 1}
     rows = [[[one["content"] for one in row[part]] for part in ("prompt", "completion")] for row in _completions(made)]
     assert rows == [[["q"], ["a"]], [["q", "a", "go on", "b", "again"], ["c"]]]
 
@@ -141,11 +135,11 @@ def test_no_pair_has_one() -> None:
         _scored(0.0, call(["q"], "c", response=CUT)),
     ]
     last_cut = _scored(2.0, call(["q"], "d"), call(["q", assistant("d"), "x"], "e", response=CUT))
-    dropped: Counter[str] = Counter()
 
-    pairs = [*preference_pairs([*runs, last_cut], "r", dropped=dropped)]
+    found, left_out = preference_pairs.with_report([*runs, last_cut], "r")
+    pairs = [*found]
     assert [(one["chosen"][0]["content"], one["rejected"][0]["content"]) for one in pairs] == [("a", "b")]
-    assert dropped["runs with an answer that was cut off, is incomplete or says nothing"] == 1
+    assert left_out["runs with an answer that was cut off, is incomplete or says nothing"] == 1
     every = [*preference_pairs([*runs, last_cut], "r", include_incomplete=True)]
     assert [one["rejected"][0]["content"] for one in every] == ["a", "b", "c"]
 
@@ -170,10 +164,9 @@ def test_it_is_there_where_that_is_asked_for(view: Callable[[Trajectory], list[P
 
 def test_what_is_not_whole_is_still_counted_as_that() -> None:
     """A stream that broke off, a call that failed."""
-    dropped: Counter[str] = Counter()
-    to_openai_finetuning(run(call(["q"], "b", complete=False)), dropped=dropped)
+    _, left_out = to_openai_finetuning.with_report(run(call(["q"], "b", complete=False)))
 
-    assert +dropped == {NOT_WHOLE: 1}
+    assert left_out == {NOT_WHOLE: 1}
 
 
 def test_other_formats_say_why_in_their_own_words() -> None:

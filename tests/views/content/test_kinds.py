@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.views.contents import Case, handmade, of_corpus
+from tests.views.content.marked_cases import Case, handmade, of_corpus
 from tests.wire.corpus import DIRECTORY
 from trace_recorder import Trajectory
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.views import (
-    dataset_lines,
     to_atif,
     to_hierarchy,
+    to_invariant_dataset,
     to_openai_finetuning,
     to_traces,
     to_trae,
@@ -29,36 +29,38 @@ from trace_recorder.views import (
 from trace_recorder.views.content.parts import standard_base64
 
 Payload = Any
-View = Callable[..., Payload]
+Reported = tuple[Payload, Counter[str]]
+View = Callable[..., Reported]
 
 
-def _dataset(run: Trajectory, dropped: Counter[str]) -> list[Payload]:
-    return [*map(json.loads, dataset_lines([run], dropped=dropped))]
+def _dataset(run: Trajectory) -> Reported:
+    lines, left_out = to_invariant_dataset.with_report([run])
+    return [*map(json.loads, lines)], left_out
 
 
-def _with_images(directory: Path, run: Trajectory, dropped: Counter[str]) -> Payload:
+def _with_images(directory: Path, run: Trajectory) -> Reported:
     """An ATIF document, and its images as base64."""
-    document = to_atif(run, directory / "images", dropped=dropped)
+    document, left_out = to_atif.with_report(run, directory / "images")
     files = sorted((directory / "images").glob("*"))
     images = [base64.b64encode(file.read_bytes()).decode() for file in files]
     for file in files:
         file.unlink()
-    return [document, images]
+    return [document, images], left_out
 
 
 def _views(directory: Path) -> dict[str, View]:
     """Every format; of training data all answers, so that what a row holds can be looked at."""
     return {
         "atif": partial(_with_images, directory),
-        "hierarchy": to_hierarchy,
+        "hierarchy": to_hierarchy.with_report,
         "invariant": _dataset,
-        "toolbrain": to_turns,
-        "toolbrain with a template": partial(to_turns, chat_template=TEMPLATE),
-        "traces": to_traces,
-        "trae": to_trae,
-        "openai": partial(to_openai_finetuning, include_incomplete=True),
-        "trl": partial(to_trl, include_incomplete=True),
-        "trl by completion": partial(to_trl, form="prompt_completion", include_incomplete=True),
+        "toolbrain": to_turns.with_report,
+        "toolbrain with a template": partial(to_turns.with_report, chat_template=TEMPLATE),
+        "traces": to_traces.with_report,
+        "trae": to_trae.with_report,
+        "openai": partial(to_openai_finetuning.with_report, include_incomplete=True),
+        "trl": partial(to_trl.with_report, include_incomplete=True),
+        "trl by completion": partial(to_trl.with_report, form="prompt_completion", include_incomplete=True),
     }
 
 
@@ -73,12 +75,12 @@ def _vanished(case: Case, views: dict[str, View]) -> Iterator[str]:
     """The formats in which a case's content is neither found nor counted."""
     held = [*_texts(case.content)]
     for name, view in views.items():
-        dropped, without = Counter[str](), Counter[str]()
-        shown = _searchable(view(case.run(), dropped=dropped))
+        value, left_out = view(case.run())
+        shown = _searchable(value)
         if all(any(form in shown for form in (text, standard_base64(text), json.dumps(text)[1:-1])) for text in held):
             continue
-        view(case.run_without(), dropped=without)
-        if not dropped - without:
+        _, without = view(case.run_without())
+        if not left_out - without:
             yield f"{case.name}: {name}: {json.dumps(case.content)[:300]}"
 
 

@@ -15,7 +15,9 @@ LS = use("c1", command="ls")
 
 def relations(trajectory: Trajectory) -> list[tuple[str, str | None]]:
     """How each turn stands to the others, and to which."""
-    return [(turn.relation, turn.before and turn.before.interaction.interaction_id) for turn in turns_of(trajectory)]
+    return [
+        (turn.relation, turn.previous and turn.previous.interaction.interaction_id) for turn in turns_of(trajectory)
+    ]
 
 
 def test_a_prompt_that_begins_with_an_earlier_one_and_its_answer_extends_it() -> None:

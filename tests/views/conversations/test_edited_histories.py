@@ -8,144 +8,41 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google import genai
 from google.genai import types
 
 from tests.capture.server import plain, serving
+from tests.views.conversations.edited_histories import (
+    CHANGES,
+    EVERY,
+    HELP,
+    OUTPUTS,
+    USES,
+    Change,
+    conversation,
+    same,
+    summed_up,
+)
 from tests.views.made import assistant, call, gave, run, system, use
 from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Reward
 from trace_recorder.views import (
-    atif_documents,
-    dataset_lines,
     preference_pairs,
+    to_atif_files,
     to_hierarchy,
     to_invariant,
+    to_invariant_dataset,
     to_openai_finetuning,
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.call_chains import Placing, turns_of
-from trace_recorder.views.conversations.lines import conversations_of
-
-Payload = Any
-Change = Callable[[list[Payload], int], list[Payload]]
-
-HELP = "You are a helper with a shell, and you answer in one sentence, when you know the answer."
-USES = [[use("c1", city="Ulm"), use("c2", city="Rome")], [use("c3", city="Bonn")], [], [use("c4", city="Ulm")], []]
-SAYS = ["I look. \n", "One more.", "Rome is warmer. \n", None, "It snows.\n"]
-SUMMARY = {"role": "user", "content": "Summary: it is cold in Ulm, and warm in Rome."}
-OUTPUTS = {"c1": "7 degrees", "c2": "31 degrees", "c3": "9 degrees", "c4": "snow"}
-
-
-def same(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001 - others count
-    """Send back everything as it was."""
-    return history
-
-
-def own_ids(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Give each call an id of the agent's own, everywhere, and its result too."""
-
-    def named(message: Payload) -> Payload:
-        uses = [one | {"call_id": f"own-{one['call_id']}"} for one in message.get("tool_calls", ())]
-        about = {"call_id": f"own-{message['call_id']}"} if message["role"] == "tool" else {}
-        return message | ({"tool_calls": uses} if uses else {}) | about
-
-    return [*map(named, history)]
-
-
-def stripped(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Strip white space."""
-    return [message | {"content": (message["content"] or "").strip()} for message in history]
-
-
-def thoughtless(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Leave out what the model thought."""
-    return [{name: value for name, value in message.items() if name != "reasoning"} for message in history]
-
-
-def marked(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Move a mark for the cache along the end."""
-    part = {"type": "text", "text": history[-1]["content"], "cache_control": {"type": "ephemeral"}}
-    return [*history[:-1], history[-1] | {"content": [part]}]
-
-
-def trimmed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Cut out what tools gave before the last answer."""
-    last = max((at for at, message in enumerate(history) if message["role"] == "assistant"), default=0)
-    old = [message | ({"content": "..."} if message["role"] == "tool" else {}) for message in history[:last]]
-    return [*old, *history[last:]]
-
-
-def reminded(history: list[Payload], number: int) -> list[Payload]:
-    """Put a reminder at the end, which is not there the next time."""
-    return [*history, {"role": "user", "content": f"{5 - number} steps are left."}]
-
-
-def clock(history: list[Payload], number: int) -> list[Payload]:
-    """Tell the time in the instructions."""
-    return [system(f"It is {number}. {HELP}"), *history[1:]]
-
-
-def windowed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Keep the instructions, and what came since the last answer but one."""
-    answers = [at for at, message in enumerate(history) if message["role"] == "assistant"]
-    return [history[0], *history[max(2, answers[-2] if len(answers) > 2 else 0) :]] if len(answers) > 2 else history
-
-
-def compacted(history: list[Payload], number: int) -> list[Payload]:
-    """Put a summary in the place of all before the last answer."""
-    return [history[0], SUMMARY, *history[7:]] if number >= 3 else history
-
-
-def summed_up(history: list[Payload], number: int) -> list[Payload]:
-    """Put a summary in the place of all."""
-    return [history[0], SUMMARY, *history[9:]] if number >= 3 else history
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a change makes of the run. `events` are Invariant's roles; `news` what is told beside the conversation."""
-
-    relations: str = "begins extends extends extends extends"
-    documents: int = 1
-    turns: int = 2
-    rows: int = 1
-    news: int = 0
-
-
-CHANGES: dict[Change, Expected] = {
-    same: Expected(),
-    own_ids: Expected(),
-    stripped: Expected(),
-    thoughtless: Expected(),
-    marked: Expected(),
-    trimmed: Expected("begins extends edits edits extends", documents=3, rows=3),
-    reminded: Expected("begins edits edits edits edits", documents=5, turns=5, rows=5, news=5),
-    clock: Expected("begins edits edits edits edits", documents=5, rows=5, news=4),
-    windowed: Expected("begins extends extends rewrites rewrites", documents=3, rows=3),
-    compacted: Expected("begins extends extends rewrites extends", documents=2, rows=2, news=1),
-    summed_up: Expected("begins extends extends rewrites extends", documents=2, rows=2),
-}
-EVERY = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-
-
-def conversation(change: Change, *more: Payload) -> Trajectory:
-    """The run of an agent that changes its history so before it sends it."""
-    history = [system(HELP), {"role": "user", "content": "Is it warmer in Ulm or in Rome?"}]
-    calls = []
-    for number, (uses, says) in enumerate(zip(USES, SAYS, strict=True)):
-        calls.append(call(change(history, number), says, *uses, response={"reasoning": f"thought {number}"}))
-        history = [*history, assistant(says, *uses, reasoning=f"thought {number}")]
-        history += [gave(one["call_id"], OUTPUTS[one["call_id"]]) for one in uses]
-        history += [] if uses else [{"role": "user", "content": "And what falls in Ulm?"}]
-    return run(*calls, *more)
+from trace_recorder.views.conversations.call_chains import CallChains, turns_of
+from trace_recorder.views.conversations.conversation import conversations_of
 
 
 @EVERY
@@ -155,7 +52,7 @@ def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
     expected = CHANGES[change].relations.split()
 
     assert [turn.relation for turn in turns] == expected
-    gone = [after.before is before for before, after in itertools.pairwise(turns)]
+    gone = [after.previous is before for before, after in itertools.pairwise(turns)]
     assert gone == [True, True, change is not summed_up, True]
 
 
@@ -198,7 +95,7 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 @EVERY
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
     """One where the history is the same: the steps of the calls stand there once, with their results."""
-    documents = [document for _, document in atif_documents(conversation(change), "run.json")]
+    documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
     said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 
     assert len(documents) == CHANGES[change].documents
@@ -224,13 +121,13 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """Not for each message of each call: a hundred exchanges more cost what the first did."""
-    placing = Placing()
+    chains = CallChains()
     made = conversation(change)
     for one in made.llm_interactions:
-        placing.place(one)
+        chains.add(one)
     sent = {str(message.to_document()) for one in made.llm_interactions for message in one.input_messages}
 
-    assert len(placing.vocabulary.known) <= len(sent) + len(USES)
+    assert len(chains.normalizer.contents) <= len(sent) + len(USES)
 
 
 @EVERY
@@ -238,10 +135,9 @@ def test_that_a_history_was_changed_is_counted(change: Change) -> None:
     """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
     made, relations = conversation(change), CHANGES[change].relations.split()
     lost = "calls that saw a history that the agent had changed, told as it was first"
-    tree: Counter[str] = Counter()
-    events: Counter[str] = Counter()
-    to_hierarchy(made, dropped=tree)
-    list(dataset_lines([made], dropped=events))
+    _, tree = to_hierarchy.with_report(made)
+    lines, events = to_invariant_dataset.with_report([made])
+    assert len(list(lines)) == 1
 
     gone = change is summed_up
     assert (tree[lost], events[lost]) == (
@@ -268,7 +164,7 @@ def test_a_side_call_stands_beside(at: int) -> None:
     own = [turn for number, turn in enumerate(turns_of(made)) if number != at]
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
     assert kinds(made) == {"first": 1, "apart": 1}
-    assert [len([*atif_documents(made, "run.json")]), len(to_trl(made))] == [1, 2]
+    assert [len([*to_atif_files(made, "run.json")]), len(to_trl(made))] == [1, 2]
     made = replace(made, rewards=(Reward("correct", 1.0),))
     [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
     assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
@@ -366,7 +262,7 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
         history = [*history, assistant(None, use(own, "count", n=number)), gave(own, str(number))]
     made = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
 
-    assert len([*atif_documents(made, "run.json")]) == 1
+    assert len([*to_atif_files(made, "run.json")]) == 1
     assert len(to_trl(made)) == 1
     assert [turn["tool_output"] for turn in to_turns(made)[:199]] == [str(number) for number in range(199)]
     assert len(to_invariant(made)) == 2 + 200 + 199
@@ -390,7 +286,7 @@ def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
             client.models.generate_content(model="gemini-x", contents=[ask, asked, given])
             client.close()
     made = load(tmp_path / "run.json")
-    [(_, document)] = atif_documents(made, "run.json")
+    [(_, document)] = to_atif_files(made, "run.json")
 
     assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
     assert to_turns(made)[0]["tool_output"] == '{"celsius":7}\n{"celsius":31}'
@@ -420,5 +316,5 @@ def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> Non
 
     turns = turns_of(made)
     assert [turn.relation for turn in turns] == ["begins", "begins", "refers", "rewrites", "refers"]
-    assert [turn.before for turn in turns] == [None, None, turns[0], None, turns[2]]
+    assert [turn.previous for turn in turns] == [None, None, turns[0], None, turns[2]]
     assert to_turns(made)[0]["tool_output"] == "7 degrees"

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.capture.server import plain, serving
 from tests.data.written import Writing
-from tests.versions.answers import response_of
-from tests.views.sdk_conversations import openai_client
-from trace_recorder import Trajectory, TrajectoryRecorder, load
+from tests.views.conversations.instructed_responses import NEW, SAME, responses
+from trace_recorder import Trajectory, load
+from trace_recorder.values.messages import Payload
 from trace_recorder.views import (
-    atif_documents,
+    to_atif_files,
     to_hierarchy,
     to_invariant,
     to_openai_finetuning,
@@ -27,29 +25,7 @@ from trace_recorder.views import (
 )
 from trace_recorder.views.conversations.call_chains import turns_of
 
-Payload = Any
-SAME, NEW = ["Be brief."] * 3, ["Be brief.", "Be kind.", "Be quick."]
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "status": "completed"}
-INPUTS: list[Payload] = [
-    [{"role": "developer", "content": "Metric."}, {"role": "user", "content": "How warm is Ulm?"}],
-    [{"type": "function_call_output", "call_id": "call_1", "output": "7"}],
-    "And Rome?",
-]
 WHOLE = ["developer", "user", "assistant", "tool", "assistant", "user", "assistant"]
-
-
-def responses(path: Path, instructions: list[str]) -> Path:
-    """Three requests to OpenAI, each of which names the one before."""
-    outputs: list[Payload] = [[{**CALL, "arguments": '{"city": "Ulm"}'}], None, None]
-    answers = [response_of(text) | {"id": f"resp_{at}"} for at, text in enumerate(["", "7 degrees.", "31."])]
-    answers[0]["output"] = outputs[0]
-    with serving(*map(plain, answers)) as server, TrajectoryRecorder(path) as recorder:
-        with openai_client(server.url, recorder) as client:
-            before: Payload = {}
-            for number, (asked, instructed) in enumerate(zip(INPUTS, instructions, strict=True)):
-                client.responses.create(model="o4", input=asked, instructions=instructed, **before)
-                before = {"previous_response_id": f"resp_{number}"}
-    return path
 
 
 def interactions(path: Path, instructions: list[str]) -> Path:
@@ -106,7 +82,7 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
     """First; and never between a call and its result."""
     made = loaded(tmp_path, SAME)
     whole = ["system", *("system" if role == "developer" else role for role in WHOLE)]
-    [document] = [document for _, document in atif_documents(made, "run.json")]
+    [document] = [document for _, document in to_atif_files(made, "run.json")]
     [row], [trained] = to_trl(made), to_openai_finetuning(made)
     [session] = to_traces(made)
 
@@ -131,7 +107,7 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
 def test_new_instructions_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
     """What was said under others is context: it is learnt under its own."""
     made = loaded(tmp_path, NEW)
-    documents = [document for _, document in atif_documents(made, "run.json")]
+    documents = [document for _, document in to_atif_files(made, "run.json")]
     rows = [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)]
     new = [[bool(message.get("weight")) for message in row["messages"]] for row in to_openai_finetuning(made)]
     steps = to_hierarchy(made)["steps"]

@@ -12,7 +12,7 @@ from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.views import to_atif, to_hierarchy, to_invariant, to_traces, to_trl, to_turns
 from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.lines import conversations_of
+from trace_recorder.views.conversations.conversation import conversations_of
 
 Trajectories = Mapping[str, Trajectory]
 LS = use("c1", command="ls")
@@ -36,7 +36,12 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
 def test_a_call_goes_on_from_its_own_agent_s(trajectories: Trajectories) -> None:
     """Though the other was asked the same, and said the same, since."""
     turns = turns_of(trajectories["twins"])
-    assert [turn.before and turn.before.interaction.interaction_id for turn in turns] == [None, None, "llm_1", "llm_2"]
+    assert [turn.previous and turn.previous.interaction.interaction_id for turn in turns] == [
+        None,
+        None,
+        "llm_1",
+        "llm_2",
+    ]
 
 
 def test_each_has_a_conversation_of_its_own(trajectories: Trajectories) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.run_fixtures import asked, call, said
+from tests.chat_calls import asked, call, said
+from tests.views.made import dataset_of_one
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.views import (
-    dataset_lines,
+    View,
     to_atif,
     to_hierarchy,
     to_invariant,
@@ -24,7 +23,7 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.left_out import UNASKED
+from trace_recorder.views.left_out import UNREQUESTED_TOOLS
 from trace_recorder.views.stats import Stats
 
 
@@ -148,7 +147,7 @@ def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
     ("view", "expected"),
     [
         (to_atif, 0),
-        (lambda one, dropped: list(dataset_lines([one], dropped=dropped)), 0),
+        (dataset_of_one, 0),
         (to_trae, 0),
         (to_hierarchy, 2),
         (to_turns, 2),
@@ -159,13 +158,12 @@ def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
     ids=["atif", "invariant", "trae", "hierarchy", "toolbrain", "traces", "trl", "openai"],
 )
 def test_what_has_no_place_for_them_counts_them(
-    recorder: TrajectoryRecorder, view: Callable[..., Any], expected: int
+    recorder: TrajectoryRecorder, view: View[..., Any], expected: int
 ) -> None:
     """A format that is made of what a model saw and said says how many it leaves out."""
-    dropped: Counter[str] = Counter()
-    view(retrieval(recorder), dropped=dropped)
+    _, left_out = view.with_report(retrieval(recorder))
 
-    assert dropped[UNASKED] == expected
+    assert left_out[UNREQUESTED_TOOLS] == expected
 
 
 def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) -> None:
@@ -235,9 +233,8 @@ def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, 
 
 def test_a_session_answers_only_what_was_asked(recorder: TrajectoryRecorder) -> None:
     """A result without a call has no place in Pi's sessions: it is counted, and not there as well."""
-    dropped: Counter[str] = Counter()
-    [session] = to_traces(linted(recorder), dropped=dropped)
+    [session], left_out = to_traces.with_report(linted(recorder))
 
     messages = [line["message"] for line in session if line["type"] == "message"]
     assert [one["toolName"] for one in messages if one["role"] == "toolResult"] == ["bash"]
-    assert dropped[UNASKED] == 1
+    assert left_out[UNREQUESTED_TOOLS] == 1

@@ -11,7 +11,7 @@ import pytest
 
 from tests.views.sdk_conversations import PIXEL
 from trace_recorder import Trajectory
-from trace_recorder.views.invariant.dataset import dataset_lines, push, to_invariant
+from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
 
 Trajectories = Mapping[str, Trajectory]
 
@@ -136,7 +136,9 @@ def test_what_there_is_of_a_run_is_told(trajectories: Trajectories, run: str, ro
 
 def test_a_dataset_has_its_metadata_first(trajectories: Trajectories) -> None:
     """Then each run is an object of one line with all five members."""
-    first, *lines = map(json.loads, dataset_lines([trajectories["tools"], trajectories["failed"]], {"accuracy": 0.5}))
+    first, *lines = map(
+        json.loads, to_invariant_dataset([trajectories["tools"], trajectories["failed"]], {"accuracy": 0.5})
+    )
 
     assert first == {"metadata": {"accuracy": 0.5}}
     assert [list(line) for line in lines] == [["messages", "annotations", "metadata", "index", "name"]] * 2
@@ -151,7 +153,7 @@ def test_a_dataset_has_its_metadata_first(trajectories: Trajectories) -> None:
 
 def test_annotations_have_addresses(trajectories: Trajectories) -> None:
     """A step's reward is at what the model said in it; the run's, and what was annotated, are at the root."""
-    [line] = map(json.loads, dataset_lines([trajectories["tools"]]))
+    [line] = map(json.loads, to_invariant_dataset([trajectories["tools"]]))
 
     assert [(one["address"], one["content"]) for one in line["annotations"]] == [
         ("<root>", '{"score": 3}'),
@@ -162,7 +164,7 @@ def test_annotations_have_addresses(trajectories: Trajectories) -> None:
 
 def test_what_steps_say_beside_messages_is_annotated(trajectories: Trajectories) -> None:
     """Reflections, errors, and summaries."""
-    [line] = map(json.loads, dataset_lines([trajectories["by_hand"]]))
+    [line] = map(json.loads, to_invariant_dataset([trajectories["by_hand"]]))
 
     assert [(one["address"], one["content"]) for one in line["annotations"]] == [
         ("messages.1", "looked"),
@@ -182,12 +184,12 @@ def test_runs_are_pushed_by_its_client(trajectories: Trajectories) -> None:
     client = SimpleNamespace(create_request_and_push_trace=take)
     runs = [trajectories["tools"], trajectories["empty"]]
 
-    assert push(runs, "a-dataset", client=client) == ["a"]
+    assert push_to_invariant(runs, "a-dataset", client=client) == ["a"]
     assert (sent["messages"], sent["dataset"]) == ([to_invariant(trajectories["tools"])], "a-dataset")
-    assert push([trajectories["empty"]], client=client) == []
+    assert push_to_invariant([trajectories["empty"]], client=client) == []
 
 
 def test_a_dataset_has_to_have_a_name_that_is_accepted(trajectories: Trajectories) -> None:
     """It is refused before anything is sent."""
     with pytest.raises(ValueError, match="Only letters, digits, - and _"):
-        push([trajectories["tools"]], "my dataset")
+        push_to_invariant([trajectories["tools"]], "my dataset")

@@ -9,7 +9,7 @@ import pytest
 from trace_recorder import Trajectory
 from trace_recorder.values.messages import LLMResponse
 from trace_recorder.views.toolbrain.parsing import ParsedCompletion, parse_code, parse_react
-from trace_recorder.views.toolbrain.turns import Turn, debug_lines, to_turns
+from trace_recorder.views.toolbrain.turns import ToolBrainTurn, format_turns, to_turns
 
 Trajectories = Mapping[str, Trajectory]
 QUESTION = "<|SYSTEM|>You answer in one sentence.\n<|USER|>"
@@ -140,7 +140,7 @@ def test_a_tools_failure_is_part_of_the_prompt(trajectories: Trajectories) -> No
     assert '{"type": "image_url", "image_url": {"url": "data:image/png;base64,' in prompt
 
 
-def _turn(**members: object) -> Turn:
+def _turn(**members: object) -> ToolBrainTurn:
     parsed = {"thought": None, "tool_code": None, "final_answer": "12"}
     whole = {"prompt_for_model": "p", "model_completion": "c", "parsed_completion": parsed, "tool_output": None}
     return {**whole, "action_output": None, "formatted_conversation": None, **members}  # type: ignore[typeddict-item]
@@ -160,9 +160,9 @@ CODE = {"thought": None, "tool_code": "f()", "final_answer": None}
         (_turn(parsed_completion=dict.fromkeys(CODE)), ["nothing could be parsed from the completion"]),
     ],
 )
-def test_the_walk_warns_of_what_is_odd(turn: Turn, warnings: list[str]) -> None:
+def test_the_walk_warns_of_what_is_odd(turn: ToolBrainTurn, warnings: list[str]) -> None:
     """Code without output, errors, empty answers; an output of 0 is an output."""
-    lines = list(debug_lines([turn]))
+    lines = list(format_turns([turn]))
 
     assert [line.removeprefix("WARNING: ") for line in lines if line.startswith("WARNING")] == warnings
 
@@ -171,7 +171,7 @@ def test_the_walk_shows_a_turn_line_by_line() -> None:
     """Each member is one line, cut to the width."""
     turn = _turn(prompt_for_model="a\nb" * 50, parsed_completion=CODE, action_output={"x": 1})
 
-    assert list(debug_lines([turn], width=12)) == [
+    assert list(format_turns([turn], width=12)) == [
         "Trace of 1 turn",
         "=== Turn 1 ===",
         "Model saw: ...a ba ba b",
@@ -183,4 +183,4 @@ def test_the_walk_shows_a_turn_line_by_line() -> None:
 
 def test_the_walk_says_that_there_is_nothing() -> None:
     """An empty trace is worth a warning."""
-    assert list(debug_lines([])) == ["WARNING: the trace is empty"]
+    assert list(format_turns([])) == ["WARNING: the trace is empty"]

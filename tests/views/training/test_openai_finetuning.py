@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from tests.views.made import assistant, call, gave, run, use
 from tests.views.sdk_conversations import PIXEL
 from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
@@ -57,11 +55,10 @@ def test_what_the_format_cannot_carry_is_counted() -> None:
     offered = {"tools_available": ["web_search"], "request": {"tools": [{"type": "web_search"}]}}
     failed = call(["x"]) | {"response": {}, "error": {"type": "t", "message": "m"}}
     made = run(call([audio], "a", response={"choices": choices, "reasoning": "so"}, **offered), failed)
-    dropped: Counter[str] = Counter()
 
-    [row] = to_openai_finetuning(made, dropped=dropped)
+    [row], left_out = to_openai_finetuning.with_report(made)
     assert row["messages"][0] == {"role": "user", "content": "q"}
-    assert +dropped == {
+    assert left_out == {
         "thoughts in answers": 1,
         "further choices of an answer": 1,
         "audio in questions": 1,

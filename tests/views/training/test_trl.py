@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from tests.views.made import Payload, assistant, call, gave, run, system, use
@@ -71,10 +70,10 @@ def test_a_prompt_is_cut_where_the_first_new_answer_is() -> None:
 
 def test_a_prompt_that_ends_with_instructions_is_left_out_and_counted() -> None:
     """TRL renders no such prompt."""
-    dropped: Counter[str] = Counter()
+    rows, left_out = to_trl.with_report(run(call([system("s")], "a")), "prompt_completion")
 
-    assert to_trl(run(call([system("s")], "a")), "prompt_completion", dropped=dropped) == []
-    assert dropped["rows whose prompt ends with instructions, which TRL refuses"] == 1
+    assert rows == []
+    assert left_out["rows whose prompt ends with instructions, which TRL refuses"] == 1
 
 
 def test_tokens_are_those_that_were_sampled() -> None:
@@ -111,20 +110,19 @@ def test_tokens_that_were_sampled_otherwise_than_they_came_back_begin_a_row() ->
 
 def test_calls_without_token_ids_are_counted() -> None:
     """Text alone gives no row of tokens."""
-    dropped: Counter[str] = Counter()
+    rows, left_out = to_trl.with_report(run(call(["q"], "a")), "tokens")
 
-    assert to_trl(run(call(["q"], "a")), "tokens", dropped=dropped) == []
-    assert dropped["calls whose token ids were not recorded"] == 1
+    assert rows == []
+    assert left_out["calls whose token ids were not recorded"] == 1
 
 
 def test_a_row_without_a_prompt_is_left_out() -> None:
     """An agent that records by hand may give none, and TRL cannot read such a row; so it is with pairs."""
-    dropped: Counter[str] = Counter()
     runs = [run(call([], answer), trajectory_id=answer) for answer in ("a", "bb")]
 
-    assert to_trl(runs[0], "prompt_completion", dropped=dropped) == []
-    assert list(preference_pairs(runs, lambda one: len(one.trajectory_id or ""), dropped=dropped)) == []
-    assert +dropped == {"rows without a prompt, which TRL refuses": 1, "runs without a prompt": 2}
+    assert to_trl.with_report(runs[0], "prompt_completion") == ([], {"rows without a prompt, which TRL refuses": 1})
+    pairs, left_out = preference_pairs.with_report(runs, lambda one: len(one.trajectory_id or ""))
+    assert (list(pairs), left_out) == ([], {"runs without a prompt": 2})
 
 
 def scored(answer: str, value: float | None, identity: str = "t") -> Trajectory:
@@ -164,12 +162,12 @@ def test_a_function_may_score_and_what_cannot_be_paired_is_counted() -> None:
     """Runs without the reward, runs with a rewritten history, and prompts that nobody else had make no pair."""
     rewritten = run(call(["q"], "long"), call(["q", assistant("short"), "?"], "no"))
     other = run(call(["another"], "x"))
-    dropped: Counter[str] = Counter()
 
     def length(trajectory: Trajectory) -> float | None:
         response = trajectory.llm_interactions[0].response
         return float(len(response.content or "")) if response and response.content != "bad" else None
 
-    pairs = preference_pairs([scored("good", None), scored("bad", None), rewritten, other], length, dropped=dropped)
+    runs = [scored("good", None), scored("bad", None), rewritten, other]
+    pairs, left_out = preference_pairs.with_report(runs, length)
     assert list(pairs) == []
-    assert +dropped == {"runs without the reward": 1, "runs that are no one answer to one prompt": 1}
+    assert left_out == {"runs without the reward": 1, "runs that are no one answer to one prompt": 1}

@@ -13,8 +13,8 @@ import sys
 
 from trace_recorder.attach.instrument import DefaultTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.attach.subprocess.handoff import Order
-from trace_recorder.capture.all_clients import everywhere
+from trace_recorder.attach.subprocess.handoff import Handoff
+from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
 from trace_recorder.guard import attempt
 from trace_recorder.recording import process
@@ -25,34 +25,34 @@ from trace_recorder.values.run_ending import uncaught
 def begin() -> None:
     """Record this process as the environment orders it; without an order, nothing happens."""
     with guard("record this process"):
-        order = Order.read(os.environ)
-        if order is not None:
-            order.note_library()
-            process.listeners.append(order.announce)
-            recording = _Recording(order)
-            everywhere.follow(DefaultTarget(recording.recorder))
+        handoff = Handoff.from_environment(os.environ)
+        if handoff is not None:
+            handoff.report_library()
+            process.run_listeners.append(handoff.report_run)
+            recording = _ProcessRecorder(handoff)
+            client_patch.install(DefaultTarget(recording.recorder))
             atexit.register(recording.end)
             _end_with_workers(recording)
 
 
-class _Recording:
+class _ProcessRecorder:
     """The recorder of this process, made when it is asked for."""
 
-    def __init__(self, order: Order) -> None:
-        self._order = order
+    def __init__(self, handoff: Handoff) -> None:
+        self._handoff = handoff
         self._made: dict[str, TrajectoryRecorder] = {}
 
     def recorder(self) -> TrajectoryRecorder:
         """The recorder, the same one each time, whichever threads ask first."""
         if not self._made:
             made = TrajectoryRecorder(
-                self._order.document(),
-                task=self._order.task,
+                self._handoff.document(),
+                task=self._handoff.task,
                 metadata={"command": _masked(sys.orig_argv)},
-                directory=self._order.directory,
+                directory=self._handoff.directory,
             )
             if self._made.setdefault("recorder", made) is made:
-                self._order.tell(made.trajectory_path)
+                self._handoff.report_document(made.trajectory_path)
         return self._made["recorder"]
 
     def end(self) -> None:
@@ -72,11 +72,11 @@ def _masked(words: list[str]) -> list[str]:
     return attempt(lambda: shlex.split(masked), lambda _: [masked])
 
 
-def _end_with_workers(recording: _Recording) -> None:
+def _end_with_workers(recording: _ProcessRecorder) -> None:
     """Have the recording end with a worker of multiprocessing, which ends without asking `atexit`."""
     listening: list[object] = []
 
-    def finish(one: _Recording) -> None:
+    def finish(one: _ProcessRecorder) -> None:
         sys.modules["multiprocessing.util"].Finalize(one, one.end, exitpriority=-100)
 
     def listen() -> None:

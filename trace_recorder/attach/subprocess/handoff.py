@@ -23,24 +23,24 @@ _RUN = "run-"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Handoff:
     """To record: where to, what the task is, and where to say which file it became."""
 
     directory: str
-    told: str
+    reports: str
     """A directory, there while the agent is waited for, in which its processes say what they do: a file named by a
     process id holds the path of the document that is made for that process, each `run-…` that of any document, and
     `library` is there when one of them has imported an HTTP library that can be recorded."""
     file: str | None = None
     task: str | None = None
 
-    def written(self) -> dict[str, str]:
+    def to_environment(self) -> dict[str, str]:
         """The order as it stands in an environment."""
         return {VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> Self | None:
-        """The order in an environment; None where there is none. Raises ValueError and TypeError for anything else."""
+    def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
+        """Read the handoff in an environment; None without one. Raises ValueError and TypeError for anything else."""
         text = environment.get(VARIABLE)
         return cls(**json.loads(text)) if text else None
 
@@ -55,40 +55,40 @@ class Order:
         return path if self._is_first() else path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
 
     def _is_first(self) -> bool:
-        first = Path(self.told, _FIRST)
+        first = Path(self.reports, _FIRST)
         with suppress(OSError):  # it is there, or nobody waits any more
             first.symlink_to(str(os.getpid()))
         with suppress(OSError):
             return str(first.readlink()) == str(os.getpid())
         return False
 
-    def tell(self, document: Path) -> None:
+    def report_document(self, document: Path) -> None:
         """Say which file this process writes."""
         with suppress(OSError):  # nobody waits any more
             self._of(os.getpid()).write_text(str(document), encoding="utf-8")
 
-    def announce(self, document: Path) -> None:
+    def report_run(self, document: Path) -> None:
         """Say that a run has begun, whoever records it."""
-        with suppress(OSError), tempfile.NamedTemporaryFile(prefix=_RUN, dir=self.told, delete=False) as file:
+        with suppress(OSError), tempfile.NamedTemporaryFile(prefix=_RUN, dir=self.reports, delete=False) as file:
             file.write(os.fsencode(document))
 
-    def announced(self) -> list[Path]:
+    def reported_runs(self) -> list[Path]:
         """The documents of all runs that have begun, in that order."""
         with suppress(OSError):
-            files = sorted(Path(self.told).glob(f"{_RUN}*"), key=lambda file: file.stat().st_mtime_ns)
+            files = sorted(Path(self.reports).glob(f"{_RUN}*"), key=lambda file: file.stat().st_mtime_ns)
             return [*dict.fromkeys(Path(os.fsdecode(path)) for file in files if (path := file.read_bytes()))]
         return []
 
-    def note_library(self) -> None:
+    def report_library(self) -> None:
         """Say that a process has imported an HTTP library."""
         with suppress(OSError):
-            Path(self.told, _LIBRARY).touch()
+            Path(self.reports, _LIBRARY).touch()
 
-    def met_library(self) -> bool:
+    def has_library(self) -> bool:
         """Whether any process has."""
-        return Path(self.told, _LIBRARY).exists()
+        return Path(self.reports, _LIBRARY).exists()
 
-    def heard(self, pid: int) -> Path | None:
+    def document_of(self, pid: int) -> Path | None:
         """Which file a process has written; None where it has said nothing."""
         try:
             return Path(self._of(pid).read_text(encoding="utf-8"))
@@ -96,4 +96,4 @@ class Order:
             return None
 
     def _of(self, pid: int) -> Path:
-        return Path(self.told, str(pid))
+        return Path(self.reports, str(pid))

@@ -19,16 +19,16 @@ from pathlib import Path
 from types import FrameType
 
 from trace_recorder.attach.recorder import is_disabled
-from trace_recorder.attach.subprocess.handoff import Order
+from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.guard import Guard
-from trace_recorder.imports.load import load
+from trace_recorder.imports.loader import load
 from trace_recorder.recording.amend import append_end
 from trace_recorder.storage.paths import journal_of
 from trace_recorder.values.run_ending import status_of_exit
 
 SITE = Path(__file__).parent / "site"
-PASSED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-BY_KEY = ("SIGINT", "SIGQUIT")
+FORWARDED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+KEYBOARD_SIGNALS = ("SIGINT", "SIGQUIT")
 """Those that a terminal sends to all processes before it."""
 _guard = Guard()
 
@@ -42,34 +42,38 @@ class CommandError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """How a command ended: its exit code, or -n where signal n ended it; and what was recorded of it.
 
-    `met_library` is whether one of its processes imported an HTTP library that can be recorded.
+    `imported_http_library` is whether one of its processes imported an HTTP library that can be recorded.
     """
 
     code: int
     documents: list[Path]
-    met_library: bool
+    imported_http_library: bool
     disabled: bool
 
 
-def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> Ended:
+def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> CommandResult:
     """Run a command, have its Python processes recorded, and return how it ended.
 
     Without a `task`, the command is put down as that. Raises CommandError where it cannot be started.
     """
-    told = tempfile.mkdtemp(prefix="trace-recorder-")
-    order = Order(str(directory.absolute()), told, str(file.absolute()) if file else None, task or shlex.join(command))
+    reports = tempfile.mkdtemp(prefix="trace-recorder-")
+    handoff = Handoff(
+        str(directory.absolute()), reports, str(file.absolute()) if file else None, task or shlex.join(command)
+    )
     try:
-        pid, code = _run(command, {**os.environ, **order.written(), "PYTHONPATH": _python_path()})
+        pid, code = _run(command, {**os.environ, **handoff.to_environment(), "PYTHONPATH": _python_path()})
         with _guard("record how the agent ended"):
-            document = order.heard(pid)
+            document = handoff.document_of(pid)
             if document is not None and journal_of(document).is_file():  # there is none where recording is turned off
-                _conclude(document, code)
-        return Ended(code, _with_files(order.announced()), order.met_library(), disabled=is_disabled(os.environ))
+                _record_exit(document, code)
+        return CommandResult(
+            code, _with_files(handoff.reported_runs()), handoff.has_library(), disabled=is_disabled(os.environ)
+        )
     finally:
-        shutil.rmtree(told, ignore_errors=True)
+        shutil.rmtree(reports, ignore_errors=True)
 
 
 def _with_files(documents: Sequence[Path]) -> list[Path]:
@@ -83,18 +87,18 @@ def _python_path() -> str:
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
     """Run a command to its end; give its process id, and how it ended."""
-    with _passing() as passing:
+    with _forwarding_signals() as forwarder:
         try:
             process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - it is the user's own
         except FileNotFoundError:
             raise CommandError(f"command not found: {command[0]}", 127) from None
         except OSError as error:
             raise CommandError(f"{command[0]} cannot be run: {error.strerror}", 126) from None
-        passing.to(process)
+        forwarder.to(process)
         return process.pid, process.wait()
 
 
-class _Passing:
+class _SignalForwarder:
     """Passes signals on to a process; those that came before it was there, as soon as it is."""
 
     def __init__(self) -> None:
@@ -108,7 +112,7 @@ class _Passing:
             process.send_signal(self._waiting.pop(0))
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        if signal.Signals(number).name in BY_KEY and _is_before_terminal():
+        if signal.Signals(number).name in KEYBOARD_SIGNALS and _is_in_foreground():
             return  # the agent has it from there
         if self._process is None:
             self._waiting.append(number)
@@ -117,22 +121,22 @@ class _Passing:
 
 
 @contextmanager
-def _passing() -> Iterator[_Passing]:
-    """Handle signals by passing them on; those that are ignored stay so, here and in the agent."""
-    numbers = [signal.Signals[name] for name in PASSED if name in signal.Signals.__members__]
+def _forwarding_signals() -> Iterator[_SignalForwarder]:
+    """Forward signals to the agent; those that are ignored stay so, here and in the agent."""
+    numbers = [signal.Signals[name] for name in FORWARDED_SIGNALS if name in signal.Signals.__members__]
     found = {number: signal.getsignal(number) for number in numbers}
-    passing = _Passing()
+    forwarder = _SignalForwarder()
     try:
         for number, handler in found.items():
             if handler is not signal.SIG_IGN:
-                signal.signal(number, passing)
-        yield passing
+                signal.signal(number, forwarder)
+        yield forwarder
     finally:
         for number, handler in found.items():
             signal.signal(number, handler)
 
 
-def _is_before_terminal() -> bool:
+def _is_in_foreground() -> bool:
     """Whether our process group, which is the agent's too, is the one that a terminal's keys reach."""
     if os.name == "nt":  # there, Ctrl-C reaches every process of a console
         return True
@@ -148,7 +152,7 @@ def _is_before_terminal() -> bool:
         os.close(terminal)
 
 
-def _conclude(document: Path, code: int) -> None:
+def _record_exit(document: Path, code: int) -> None:
     """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
     own = load(document).status
     ended = status_of_exit(code)

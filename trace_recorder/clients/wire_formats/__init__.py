@@ -1,1 +1,1 @@
-"""From the shared form to each provider's request: one file a wire dialect, pure, on plain dicts, without any SDK."""
+"""From the shared form of messages to each provider's request: one file a dialect, pure functions on plain dicts."""

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.messages import SYSTEM, media_type_of, object_of, parts_of, rest_of, runs
-from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from trace_recorder.clients.wire_formats.tools import besides, is_function, named
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
 
@@ -50,7 +50,7 @@ def _message(run: list[Message]) -> JsonObject:
     if message.role == "tool":
         return {"role": "user", "content": [_result(each) for each in run]}
     if message.role == "assistant":
-        blocks = as_list(turn_in(message)) or assistant(message)
+        blocks = as_list(turn_of_message(message)) or assistant(message)
         return {"role": "assistant", "content": message.content if _is_text(message, blocks) else blocks}
     plain = isinstance(message.content, str)
     return {"role": "user", "content": message.content if plain else [_block(part) for part in parts_of(message)]}
@@ -110,4 +110,6 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
         yield ToolCallDelta(calls - 1, arguments=as_text(delta.get("partial_json")) or "")
 
 
-DIALECT = Dialect("anthropic-messages", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("content",))
+WIRE_FORMAT = WireFormat(
+    "anthropic-messages", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("content",)
+)

@@ -20,10 +20,10 @@ from trace_recorder.clients.wire_formats.messages import (
     runs,
     text_of,
 )
-from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from trace_recorder.clients.wire_formats.tools import is_function, named
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
@@ -39,15 +39,21 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
     names = names_of_calls(messages)
     made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
     spoken = [message for message in messages if message.role not in SYSTEM]
+    config = _config(system, tools, params)
+    contents = [_content(run, names, made_up) for run in runs(spoken)]
+    model = {name: params[name] for name in ("model",) if name in params}
+    return {**model, "contents": contents} | ({"config": config} if config else {})
+
+
+def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
+    """Build the member `config`: parameters, system messages and tools."""
     config = {name: value for name, value in dict(params.get("config") or {}).items() if value is not None}
     config |= {name: value for name, value in params.items() if name not in _OWN}
     if system:
         config["system_instruction"] = {"parts": [_part(part) for message in system for part in parts_of(message)]}
     if tools:
         config["tools"] = [*(config.get("tools") or []), *_tools(tools)]
-    contents = [_content(run, names, made_up) for run in runs(spoken)]
-    model = {name: params[name] for name in ("model",) if name in params}
-    return {**model, "contents": contents} | ({"config": config} if config else {})
+    return config
 
 
 def assistant(message: Message) -> JsonObject:
@@ -64,7 +70,7 @@ def _content(run: list[Message], names: dict[str, str], made_up: set[str]) -> Js
     if message.role == "tool":
         return {"role": "user", "parts": [_response(each, names, made_up) for each in run]}
     if message.role == "assistant":
-        return as_dict(turn_in(message)) or assistant(message)
+        return as_dict(turn_of_message(message)) or assistant(message)
     return {"role": "user", "parts": [_part(part) for part in parts_of(message)]}
 
 
@@ -90,12 +96,18 @@ def _response(message: Message, names: dict[str, str], made_up: set[str]) -> Jso
         return message.extra
     images = [part for part in parts_of(message) if part.get("type") == "image"]
     said = "\n".join(as_text(part.get("text")) or "" for part in parts_of(message)) if images else text_of(message)
-    parsed = json_value(said)
-    name = "error" if message.extra.get("is_error") else "result"
-    response = parsed if isinstance(parsed, dict) and name == "result" else {name: said}
+    response = _result(said, is_error=bool(message.extra.get("is_error")))
     identity = {} if message.call_id in made_up else {"id": message.call_id}
     answered = {**identity, "name": message.name or names.get(message.call_id or "", ""), "response": response}
     return {"functionResponse": answered | ({"parts": [_part(part) for part in images]} if images else {})}
+
+
+def _result(said: str, *, is_error: bool) -> JsonObject:
+    """What a function gave: a JSON object as it is, else its text under one name."""
+    if is_error:
+        return {"error": said}
+    parsed = json_value(said)
+    return parsed if isinstance(parsed, dict) else {"result": said}
 
 
 def _tools(tools: list[Tool]) -> list[JsonObject]:
@@ -133,4 +145,6 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
             yield ReasoningDelta(text) if part.get("thought") is True else TextDelta(text)
 
 
-DIALECT = Dialect("google-generate", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("parts",))
+WIRE_FORMAT = WireFormat(
+    "google-generate", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("parts",)
+)

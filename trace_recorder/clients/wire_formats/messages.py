@@ -19,7 +19,10 @@ from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, known
 
-Given = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
+MessageInput = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
+"""One message of a conversation, as `chat()` takes it."""
+MessagesInput = Iterable[MessageInput] | str
+"""A conversation, as `chat()` takes it; a text is one message of the user's."""
 
 SYSTEM = ("system", "developer")
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -28,7 +31,7 @@ _MADE_UP = re.compile(r"call_\d{1,5}")
 """The ids that `dialects/call_ids.py` makes up; a caller's own dicts may have lost the mark that says so."""
 
 
-def shared(messages: Iterable[Given] | str) -> list[Message]:
+def to_messages(messages: MessagesInput) -> list[Message]:
     """Give messages in the one form that all builders take; raises MessageFormatError for what is none."""
     listed = [messages] if isinstance(messages, str) else list(messages)
     return [_checked(place, _message(place, given)) for place, given in enumerate(listed)]
@@ -64,12 +67,12 @@ def names_of_calls(messages: Iterable[Message]) -> dict[str, str]:
     return {call.call_id: call.name for message in messages for call in message.tool_calls}
 
 
-def count_made_up(messages: Iterable[Message]) -> int:
-    """How many calls of a conversation have an id that was made up, so that further ones are counted on."""
+def count_made_up_ids(messages: Iterable[Message]) -> int:
+    """How many calls of a conversation have an id that was made up, so that numbering goes on after them."""
     return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
 
 
-def _message(place: int, given: Given) -> Message:
+def _message(place: int, given: MessageInput) -> Message:
     if isinstance(given, Message):
         return given
     if isinstance(given, LLMResponse):
@@ -106,7 +109,7 @@ def _call(given: ToolCall | dict[str, Payload]) -> ToolCall:
 
 
 def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
-    """What of an answer's `extra` belongs to its message; the Responses dialect's items stand under another name."""
+    """Keep the part of a response's `extra` that belongs to its message; the Responses API names it differently."""
     thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
     return extra | known(reasoning=thinking or None)
 
@@ -148,7 +151,7 @@ def _part(place: int, part: Payload) -> dict[str, Payload]:
 
 
 def _openai_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
-    """An image of the chat dialect, or of the Responses dialect, where the address stands alone."""
+    """Read an image of chat completions, or of the Responses API, which gives the URL alone."""
     inside = part.get("image_url")
     address = as_text(as_dict(inside).get("url")) or as_text(inside)
     if part.get("type") not in ("image_url", "input_image") or address is None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.messages import names_of_calls, object_of, parts_of
-from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from trace_recorder.clients.wire_formats.tools import is_function, named
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json
@@ -33,7 +33,7 @@ def assistant(message: Message) -> JsonObject:
 
 def _message(message: Message, names: dict[str, str]) -> JsonObject:
     if message.role == "assistant":
-        return as_dict(turn_in(message)) or assistant(message)
+        return as_dict(turn_of_message(message)) or assistant(message)
     images = [_data(part) for part in parts_of(message) if part.get("type") == "image"]
     images += as_list(message.extra.get("images"))
     name = message.name or names.get(message.call_id or "") if message.role == "tool" else None
@@ -77,4 +77,4 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
         yield ToolCallDelta(index, None, as_text(function.get("name")), to_json(function.get("arguments") or {}))
 
 
-DIALECT = Dialect("ollama-chat", build_request, assistant, _turn_of, _body_of, _deltas, frame="%s\n")
+WIRE_FORMAT = WireFormat("ollama-chat", build_request, assistant, _turn_of, _body_of, _deltas, frame="%s\n")

@@ -1,7 +1,7 @@
 """OpenAI's chat completions, as Azure, Doubao, OpenRouter and many others take them.
 
-The dialect has no reasoning of its own that goes back. Where a provider has added some, it stands in the assistant's
-message under that provider's name for it: `hands_back` lists such names, of which the first that is there is sent.
+The dialect itself takes no reasoning back. A provider that does has its own member for it in the assistant's message:
+`reasoning_fields` lists such names, of which the first that is present is sent.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of, text_of
-from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from trace_recorder.clients.wire_formats.tools import besides, is_function, named
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, known
@@ -24,49 +24,49 @@ _SENT = ("role", "content", "refusal", "tool_calls", "function_call")
 
 
 def build_request(
-    messages: list[Message], tools: list[Tool], params: JsonObject, hands_back: tuple[str, ...] = ()
+    messages: list[Message], tools: list[Tool], params: JsonObject, reasoning_fields: tuple[str, ...] = ()
 ) -> JsonObject:
     """Build the arguments of `chat.completions.create`."""
-    request = {**params, "messages": [_message(message, hands_back) for message in messages]}
+    request = {**params, "messages": [_message(message, reasoning_fields) for message in messages]}
     return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
 
 
-def assistant(message: Message, hands_back: tuple[str, ...] = ()) -> Payload:
+def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Payload:
     """Build an assistant's message from its values."""
     content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
     calls = [_call(call) for call in message.tool_calls]
     said = {"role": "assistant", "content": content} | known(refusal=message.extra.get("refusal"))
-    thought = _thought(message, hands_back)
+    thought = _thought(message, reasoning_fields)
     return said | ({"tool_calls": calls} if calls else {}) | thought
 
 
-def dialect(hands_back: tuple[str, ...] = ()) -> Dialect:
-    """The dialect of a provider that takes reasoning back under these names."""
+def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
+    """Make the wire format of a provider that takes reasoning back in these members."""
     return replace(
-        DIALECT,
-        build_request=partial(build_request, hands_back=hands_back),
-        assistant=partial(assistant, hands_back=hands_back),
-        hands_back=hands_back,
+        WIRE_FORMAT,
+        build_request=partial(build_request, reasoning_fields=reasoning_fields),
+        assistant=partial(assistant, reasoning_fields=reasoning_fields),
+        reasoning_fields=reasoning_fields,
     )
 
 
-def _thought(message: Message, hands_back: tuple[str, ...]) -> JsonObject:
+def _thought(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
     """The reasoning that goes back: what the provider gave under the first of the names that is there."""
-    for name in hands_back:
+    for name in reasoning_fields:
         if value := message.extra.get(name):
             return {name: value}
     return {}
 
 
-def _message(message: Message, hands_back: tuple[str, ...]) -> JsonObject:
+def _message(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": text_of(message)}
-    turn = as_dict(turn_in(message))
+    turn = as_dict(turn_of_message(message))
     if turn:
         sent = {name: value for name, value in turn.items() if name in _SENT}
-        return {"content": None, **sent} | _thought(replace(message, extra=turn), hands_back)
+        return {"content": None, **sent} | _thought(replace(message, extra=turn), reasoning_fields)
     if message.role == "assistant":
-        return as_dict(assistant(message, hands_back)) | known(name=message.name)
+        return as_dict(assistant(message, reasoning_fields)) | known(name=message.name)
     content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
     return {"role": message.role, "content": content or ""} | known(name=message.name)
 
@@ -121,4 +121,4 @@ def _call_delta(delta: JsonObject) -> ToolCallDelta:
     )
 
 
-DIALECT = Dialect("openai-chat", build_request, assistant, _turn_of, _body_of, _deltas)
+WIRE_FORMAT = WireFormat("openai-chat", build_request, assistant, _turn_of, _body_of, _deltas)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of
-from trace_recorder.clients.wire_formats.provider_turn import turn_in
+from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from trace_recorder.clients.wire_formats.tools import besides, is_function, named
-from trace_recorder.clients.wire_formats.wire_format import Dialect, JsonObject
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, known
@@ -44,7 +44,7 @@ def assistant(message: Message) -> list[JsonObject]:
 
 def _items(message: Message) -> list[JsonObject]:
     if message.role == "assistant":
-        return as_list(turn_in(message)) or assistant(message)
+        return as_list(turn_of_message(message)) or assistant(message)
     content = _content(message, parts_of(message))
     if message.role == "tool":
         kind = as_text(message.extra.get("type")) or "function_call_output"
@@ -110,4 +110,6 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
         yield ToolCallDelta(calls, as_text(item.get("call_id")), as_text(item.get("name")))
 
 
-DIALECT = Dialect("openai-responses", build_request, assistant, _turn_of, _body_of, _deltas, hands_back=("reasoning",))
+WIRE_FORMAT = WireFormat(
+    "openai-responses", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("reasoning",)
+)

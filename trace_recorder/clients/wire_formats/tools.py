@@ -14,12 +14,13 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.messages import Payload, Tool, known
 
-GivenTool = Callable[..., object] | Mapping[str, Payload] | Tool
+ToolInput = Callable[..., object] | Mapping[str, Payload] | Tool
+"""One tool, as `chat()` takes it: a function, a JSON Schema, or the provider's own declaration."""
 
 _TAKEN = ("type", "function", "name", "description", "parameters", "input_schema")
 
 
-def declared(tools: Iterable[GivenTool] | None) -> list[Tool]:
+def to_tools(tools: Iterable[ToolInput] | None) -> list[Tool]:
     """Give tools in the one form that all builders take; raises MessageFormatError for what is none."""
     return [_tool(place, tool) for place, tool in enumerate(tools or ())]
 
@@ -45,7 +46,7 @@ _NOTHING = {"type": "object", "properties": {}}
 """The schema of a function without parameters."""
 
 
-def _tool(place: int, given: GivenTool) -> Tool:
+def _tool(place: int, given: ToolInput) -> Tool:
     if isinstance(given, Tool):
         return given
     if isinstance(given, Mapping):

@@ -1,6 +1,6 @@
-"""What a dialect is to a client: pure functions from the shared form to a request, and from a stream to its pieces.
+"""A wire format as the clients use it: pure functions from shared messages to a request, and from a stream to deltas.
 
-The way back, from an answer to an LLMResponse, is for the readers (`dialects/`): a dialect adds only what a reader
+The way back, from an answer to an LLMResponse, is for the readers (`dialects/`): a wire format adds only what a reader
 has no need of. Each of `dialects/` makes one.
 """
 
@@ -16,13 +16,13 @@ JsonObject = dict[str, Payload]
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class WireFormat:
     """The functions of one wire dialect.
 
     `build_request` gives the arguments of the SDK's method. `assistant` gives an assistant's turn as a request has it,
     `turn_of` the one of an answer, and `body_of` the smallest answer with a turn. `deltas` reads an event of a stream,
-    given how many tool calls have begun. `frame` is how an event stands in a stream's text. `hands_back` names where
-    in a message's `extra` reasoning stands that goes back.
+    given how many tool calls have begun. `frame` is the text of an event in a stream. `reasoning_fields` names
+    the members of a message's `extra` with reasoning that is sent back.
     """
 
     api: str
@@ -32,4 +32,4 @@ class Dialect:
     body_of: Callable[[Payload], JsonObject]
     deltas: Callable[[JsonObject, int], Iterable[Delta]]
     frame: str = "data: %s\n\n"
-    hands_back: tuple[str, ...] = ()
+    reasoning_fields: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""The live document: kept up to date with its journal while a run goes on, and written aside."""
+"""The live document: the journal so far as a JSON document, kept up to date while the run goes on."""

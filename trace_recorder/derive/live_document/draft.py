@@ -1,391 +1,377 @@
-"""The draft: a run's document in the making, brought up to date with the journal, record by record.
+"""The draft: a run's document, kept up to date with its journal record by record.
 
-Of what is settled, only figures and the place of its text in the last file are kept, and as long as the document may
-still be cut down to deltas, where to cut: memory does not grow with the run. What still may change, the newest
-interactions, those in flight, those that failed and may be tried again, those whose tools have not answered, is kept as
-values. Where something settled changes all the same, `StaleDraftError` is raised: another draft, which is told of it,
-reads the journal from its beginning.
+A part of the document is *settled* when nothing more is expected to change it. Of a settled part only figures and the
+position of its text in the last file are kept, and, while the document may still be shortened to deltas, where to cut:
+memory does not grow with the run. What may still change is kept as values: the newest interactions, those in flight,
+those that failed and may be retried, and those whose tools have not answered.
+
+If a settled part changes after all, `StaleDraftError` is raised. The caller then makes a new draft from the beginning
+of the journal; `CarryOver` tells it what must not be settled this time.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
 from bisect import insort
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
-from trace_recorder.derive.fold import DOUBLES, Fold, keep_newest, unreadable
-from trace_recorder.derive.interactions import Call
-from trace_recorder.derive.live_document import renderer as texts
-from trace_recorder.derive.live_document.buffer import Layout, Piece, Pieces
-from trace_recorder.derive.live_document.renderer import Spelled, Texts
-from trace_recorder.derive.live_document.steps import StaleDraftError, StepText, StepTexts, Told
+from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, keep_newest, unreadable_gaps
+from trace_recorder.derive.live_document import renderer
+from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
+from trace_recorder.derive.live_document.open_parts import OpenInteraction, OpenStep
+from trace_recorder.derive.live_document.renderer import Renderer
+from trace_recorder.derive.live_document.spool import Spool
+from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError, StepText, StepTexts
 from trace_recorder.derive.steps import is_step
-from trace_recorder.derive.tool_matching import MarkedStep, ToolStep
+from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
 from trace_recorder.storage import journal
 from trace_recorder.storage.items.disk_backed import FiledItems, JournalFile
 from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.metrics import Figures, Tally, figures_of
+from trace_recorder.values.metrics import Tally, figures_of
 from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
 
 Key = TypeVar("Key")
 
-NEWEST = 8
-"""So many interactions, and as many steps, are not settled yet, whatever their state."""
-WAITING = 256
-"""So many may wait for their end, another attempt, or their tools; the oldest beyond are settled as they are."""
-DRAFTS = 32
-"""After so many drafts of one journal nothing is settled any more: this run is not like others."""
-BLOCK = 128 * 1024
-"""The journal is read in parts of so many bytes."""
-IN_MEMORY = 4 * BLOCK
-"""Of so many bytes settled texts that were not written yet are kept in memory; more go into a file without a name."""
-
-
-@dataclass(slots=True)
-class _Shown:
-    """An interaction that is not settled: its piece, the step that derives from it, and what it adds.
-
-    `response` is the text that it has in both.
-    """
-
-    call: Call
-    piece: Piece
-    step: StepText | None = None
-    one: LLMInteraction | None = None
-    response: bytes | None = None
-    figures: Figures = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Given:
-    """A step that the agent recorded, or of tools that ran outside of these, and that is not settled."""
-
-    mark: MarkedStep | ToolStep
-    text: StepText
+MIN_OPEN = 8
+"""At least this many of the newest interactions, and of the newest steps, are never settled."""
+MAX_WAITING = 256
+"""At most this many interactions or steps wait for more; beyond that the oldest are settled as they are."""
+MAX_DRAFTS = 32
+"""After this many drafts of one journal nothing is settled any more."""
+READ_BYTES = 128 * 1024
+"""The journal is read in blocks of this many bytes."""
+MAX_BYTES_IN_MEMORY = 4 * READ_BYTES
+"""Settled texts of up to this many bytes wait in memory for the next file; beyond that they go to a temporary file."""
 
 
 class Draft:
-    """The document of one journal, as far as `read_on` has read it.
+    """The document of one journal, as far as `read_new_records` has read it.
 
-    `history` is how it is written; beyond `limit` bytes, with deltas. `status` is that of a run without an end on file.
+    `history` is the form in which messages are written; a document of more than `limit` bytes is written with deltas.
+    `status` is used if the run has no end on file.
     """
 
     def __init__(
-        self, path: Path, history: History, told: Told, limit: float = math.inf, status: Status = "running"
+        self, path: Path, history: History, carry_over: CarryOver, limit: float = math.inf, status: Status = "running"
     ) -> None:
-        self._path = path
-        self._spool: IO[bytes] | None = None
+        self._spool = Spool(path.parent)
         self._file = JournalFile(path)
-        self._read = 0
-        self._long = 0
+        self._offset = 0
+        self._interactions_size = 0
         self.history = history
-        self._texts = Texts(history, may_shorten=limit < math.inf)
-        self._told = told
-        told.drafts += 1
+        self._texts = Renderer(history, may_shorten=limit < math.inf)
+        self._carry_over = carry_over
+        carry_over.draft_count += 1
         self._limit = limit
         self._status = status
-        self._fold = Fold(FiledItems(self._file), texts.message)
-        self._fold.executions.has_marks = told.marks
-        self._interactions = Pieces()
-        self._steps = StepTexts(told, self._fold.summarised)
-        self._shown: dict[str, _Shown] = {}
-        self._given: list[_Given] = []
-        self._marks: dict[object, _Given] = {}
-        self._marks_settled: set[str] = set()
+        self._fold = Fold(FiledItems(self._file), renderer.message)
+        self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
+        self._interactions = ElementTexts()
+        self._steps = StepTexts(carry_over, self._fold.with_summary)
+        self._open_interactions: dict[str, OpenInteraction] = {}
+        self._open_steps: list[OpenStep] = []
+        self._open_step_of: dict[object, OpenStep] = {}
+        self._settled_step_ids: set[str] = set()
         self._first: LLMInteraction | None = None
         self._gaps: list[Gap] = []
-        self._of_calls = Tally()
+        self._call_figures = Tally()
 
     def is_in_place(self) -> bool:
-        """Whether the file that is read still has the journal's name: a removed one is made again."""
+        """Whether the file that is read still has the journal's name. A removed journal is created again."""
         return self._file.is_in_place()
-
-    def _close_spool(self) -> None:
-        spool, self._spool = self._spool, None
-        if spool is not None:
-            spool.close()
-
-    __del__ = _close_spool
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_on(self, breathe: Callable[[], None]) -> None:
-        """Take the whole records that have been written since, with a breath between any two of them.
+    def read_new_records(self, yield_to_others: Callable[[], None]) -> None:
+        """Read the complete records that were written since the last call. Raises StaleDraftError.
 
-        Raises StaleDraftError.
+        `yield_to_others` is called after each record.
         """
-        size = BLOCK
-        while data := self._file.read(size, self._read):
+        size = READ_BYTES
+        while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
-            for record in journal.read(data[:whole], base=self._read):
-                self._take(record)
-                breathe()
-            self._read += whole
-            self._long = len(self._interactions)
-            self._bring_up(breathe)
+            for record in journal.read(data[:whole], base=self._offset):
+                self._add_record(record)
+                yield_to_others()
+            self._offset += whole
+            self._interactions_size = len(self._interactions)
+            self._update(yield_to_others)
             if len(data) < size:
                 break
-            size = BLOCK if whole else size * 2
+            size = READ_BYTES if whole else size * 2
 
-    def _take(self, record: Record | BadLine) -> None:
+    def _add_record(self, record: Record | BadLine) -> None:
+        """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
         if isinstance(record, Record):
             identity = record.data.get("interaction_id")
-            if identity is not None and identity not in self._fold.calls and _goes_on(record):
-                self._told.leave_open(identity)
-            if record.data.get("step_id") in self._marks_settled:
-                self._told.leave_open(record.data["step_id"])
+            if identity is not None and identity not in self._fold.calls and _continues_interaction(record):
+                self._carry_over.reopen(identity)
+            if record.data.get("step_id") in self._settled_step_ids:
+                self._carry_over.reopen(record.data["step_id"])
         self._fold.add(record)
         if isinstance(record, Record) and "lakeview_step" in record.data:
             self._steps.summarise(record.data["lakeview_step"])
-        for mark in self._fold.steps:
-            self._give(mark)
+        for step in self._fold.steps:
+            self._add_recorded_step(step)
         self._fold.steps.clear()
 
-    # ── interactions, and the steps that are derived from them ───────────────────────────────────────────────────
+    # ── interactions, and the steps derived from them ────────────────────────────────────────────────────────────
 
-    def _bring_up(self, breathe: Callable[[], None]) -> None:
-        """Show what has changed, and settle what will not change any more."""
+    def _update(self, yield_to_others: Callable[[], None]) -> None:
+        """Render what has changed, and settle what will not change any more."""
         fold = self._fold
-        fold.bring_up(breathe)
-        for step in _taken(fold.executions.steps.changed):
-            self._show_tools(step)
-        for identity in _taken(fold.changed):
-            fold.changed_marks.update((step, None) for step in fold.shown_by(identity) if isinstance(step, str))
+        fold.read_pending(yield_to_others)
+        for step in _drain(fold.tools.steps.changed):
+            self._show_tool_step(step)
+        for identity in _drain(fold.changed):
+            fold.changed_steps.update((step, None) for step in fold.steps_showing(identity) if isinstance(step, str))
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
                 continue
             one = fold.interaction(call)
-            if one is None or fold.is_double(one):
+            if one is None or fold.is_duplicate(one):
                 self._hide(identity)
-            elif identity not in self._told.hidden:  # else it is read as if it were shown, until it turns out
+            elif identity not in self._carry_over.hidden:  # a hidden one is read, but not shown
                 self._show(identity, one, call)
-            breathe()
-        for identity in _taken(fold.changed_marks):
-            self._show_mark(identity)
+            yield_to_others()
+        for identity in _drain(fold.changed_steps):
+            self._show_recorded_step(identity)
         self._settle_steps()
         self._settle()
-        keep_newest(fold.captured, DOUBLES)
-        keep_newest(fold.handed_over, DOUBLES)
-        keep_newest(fold.doubles, DOUBLES)
-        self._spill()
+        keep_newest(fold.captured_responses, MAX_REMEMBERED_IDS)
+        keep_newest(fold.manual_responses, MAX_REMEMBERED_IDS)
+        keep_newest(fold.duplicates, MAX_REMEMBERED_IDS)
+        self._spill_settled()
 
     def _hide(self, identity: str) -> None:
-        if identity in self._shown:
+        """Leave out an unreadable or duplicate interaction. Raises StaleDraftError if it was shown already."""
+        if identity in self._open_interactions:
             self._start_without(identity)
         self._fold.forget(identity, None)
 
     def _change_settled(self, identity: str) -> None:
-        """Start over for an interaction that was settled; one that turns out to be there twice is left out."""
+        """Handle a change of a settled interaction: start over, without it if it is a duplicate."""
         fold = self._fold
-        if identity in self._told.hidden:
+        if identity in self._carry_over.hidden:
             return
-        if identity in fold.doubles:
+        if identity in fold.duplicates:
             self._start_without(identity)
-        self._told.leave_open(identity)
+        self._carry_over.reopen(identity)
 
     def _start_without(self, identity: str) -> None:
-        self._told.hidden.add(identity)
+        """Start over with a draft that leaves out one interaction."""
+        self._carry_over.hidden.add(identity)
         raise StaleDraftError(identity)
 
-    def _show(self, identity: str, one: LLMInteraction, call: Call) -> None:
-        shown = self._shown.get(identity)
+    def _show(self, identity: str, one: LLMInteraction, call: CallRecords) -> None:
+        shown = self._open_interactions.get(identity)
         if shown is None:
-            shown = self._shown[identity] = _Shown(call, self._interactions.add())
+            shown = self._open_interactions[identity] = OpenInteraction(call, self._interactions.add())
             self._first = self._first or one
-            if not self._fold.executions.has_marks and is_step(one):
-                shown.step = self._steps.begin(call.since, derived=True)
+            if not self._fold.tools.has_recorded_steps and is_step(one):
+                shown.step = self._steps.begin(call.first_seq, derived=True)
         shown.one = one
-        self._long -= len(shown.piece)
-        self._spell(shown, one)
-        self._long += len(shown.piece)
-        if self._long > self._limit:
-            self._turn_to_deltas()
-        shown.figures = self._of_calls.exchange(shown.figures, figures_of(one))
-        shown.gaps = unreadable([one])
-        self._show_step(shown)
+        self._interactions_size -= len(shown.element)
+        self._render(shown, one)
+        self._interactions_size += len(shown.element)
+        if self._interactions_size > self._limit:
+            self._switch_to_deltas()
+        shown.figures = self._call_figures.exchange(shown.figures, figures_of(one))
+        shown.gaps = unreadable_gaps([one])
+        self._show_derived_step(shown)
 
-    def _spell(self, shown: _Shown, one: LLMInteraction) -> None:
-        spelled = self._texts.interaction(one, shown.call.known)
-        shown.response = spelled.response
-        _put(shown.piece, spelled)
+    def _render(self, shown: OpenInteraction, one: LLMInteraction) -> None:
+        rendered = self._texts.interaction(one, shown.call.incremental)
+        shown.response = rendered.response
+        shown.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
 
-    def _turn_to_deltas(self) -> None:
-        """Write only what each request adds, from now on and in what is there."""
-        self.history, self._texts, self._limit = "delta", Texts("delta"), math.inf
+    def _switch_to_deltas(self) -> None:
+        """Write from now on only the messages that each request adds, and shorten what is there already."""
+        self.history, self._texts, self._limit = "delta", Renderer("delta"), math.inf
         self._interactions.shorten()
-        for shown in self._shown.values():
+        for shown in self._open_interactions.values():
             if shown.one is not None:
-                self._spell(shown, shown.one)
-        self._long = len(self._interactions)
+                self._render(shown, shown.one)
+        self._interactions_size = len(self._interactions)
 
-    def _show_step(self, shown: _Shown) -> None:
+    def _show_derived_step(self, shown: OpenInteraction) -> None:
         if shown.step is not None and shown.one is not None:
-            self._steps.show(shown.step, self._fold.derived(shown.step.number, shown.one), shown.response)
+            self._steps.show(shown.step, self._fold.derived_step(shown.step.number, shown.one), shown.response)
 
     def _settle(self) -> None:
-        """Settle what is finished, but for the newest, and the oldest of those that wait where these are too many."""
-        open_ones = len(self._shown)
-        for identity, shown in list(self._shown.items())[:-NEWEST] if self._settles() else ():
-            if not self._marks.keys().isdisjoint(self._fold.shown_by(identity)):
+        """Settle the interactions that are complete, except the newest; if too many wait, also the oldest of these."""
+        open_ones = len(self._open_interactions)
+        for identity, shown in list(self._open_interactions.items())[:-MIN_OPEN] if self._may_settle() else ():
+            if not self._open_step_of.keys().isdisjoint(self._fold.steps_showing(identity)):
                 continue
-            if (open_ones > WAITING or not self._waits(shown)) and not self._is_told(identity, shown.step):
-                shown.piece.settled = True
+            is_done = open_ones > MAX_WAITING or not self._is_waiting(shown)
+            if is_done and not self._must_stay_open(identity, shown.step):
+                shown.element.settled = True
                 if shown.step is not None:
                     self._steps.settle(shown.step)
                 self._gaps += shown.gaps
                 self._fold.forget(identity, shown.one)
-                del self._shown[identity]
+                del self._open_interactions[identity]
                 open_ones -= 1
 
-    def _waits(self, shown: _Shown) -> bool:
+    def _is_waiting(self, shown: OpenInteraction) -> bool:
+        """Whether more is expected of an interaction: its end, another attempt, or the results of its tools."""
         one = shown.one
-        if one is None or one.error is not None or (shown.call.ending is None and not shown.call.by_hand):
+        if one is None or one.error is not None or (shown.call.ending is None and not shown.call.is_manual):
             return True
         calls = one.response.tool_calls
-        answers = self._fold.executions.answers.get(one.interaction_id, {})
-        uses = self._fold.executions.uses.get(one.interaction_id, ())
-        return any(call.call_id not in answers for call in calls) or any(use.ended is None for use in uses)
+        answers = self._fold.tools.answers.get(one.interaction_id, {})
+        executions = self._fold.tools.executions.get(one.interaction_id, ())
+        is_unanswered = any(call.call_id not in answers for call in calls)
+        return is_unanswered or any(execution.result_data is None for execution in executions)
 
-    def _is_told(self, identity: str, step: StepText | None) -> bool:
-        if identity in self._told.unsettled:
+    def _must_stay_open(self, identity: str, step: StepText | None) -> bool:
+        """Whether an earlier draft settled this interaction, or its step, too early."""
+        if identity in self._carry_over.unsettled:
             return True
-        return step is not None and (self._steps.is_told(step) or self._is_behind_moving(step))
+        return step is not None and (self._steps.must_stay_open(step) or self._follows_unstable_step(step))
 
-    def _is_behind_moving(self, step: StepText) -> bool:
-        """Whether a derived step stands behind one that may still turn out to be none, or has once."""
-        others = [one for one in self._given if isinstance(one.mark, ToolStep) and one.text.since < step.since]
-        return step.since > self._told.moved or any(map(self._may_move, others))
+    def _follows_unstable_step(self, step: StepText) -> bool:
+        """Whether a derived step comes after a tool step that may still disappear, or after a place where one did."""
+        others = [
+            one for one in self._open_steps if isinstance(one.step, ToolStep) and one.text.first_seq < step.first_seq
+        ]
+        return step.first_seq > self._carry_over.first_moved or any(map(self._may_be_reassigned, others))
 
-    def _may_move(self, given: _Given) -> bool:
-        step = given.mark
-        return isinstance(step, ToolStep) and any(map(self._fold.executions.may_move, step.uses.values()))
+    def _may_be_reassigned(self, open_step: OpenStep) -> bool:
+        """Whether the tools of a tool step may turn out to belong to an open stream."""
+        step = open_step.step
+        return isinstance(step, ToolStep) and any(map(self._fold.tools.may_be_reassigned, step.executions.values()))
 
-    def _settles(self) -> bool:
-        return self._told.drafts <= DRAFTS
+    def _may_settle(self) -> bool:
+        return self._carry_over.draft_count <= MAX_DRAFTS
 
-    # ── steps that the agent recorded, and those of tools outside of them ────────────────────────────────────────
+    # ── recorded steps and tool steps ────────────────────────────────────────────────────────────────────────────
 
-    def _give(self, mark: MarkedStep) -> None:
-        if not self._told.marks:  # the first step that the agent recorded takes the place of all that were derived
-            self._told.marks = True
-            if self._fold.executions.steps.has_begun:
-                raise StaleDraftError("derived steps")  # what ran outside is not of them any more
-            self._steps = StepTexts(self._told, self._fold.summarised)
-            for shown in self._shown.values():
+    def _add_recorded_step(self, step: RecordedStep) -> None:
+        if not self._carry_over.has_recorded_steps:  # the first recorded step replaces all derived ones
+            self._carry_over.has_recorded_steps = True
+            if self._fold.tools.steps.has_started:
+                raise StaleDraftError("derived steps")  # tools that ran before belong to other steps now
+            self._steps = StepTexts(self._carry_over, self._fold.with_summary)
+            for shown in self._open_interactions.values():
                 shown.step = None
-        given = _Given(mark, self._steps.begin(mark.since, derived=False))
-        self._given.append(given)
-        if mark.identity is None:
-            self._show_given(given)
+        open_step = OpenStep(step, self._steps.begin(step.first_seq, derived=False))
+        self._open_steps.append(open_step)
+        if step.identity is None:
+            self._show_open_step(open_step)
         else:
-            self._marks[mark.identity] = given
+            self._open_step_of[step.identity] = open_step
 
-    def _show_given(self, given: _Given) -> None:
-        if isinstance(given.mark, ToolStep):
-            step = given.mark.step(given.text.number, self._fold.executions.answers)
+    def _show_open_step(self, open_step: OpenStep) -> None:
+        if isinstance(open_step.step, ToolStep):
+            step = open_step.step.step(open_step.text.number, self._fold.tools.answers)
         else:
-            step = self._fold.step(given.mark)
-        self._steps.show(given.text, step)
+            step = self._fold.recorded_step(open_step.step)
+        self._steps.show(open_step.text, step)
 
-    def _show_mark(self, identity: str) -> None:
-        if identity in self._marks:
-            self._show_given(self._marks[identity])
+    def _show_recorded_step(self, identity: str) -> None:
+        if identity in self._open_step_of:
+            self._show_open_step(self._open_step_of[identity])
         else:
-            self._told.leave_open(identity)
+            self._carry_over.reopen(identity)
 
-    def _show_tools(self, step: ToolStep) -> None:
-        given = self._marks.get(step)
-        if given is None and step.settled:
-            self._told.leave_open(step.identity)
-        if step.uses:
-            if given is None:
-                given = self._marks[step] = _Given(step, self._steps.begin(step.since, derived=True))
-                insort(self._given, given, key=lambda one: one.text.since)
-            self._show_given(given)
-        elif given is not None:
-            self._steps.drop(given.text)
-            self._given.remove(given)
-            del self._marks[step]
+    def _show_tool_step(self, step: ToolStep) -> None:
+        open_step = self._open_step_of.get(step)
+        if open_step is None and step.settled:
+            self._carry_over.reopen(step.identity)
+        if step.executions:
+            if open_step is None:
+                open_step = self._open_step_of[step] = OpenStep(step, self._steps.begin(step.first_seq, derived=True))
+                insort(self._open_steps, open_step, key=lambda one: one.text.first_seq)
+            self._show_open_step(open_step)
+        elif open_step is not None:
+            self._steps.drop(open_step.text)
+            self._open_steps.remove(open_step)
+            del self._open_step_of[step]
 
     def _settle_steps(self) -> None:
-        """Settle the steps that are finished, but for the newest."""
-        for given in self._given[:-NEWEST] if self._settles() else ():
-            if (len(self._given) > WAITING or not self._step_waits(given)) and not self._is_given_told(given):
-                self._steps.settle(given.text)
-                self._given.remove(given)
-                if isinstance(given.mark, ToolStep):
-                    given.mark.settled = True
-                    del self._marks[given.mark], self._fold.executions.steps.steps[given.mark]
-                elif given.mark.identity is not None:
-                    self._marks_settled.add(given.mark.identity)
-                    del self._marks[given.mark.identity], self._fold.marked[given.mark.identity]
+        """Settle the steps that are complete, except the newest."""
+        for open_step in self._open_steps[:-MIN_OPEN] if self._may_settle() else ():
+            is_done = len(self._open_steps) > MAX_WAITING or not self._step_is_waiting(open_step)
+            if is_done and not self._step_must_stay_open(open_step):
+                self._steps.settle(open_step.text)
+                self._open_steps.remove(open_step)
+                if isinstance(open_step.step, ToolStep):
+                    open_step.step.settled = True
+                    del self._open_step_of[open_step.step], self._fold.tools.steps.steps[open_step.step]
+                elif open_step.step.identity is not None:
+                    self._settled_step_ids.add(open_step.step.identity)
+                    del self._open_step_of[open_step.step.identity], self._fold.steps_by_id[open_step.step.identity]
 
-    def _is_given_told(self, given: _Given) -> bool:
-        if given.mark.identity in self._told.unsettled or self._steps.is_told(given.text):
+    def _step_must_stay_open(self, open_step: OpenStep) -> bool:
+        """Whether an earlier draft settled this step too early."""
+        if open_step.step.identity in self._carry_over.unsettled or self._steps.must_stay_open(open_step.text):
             return True
-        return given.text.since > self._told.moved or (bool(given.text.number) and self._is_behind_moving(given.text))
+        return open_step.text.first_seq > self._carry_over.first_moved or (
+            bool(open_step.text.number) and self._follows_unstable_step(open_step.text)
+        )
 
-    def _step_waits(self, given: _Given) -> bool:
-        """Whether more may come of it; while records are taken, nobody knows of what is inside a block."""
-        if given.mark.identity is None:
+    def _step_is_waiting(self, open_step: OpenStep) -> bool:
+        """Whether more is expected of a step. While changes of recorded steps are not shown yet, every step waits."""
+        if open_step.step.identity is None:
             return False
-        if self._fold.changed_marks or given.mark.waits():
+        if self._fold.changed_steps or open_step.step.is_pending():
             return True
-        if self._may_move(given):
+        if self._may_be_reassigned(open_step):
             return True
-        return any(identity in self._shown and self._waits(self._shown[identity]) for identity in given.mark.needs())
+        return any(
+            identity in self._open_interactions and self._is_waiting(self._open_interactions[identity])
+            for identity in open_step.step.interaction_ids()
+        )
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def layout(self) -> Layout:
-        """What the document's file is to hold."""
-        gaps = (*self._fold.all_gaps(), *self._gaps, *(gap for shown in self._shown.values() for gap in shown.gaps))
-        metrics = self._of_calls.metrics(self._steps.figures, self._fold.masked)
-        outline = replace(self._fold.outline(self._status, self._first), metrics=metrics, gaps=gaps)
+        """Lay out the document's file; switch to deltas if it would be longer than the limit."""
+        gaps = (
+            *self._fold.run.all_gaps(),
+            *self._gaps,
+            *(gap for shown in self._open_interactions.values() for gap in shown.gaps),
+        )
+        metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
+        outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
-        layout.put(b"{\n" + texts.members(outline.head()) + b',\n"llm_interactions": [')
+        layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
         self._interactions.lay_out(layout)
         layout.put(b'],\n"agent_steps": [')
-        self._steps.pieces.lay_out(layout)
-        layout.put(b"],\n" + texts.members(outline.tail(self.history)) + b"\n}\n")
+        self._steps.elements.lay_out(layout)
+        layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
-        self._turn_to_deltas()
+        self._switch_to_deltas()
         return self.layout()
 
     def written(self) -> None:
-        """Hear that every piece has its span in the file that was written."""
+        """Called when the file is written: every text has its position in that file now."""
         self._interactions.merge()
-        self._steps.pieces.merge()
-        self._close_spool()
+        self._steps.elements.merge()
+        self._spool.close()
 
-    def _spill(self) -> None:
-        """Put settled texts aside where they are too many: reading a long journal anew, none is written yet."""
-        if self._interactions.fresh() + self._steps.pieces.fresh() <= IN_MEMORY:
-            return
-        if self._spool is None:
-            self._spool = tempfile.TemporaryFile(dir=self._path.parent)  # noqa: SIM115 - it lives until it was copied
-        for pieces in (self._interactions, self._steps.pieces):
-            pieces.put_aside(self._spool.fileno())
+    def _spill_settled(self) -> None:
+        """Move settled texts out of memory if there are too many: a long journal is read before anything is written."""
+        arrays = (self._interactions, self._steps.elements)
+        if sum(array.unwritten_bytes() for array in arrays) > MAX_BYTES_IN_MEMORY:
+            self._spool.spill(arrays)
 
 
-def _goes_on(record: Record) -> bool:
-    """Whether a record goes on with an interaction that began before."""
+def _continues_interaction(record: Record) -> bool:
+    """Whether a record belongs to an interaction that an earlier record began."""
     return record.kind != "llm_interaction" and (record.kind != "llm_request" or record.data.get("attempt", 0) != 0)
 
 
-def _taken(changed: dict[Key, None]) -> list[Key]:
-    """What has changed, which is nothing any more."""
+def _drain(changed: dict[Key, None]) -> list[Key]:
+    """Return the keys of a dict and clear it."""
     keys = [*changed]
     changed.clear()
     return keys
-
-
-def _put(piece: Piece, spelled: Spelled) -> None:
-    piece.set(spelled.parts, spelled.own, spelled.cuts)

@@ -1,8 +1,8 @@
-"""The steps of a draft: their texts in the order in which they began, the numbers of those that are derived.
+"""The steps of a draft: their texts in the order in which they began, and the numbers of derived steps.
 
-Whoever knows what a step is says so with `show`, and with `settle` that nothing more comes of it. A derived step may
-begin, or turn out to be none, before others that are there already: these are numbered anew, as long as they are not
-settled. Where one is, `StaleDraftError` is raised.
+A step begins with `begin`, gets its value with `show`, and is final after `settle`. A derived step may begin, or be
+dropped, before others that exist already: those are renumbered, unless one of them is settled. Then StaleDraftError
+is raised.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from trace_recorder.derive.live_document import renderer as texts
-from trace_recorder.derive.live_document.buffer import Piece, Pieces
+from trace_recorder.derive.live_document import renderer
+from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Figures, Tally, figures_of_step
@@ -20,36 +20,42 @@ from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(slots=True)
-class Told:
-    """What earlier drafts of the same journal found: who is not to be settled, and who is not to be shown.
+class CarryOver:
+    """What earlier drafts of the same journal found out, for the next draft.
 
-    `marks` is whether the agent records steps itself, so that none are derived from the beginning on; `moved` is where
-    a step began, or turned out to be none, when others behind it had been settled.
+    - `unsettled`: interactions and steps that must not be settled
+    - `hidden`: interactions that are left out
+    - `has_recorded_steps`: whether the agent records steps itself, so that none are derived from the beginning on
+    - `first_moved`: the first record of the first step that moved steps that were settled
+    - `draft_count`: how many drafts of this journal were begun
     """
 
     unsettled: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
-    marks: bool = False
-    moved: float = math.inf
-    drafts: int = 0
+    has_recorded_steps: bool = False
+    first_moved: float = math.inf
+    draft_count: int = 0
 
-    def leave_open(self, what: str) -> None:
-        """Start over for something that was settled; a second time it is known to begin in its middle."""
+    def reopen(self, what: str) -> None:
+        """Keep a part open, and start over with a new draft: raise StaleDraftError.
+
+        If the part is kept open already, its first record is missing from the journal; then nothing is raised.
+        """
         if what not in self.unsettled:
             self.unsettled.add(what)
             raise StaleDraftError(what)
 
 
 class StaleDraftError(Exception):
-    """Something that was settled has changed. What it is has been told."""
+    """A settled part has changed. `CarryOver` says which; a new draft is needed."""
 
 
 @dataclass(slots=True, eq=False)
 class StepText:
-    """A step that is not settled: its text, and what it adds. `number` is 0 for one that the agent numbered itself."""
+    """The text of a step that is not settled, and the figures it adds. `number` is 0 if the agent numbered it."""
 
-    since: int
-    piece: Piece
+    first_seq: int
+    element: ElementText
     number: int = 0
     step: AgentStep | None = None
     response: bytes | None = None
@@ -57,98 +63,98 @@ class StepText:
 
     @property
     def name(self) -> str:
-        """By what summaries know it."""
+        """The name under which summaries refer to it."""
         return step_name(self.step.step_number if self.step is not None and not self.number else self.number)
 
 
 class StepTexts:
-    """The texts of all steps. `summarised` adds to a step the summary that was told of it."""
+    """The texts of all steps. `with_summary` adds to a step the summary that was recorded for its number."""
 
-    def __init__(self, told: Told, summarised: Callable[[AgentStep], AgentStep]) -> None:
-        self.pieces = Pieces()
+    def __init__(self, carry_over: CarryOver, with_summary: Callable[[AgentStep], AgentStep]) -> None:
+        self.elements = ElementTexts()
         self.figures = Tally()
-        self._told = told
-        self._summarised = summarised
+        self._carry_over = carry_over
+        self._with_summary = with_summary
         self._open: dict[StepText, None] = {}
         self._settled_names: set[str] = set()
         self._derived = self._newest = self._settled = 0
 
-    def begin(self, since: int, *, derived: bool) -> StepText:
-        """Begin a step with the record of this number."""
-        behind = self._behind(since)
-        one = StepText(since, self.pieces.insert(since))
+    def begin(self, first_seq: int, *, derived: bool) -> StepText:
+        """Begin a step at the place of the record `first_seq`."""
+        later = self._later_derived_steps(first_seq)
+        one = StepText(first_seq, self.elements.insert(first_seq))
         if derived:
             self._derived += 1
-            one.number = self._derived - len(behind)
-            self._move(behind, 1)
-        self._newest = max(self._newest, since)
+            one.number = self._derived - len(later)
+            self._renumber(later, 1)
+        self._newest = max(self._newest, first_seq)
         self._open[one] = None
         return one
 
     def show(self, one: StepText, step: AgentStep, response: bytes | None = None) -> None:
-        """Say what a step is; `response` is the text of its response, where it is known."""
+        """Set the value of a step and render it. `response` is the text of its response, if it was rendered already."""
         one.step, one.response = step, response
-        self._spell(one)
+        self._render(one)
 
     def drop(self, one: StepText) -> None:
-        """Hear that a derived step is none."""
-        behind = self._behind(one.since)
+        """Remove a derived step."""
+        later = self._later_derived_steps(one.first_seq)
         del self._open[one]
-        self.pieces.pieces.remove(one.piece)
+        self.elements.elements.remove(one.element)
         self.figures.exchange(one.figures, {})
         self._derived -= 1
-        self._move(behind, -1)
+        self._renumber(later, -1)
 
     def settle(self, one: StepText) -> None:
-        """Hear that nothing more comes of a step."""
-        one.piece.settled = True
+        """Mark a step as final."""
+        one.element.settled = True
         del self._open[one]
-        self._settled = max(self._settled, one.since)
+        self._settled = max(self._settled, one.first_seq)
         if not one.number:
             self._settled_names.add(one.name)
 
     def summarise(self, number: Payload) -> None:
-        """Show the summary that was told of the steps of a number."""
+        """Render the steps of a number again, with their summary. Raises StaleDraftError if one is settled."""
         name = step_name(number)
         for one in self._open:
             if one.name == name:
-                self._spell(one)
+                self._render(one)
         if name in self._settled_names or self._has_settled(number):
-            self._told.leave_open(name)
+            self._carry_over.reopen(name)
 
-    def is_told(self, one: StepText) -> bool:
-        """Whether a step is known not to be settled, by its number."""
-        return bool(self._told.unsettled) and one.name in self._told.unsettled
+    def must_stay_open(self, one: StepText) -> bool:
+        """Whether an earlier draft settled the steps of this number too early."""
+        return bool(self._carry_over.unsettled) and one.name in self._carry_over.unsettled
 
     def _has_settled(self, number: Payload) -> bool:
-        """Whether a derived step of this number was settled."""
-        if self._told.marks or not isinstance(number, int):
+        """Whether a derived step of this number is settled."""
+        if self._carry_over.has_recorded_steps or not isinstance(number, int):
             return False
         return 0 < number <= self._derived and number not in {one.number for one in self._open}
 
-    def _behind(self, since: int) -> list[StepText]:
-        """The derived steps that began behind a place, which are not settled."""
-        if since > self._newest:
+    def _later_derived_steps(self, first_seq: int) -> list[StepText]:
+        """Return the open derived steps that began after a record. Raises StaleDraftError if a settled one did."""
+        if first_seq > self._newest:
             return []
-        if since < self._settled:
-            self._told.moved = min(self._told.moved, since)
-            raise StaleDraftError(since)
-        return [one for one in self._open if one.number and one.since > since]
+        if first_seq < self._settled:
+            self._carry_over.first_moved = min(self._carry_over.first_moved, first_seq)
+            raise StaleDraftError(first_seq)
+        return [one for one in self._open if one.number and one.first_seq > first_seq]
 
-    def _move(self, behind: list[StepText], by: int) -> None:
-        for one in behind:
+    def _renumber(self, later: list[StepText], by: int) -> None:
+        for one in later:
             one.number += by
-            self._spell(one)
+            self._render(one)
 
-    def _spell(self, one: StepText) -> None:
+    def _render(self, one: StepText) -> None:
         if one.step is None:
             return
         step = replace(one.step, step_number=one.number) if one.number else one.step
-        spelled = texts.step(self._summarised(step), one.response)
-        one.piece.set(spelled.parts, spelled.own, spelled.cuts)
+        rendered = renderer.step(self._with_summary(step), one.response)
+        one.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
         one.figures = self.figures.exchange(one.figures, figures_of_step(step))
 
 
 def step_name(number: Payload) -> str:
-    """By what summaries know the steps of a number."""
+    """Return the name under which summaries refer to the steps of a number."""
     return f"step {to_json(number)}"

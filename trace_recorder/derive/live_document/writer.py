@@ -1,14 +1,22 @@
-"""Snapshots: the journal so far, written as the document, while the run goes on.
+"""Writing the live document: the journal so far as JSON, while the run goes on.
 
-A snapshot is written to a fresh temporary file and takes the last one's place: a reader never sees half of it, and
-the last good one is never harmed. It is a function of the journal alone, which is read from where the last snapshot
-stopped (`draft.py`).
+The document is written to a fresh temporary file that then replaces the last one: a reader never sees half of it, and
+the last good one is never harmed. It depends on the journal alone, which is read on from where the last write stopped
+(`draft.py`).
 
-While the document is small it is written before the recording call returns: for what the agent records itself always;
-for a captured call where little is new and that costs at most a hundredth of the time since the last writing, as it
-does beside any model. What is only under way, what comes faster than that, and all of a larger document is shown by a
-thread of its own, when a hundred times the cost of its last writing has passed, but not within a twentieth of a second.
-At the end it is written always.
+`DocumentWriter` writes; `WriteScheduler` decides when. A small document is written before the recording call returns:
+always for what the agent records itself; for a captured call if little is new and the write costs at most a hundredth
+of the time since the last one. Everything else is written by a background thread, when a hundred times the cost of its
+last write has passed, but not before a twentieth of a second. At the end of a run the document is always written.
+
+Locks and threads:
+- The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
+- `DocumentWriter._lock` is held during a write and during `close`. It is re-entrant, since a signal handler or a
+  destructor may record in the middle of a write, in the same thread.
+- `WriteScheduler._wake` is held only to start, wake or wait for the background thread, never during a write. So the
+  two locks are never held together.
+- The counters and flags of `WriteScheduler` are read and set without a lock. A lost update makes the next write a
+  little early or late; it never loses one, because a write always takes everything that is in the journal.
 """
 
 from __future__ import annotations
@@ -25,7 +33,7 @@ from typing import Literal
 from trace_recorder.background_work import AT_A_STRETCH, BREATH
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
-from trace_recorder.derive.live_document.steps import StaleDraftError, Told
+from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
 from trace_recorder.guard import has_room
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import Descriptor
@@ -33,29 +41,32 @@ from trace_recorder.values.trajectory import History, Status
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-SMALL = 256 * 1024
+SMALL_DOCUMENT_BYTES = 256 * 1024
 """A document of up to this many bytes may be written before a recording call returns; a larger one is not."""
 INLINE_LIMIT = 16 * 1024 * 1024
 """With history="auto", a document of more bytes than this is written with deltas."""
-PATIENCE = 100
-"""What can wait is written when this many times the cost of the last writing has passed."""
-GIFTS = 3
-"""So many times in a run a small document is written for a captured call though it costs more than that."""
-CLOSE = 8
-"""A recording call writes the document of so many records, and of `SMALL` bytes; where there is more, a thread does."""
-TRIES = 100
-"""So many tenths of a second the thread is waited for; one that is still writing then is waited for by the writing."""
-ROOM = 500
-"""How many frames of the stack are kept free for writing."""
-SOON = 0.05
-"""After how many seconds the document shows what is under way."""
+COST_MULTIPLE = 100
+"""A write that can wait is done when this many times the cost of the last one has passed."""
+FREE_WRITES = 3
+"""How many times in a run a small document is written for a captured call although it costs more than that."""
+MAX_PENDING_RECORDS = 8
+"""A recording call writes up to this many new records, of up to `SMALL_DOCUMENT_BYTES`; more are left to the thread."""
+MAX_JOIN_WAITS = 100
+"""How many times a tenth of a second `close` waits for the thread. If it is still writing, the last write waits."""
+MIN_FREE_FRAMES = 500
+"""How many frames must be free on the stack for a write in the calling thread."""
+SHOW_DELAY_SECONDS = 0.05
+"""How long the thread waits before it writes what has just begun."""
 
 
-When = Literal["at once", "in passing", "soon"]
+When = Literal["now", "when cheap", "later"]
 
 
-class Snapshot:
-    """Writes the document of one journal. `write` is the whole of it; it may be called from any thread."""
+class DocumentWriter:
+    """Writes the document of one journal. All methods may be called from any thread.
+
+    `size` is the size of the document in bytes. `in_place` says whether the journal still has its name.
+    """
 
     def __init__(
         self,
@@ -76,56 +87,58 @@ class Snapshot:
         self._history: History = "delta" if history == "delta" else "inline"
         self._sync = sync
         self._lock = threading.RLock()
-        self._again = False
+        self._requested = False
         self._draft: Draft | None = None
-        self._told = Told()
-        self._last = _Last()
+        self._carry_over = CarryOver()
+        self._last_file = _LastFile()
 
-    def write(self, breathe: Callable[[], None] = lambda: None) -> None:
-        """Bring the document up to date with the journal. Raises OSError where it cannot be written.
+    def write(self, yield_to_others: Callable[[], None] = lambda: None) -> None:
+        """Bring the document up to date with the journal. Raises OSError if it cannot be written.
 
-        `breathe` is called again and again: a thread that nobody waits for lets the others work meanwhile.
+        `yield_to_others` is called often, so that a background thread can let the others run.
         """
-        self._again = True
-        if self._lock._is_owned():  # type: ignore[attr-defined]  # the garbage collector ended a stream in the middle
-            return  # of this; a flag of our own could be left set by Ctrl-C
+        self._requested = True
+        # This thread is in the middle of a write: the garbage collector ended a stream there, or a signal handler
+        # records. The outer call sees `_requested` and writes again. A flag of our own could be left set by Ctrl-C.
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            return
         with self._lock:
-            while self._again:
-                self._again = False
-                self._write(breathe)
+            while self._requested:
+                self._requested = False
+                self._write(yield_to_others)
 
-    def _write(self, breathe: Callable[[], None]) -> None:
+    def _write(self, yield_to_others: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
-        draft, layout = self._up_to_date(breathe)
+        draft, layout = self._up_to_date(yield_to_others)
         try:
             fd = replace_file(self.path, layout, sync=self._sync)
         except OSError:
-            self._draft = draft  # its pieces are where they were
+            self._draft = draft  # its texts are where they were
             raise
-        self._last.take(fd)
+        self._last_file.take(fd)
         layout.written(fd)
         self.size = layout.size
         draft.written()
         self._draft = draft
 
     def close(self) -> None:
-        """Let go of the files, and of what is known of the journal; a later writing reads it anew."""
+        """Close the files and forget what was read of the journal. A later write reads it from the beginning."""
         with self._lock:
             self._draft = None
-            self._last.close()
+            self._last_file.close()
 
     def _new_draft(self) -> Draft:
         limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
-        return Draft(self._journal_path, self._history, self._told, limit, self._status)
+        return Draft(self._journal_path, self._history, self._carry_over, limit, self._status)
 
-    def _up_to_date(self, breathe: Callable[[], None]) -> tuple[Draft, Layout]:
-        draft, self._draft = self._draft, None  # interrupted in the middle, the journal is read anew
-        if draft is None or self._last.changed() or not draft.is_in_place():
+    def _up_to_date(self, yield_to_others: Callable[[], None]) -> tuple[Draft, Layout]:
+        draft, self._draft = self._draft, None  # if Ctrl-C interrupts this, the next write begins anew
+        if draft is None or self._last_file.changed() or not draft.is_in_place():
             draft = self._new_draft()
         while True:
             try:
-                draft.read_on(breathe)
+                draft.read_new_records(yield_to_others)
                 layout = draft.layout()
                 self._history = draft.history
                 return draft, layout
@@ -134,28 +147,28 @@ class Snapshot:
             draft = self._new_draft()
 
 
-class _Last:
-    """The file that was written last, open to be copied from: it may have been given another name, or none."""
+class _LastFile:
+    """The file that was written last, kept open to copy from: its name may have been changed or removed."""
 
     def __init__(self) -> None:
         self._file: Descriptor | None = None
         self._seen = (0, 0)
 
     def take(self, fd: int) -> None:
-        """Take the next one."""
+        """Replace it by the next one."""
         file = Descriptor(fd)
-        last, self._file = self._file, file  # closed last: Ctrl-C before that leaves it open, and never closes it twice
+        last, self._file = self._file, file  # Ctrl-C after this leaves `last` open, but never closes it twice
         self._seen = _state(file)
         if last is not None:
-            with suppress(OSError):  # another has its name already
+            with suppress(OSError):  # the next file has its name already
                 last.close()
 
     def changed(self) -> bool:
-        """Whether somebody has written to it, or closed it."""
+        """Whether another party has written to it or closed its descriptor."""
         return self._file is not None and (not self._file.is_ours() or _state(self._file) != self._seen)
 
     def close(self) -> None:
-        """Let go of it. Raises OSError where the system says only now that it could not write all of it."""
+        """Close it. Raises OSError if the system reports only now that a write failed."""
         last, self._file = self._file, None
         if last is not None:
             last.close()
@@ -166,11 +179,14 @@ def _state(file: Descriptor) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-class Writer:
-    """Decides when the snapshot is written: before a recording call returns, or by a thread that takes its time."""
+class WriteScheduler:
+    """Decides when the document is written: before a recording call returns, or by a background thread.
 
-    def __init__(self, snapshot: Snapshot, guarded: Callable[[Callable[[], None]], None]) -> None:
-        self._snapshot = snapshot
+    `guarded` runs a function and keeps its exceptions away from the agent.
+    """
+
+    def __init__(self, document_writer: DocumentWriter, guarded: Callable[[Callable[[], None]], None]) -> None:
+        self._document_writer = document_writer
         self._guarded = guarded
         self._wake = threading.Condition()
         self._thread_id = 0
@@ -178,19 +194,24 @@ class Writer:
         self._closed = False
         self._due = False
         self._idle = True
-        self._gifts = GIFTS
-        self._may = 0.0
-        self._hurry = False
-        self._at_work = False
-        self._behind = 0
-        self._end = self._shown = 0
-        self._breath = 0.0
+        self._free_writes = FREE_WRITES
+        self._affordable_at = 0.0
+        self._urgent = False
+        self._thread_is_writing = False
+        self._pending_records = 0
+        self._journal_end = self._written_end = 0
+        self._next_yield = 0.0
 
-    def recorded(self, when: When, end: int) -> None:
-        """Hear that a record was written, to where in the journal, and when the document is to show it."""
-        self._behind += 1
-        self._end = end
-        if self._snapshot.size <= SMALL and (when == "at once" or (when == "in passing" and self._is_affordable())):
+    def record_written(self, when: When, end: int) -> None:
+        """Called after a record was written, without the run's lock.
+
+        `when` says when the document is to show it, `end` is the size of the journal in bytes.
+        """
+        self._pending_records += 1
+        self._journal_end = end
+        if self._document_writer.size <= SMALL_DOCUMENT_BYTES and (
+            when == "now" or (when == "when cheap" and self._is_affordable())
+        ):
             self._due = False
             self.save()
             return
@@ -199,13 +220,17 @@ class Writer:
             self._guarded(self._wake_up)
 
     def _is_affordable(self) -> bool:
-        """Whether a writing costs little beside the time since the last one; a few in a row are, in any case."""
-        if self._behind > CLOSE or self._end - self._shown > SMALL or self._at_work:
+        """Whether a write costs little compared to the time since the last one. The first few are done in any case."""
+        if (
+            self._pending_records > MAX_PENDING_RECORDS
+            or self._journal_end - self._written_end > SMALL_DOCUMENT_BYTES
+            or self._thread_is_writing
+        ):
             return False
-        if time.perf_counter() >= self._may:
+        if time.perf_counter() >= self._affordable_at:
             return True
-        self._gifts -= 1
-        return self._gifts >= 0
+        self._free_writes -= 1
+        return self._free_writes >= 0
 
     def _wake_up(self) -> None:
         with self._wake:
@@ -213,34 +238,35 @@ class Writer:
                 ended = threading.Event()
                 thread = threading.Thread(target=self._run, args=(ended,), name="trace_recorder document", daemon=True)
                 thread.start()
-                self._ended = ended  # only now: where it cannot be started, the next record tries again
+                self._ended = ended  # not before: if the thread cannot be started, the next record tries again
             self._wake.notify_all()
 
     def save(self) -> None:
-        """Write the document now."""
-        self._hurry = True  # whoever is writing now is waited for
-        if has_room(ROOM):
+        """Write the document now, in the calling thread."""
+        self._urgent = True  # a background write holds the lock: let it go on without pauses
+        if has_room(MIN_FREE_FRAMES):
             self._write(lambda: None)
-        else:  # an agent deep in a recursion has no stack left for it
+        else:  # the agent is deep in a recursion, and this thread's stack has no room
             thread = threading.Thread(target=self._write, args=(lambda: None,))
             thread.start()
             thread.join()
 
-    def _write(self, breathe: Callable[[], None]) -> None:
+    def _write(self, yield_to_others: Callable[[], None]) -> None:
         began = time.thread_time()
-        self._behind, self._shown = 0, self._end
-        self._guarded(partial(self._snapshot.write, breathe))
-        self._may = time.perf_counter() + PATIENCE * (time.thread_time() - began)
+        self._pending_records, self._written_end = 0, self._journal_end
+        self._guarded(partial(self._document_writer.write, yield_to_others))
+        self._affordable_at = time.perf_counter() + COST_MULTIPLE * (time.thread_time() - began)
 
-    def _breathe(self) -> None:
-        if not self._hurry and time.perf_counter() >= self._breath:
+    def _yield_to_others(self) -> None:
+        if not self._urgent and time.perf_counter() >= self._next_yield:
             time.sleep(BREATH)
-            self._breath = time.perf_counter() + AT_A_STRETCH
+            self._next_yield = time.perf_counter() + AT_A_STRETCH
 
     def close(self) -> None:
-        """Write the last snapshot, and end the thread."""
-        self._closed = self._hurry = True
-        for _ in range(TRIES):  # again and again: Ctrl-C in the middle of a notification may have left a stale waiter
+        """Write the document for the last time, and end the thread."""
+        self._closed = self._urgent = True
+        # Notify repeatedly: Ctrl-C in the middle of a notification may have left a stale waiter in the condition.
+        for _ in range(MAX_JOIN_WAITS):
             if self._ended is None or self._thread_id == threading.get_ident() or self._ended.is_set():
                 break
             with self._wake:
@@ -248,13 +274,15 @@ class Writer:
             self._ended.wait(0.1)
         self.save()
 
-    def let_go(self) -> None:
-        """Keep nothing that was needed for the next snapshot; where there is one all the same, it takes longer."""
-        self._guarded(self._snapshot.close)
+    def release(self) -> None:
+        """Close the files that were kept for the next write. A write that comes all the same takes longer."""
+        self._guarded(self._document_writer.close)
 
     def _run(self, ended: threading.Event) -> None:
-        """Work until the end. Nobody else holds the thread, so that it goes in itself: where a thread object goes,
-        a destructor of Python's runs, in which Ctrl-C is lost if that is the main thread.
+        """The body of the background thread.
+
+        Nobody else keeps the thread object, so it is freed in this thread. Freeing it runs a destructor of Python, and
+        Ctrl-C is lost in there if that is the main thread.
         """
         self._thread_id = threading.get_ident()
         try:
@@ -263,20 +291,20 @@ class Writer:
             ended.set()
 
     def _work(self) -> None:
-        pause = SOON
+        pause = SHOW_DELAY_SECONDS
         while True:
             with self._wake:
                 self._idle = True
                 self._wake.wait_for(lambda: self._due or self._closed)
-                self._idle = False  # while this is so, what is recorded need not wake anybody
+                self._idle = False  # until this is True again, records need not wake the thread
                 if self._wake.wait_for(lambda: self._closed, timeout=pause):
                     return
-            pause = SOON
-            if self._due:  # it may have been written meanwhile
-                self._due = self._hurry = False
-                self._at_work = True
+            pause = SHOW_DELAY_SECONDS
+            if self._due:  # else a recording call has written it meanwhile
+                self._due = self._urgent = False
+                self._thread_is_writing = True
                 try:
-                    self._write(self._breathe)
+                    self._write(self._yield_to_others)
                 finally:
-                    self._at_work = False
-                pause = max(SOON, self._may - time.perf_counter())
+                    self._thread_is_writing = False
+                pause = max(SHOW_DELAY_SECONDS, self._affordable_at - time.perf_counter())

@@ -1,4 +1,4 @@
-"""The schemas of the two files on disk: models for pydantic, and the JSON Schemas that `json_schema.py` makes of them.
+"""The schemas of the two files on disk: pydantic models, and the JSON Schemas that are generated from them.
 
-Only `json_schema.py` and `validate.py` import these models: whoever records, loads or lists does without pydantic.
+Only `json_schema.py` and `validate.py` import these models: recording, loading and listing do without pydantic.
 """

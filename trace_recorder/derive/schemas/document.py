@@ -1,7 +1,7 @@
-"""The models of the document, `trajectory_*.json`: what `document.py` and the values' `to_document` write.
+"""The models of the document, `trajectory_*.json`, as `document.py` and the values' `to_document` write it.
 
-A captured call is held to the form that all providers share; what an agent handed over stays as it gave it, and is
-held to little. What is always written has to be there, also where it is null.
+A captured call must have the form that all providers share. What an agent recorded by hand stays as it gave it, and
+little is required of it. Members that are always written are required, even where they are null.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pydantic import Discriminator, Field, Tag
 from trace_recorder.derive.schemas.model import (
     ABSENT,
     Count,
+    Integer,
     Json,
-    Mark,
     Number,
     Pair,
     Seconds,
     Shape,
     Text,
     Time,
-    Whole,
+    Unrepresentable,
 )
 from trace_recorder.values.messages import BlockType, Payload
 from trace_recorder.values.trajectory import History, Status
@@ -48,7 +48,7 @@ class Attempt(Shape):
 
 
 class ToolCall(Shape):
-    """A model asks for a tool; `arguments` is the object, or the text where that is no JSON object."""
+    """A tool call by a model. `arguments` is the object, or the text if it is no JSON object."""
 
     call_id: str
     name: str
@@ -56,7 +56,7 @@ class ToolCall(Shape):
 
 
 class ToolResult(Shape):
-    """What came back from a tool."""
+    """The result of a tool."""
 
     call_id: str
     success: Payload
@@ -68,7 +68,7 @@ class ToolResult(Shape):
 
 
 class Message(Shape):
-    """One message of a captured call, in the one form that all providers share."""
+    """One message of a captured call, in the form that all providers share."""
 
     role: str
     content: str | list[Payload] | None
@@ -80,7 +80,7 @@ class Message(Shape):
 
 
 class Usage(Shape):
-    """Tokens as the provider counts them; what is unknown is absent."""
+    """Token counts as the provider states them. What is unknown is absent."""
 
     input_tokens: int = ABSENT
     output_tokens: int = ABSENT
@@ -92,7 +92,7 @@ class Usage(Shape):
 
 
 class Block(Shape):
-    """One block of an answer; of a text, its length in code points; of another block, its place in `extra`."""
+    """One block of an answer: of a text, its length in code points; of an `other` block, its position in `extra`."""
 
     type: BlockType
     characters: Count = ABSENT
@@ -113,14 +113,14 @@ class Choice(Shape):
 
 
 class GivenResponse(Shape):
-    """What the model said, as the agent gave it; it is empty for a call that failed."""
+    """A response as the agent gave it. It is empty for a call that failed."""
 
     tool_calls: list[ToolCall] | None = ABSENT
     usage: Json = ABSENT
 
 
 class Response(Shape):
-    """What the model said, read from what came over the wire."""
+    """A response that was read from what came over the wire."""
 
     content: str | None
     model: str | None
@@ -138,7 +138,7 @@ Nothing = Annotated[Json, Field(max_length=0)]
 
 
 class Delta(Shape):
-    """Messages as the first `kept` of another interaction's complete list, or those at these ranges, then these."""
+    """The first `kept` messages of another interaction's complete list, or those at these ranges, then `messages`."""
 
     since: str | None
     kept: Count | list[Pair]
@@ -146,7 +146,7 @@ class Delta(Shape):
 
 
 class Request(Shape):
-    """What else was sent: the parameters, the tools as they were declared, and how many messages are instructions."""
+    """What else was sent: parameters, tools as they were declared, and how many messages are instructions."""
 
     parameters: Json = ABSENT
     tools: list[Payload] = ABSENT
@@ -161,7 +161,7 @@ class Interaction(Shape):
     model: str | None
     tools_available: list[str] | None
     interaction_id: str
-    step_number: Whole | None
+    step_number: Integer | None
     agent: Text | None
     agent_id: str = ABSENT
     parent_agent_id: str = ABSENT
@@ -177,9 +177,9 @@ class Interaction(Shape):
 
 
 class CapturedInteraction(Interaction):
-    """An interaction that was captured: `api` is its wire dialect. All that the model saw is there, or a delta."""
+    """A captured interaction. `api` is its wire dialect. It has all messages that the model saw, or a delta."""
 
-    either = ("input_messages", "input_messages_delta")
+    exactly_one_of = ("input_messages", "input_messages_delta")
     api: str
     input_messages: list[Message] = ABSENT
     input_messages_delta: Delta = ABSENT
@@ -187,27 +187,28 @@ class CapturedInteraction(Interaction):
 
 
 class GivenInteraction(Interaction):
-    """An interaction that the agent recorded itself, as it gave it."""
+    """An interaction that the agent recorded by hand, as it gave it."""
 
     api: None
     input_messages: list[Json]
     response: GivenResponse
 
 
-def _how(value: Payload) -> str:
+def _interaction_kind(value: Payload) -> str:
     api = value.get("api") if isinstance(value, dict) else getattr(value, "api", None)
     return "given" if api is None else "captured"
 
 
 AnyInteraction = Annotated[
-    Annotated[CapturedInteraction, Tag("captured")] | Annotated[GivenInteraction, Tag("given")], Discriminator(_how)
+    Annotated[CapturedInteraction, Tag("captured")] | Annotated[GivenInteraction, Tag("given")],
+    Discriminator(_interaction_kind),
 ]
 
 
 class Step(Shape):
-    """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none."""
+    """One decision of the agent: as it recorded it, or `derived` from an interaction if it recorded none."""
 
-    step_number: Whole
+    step_number: Integer
     timestamp: Time
     state: Text
     llm_messages: list[Json] | None
@@ -231,13 +232,13 @@ class Reward(Shape):
     name: Text
     value: Number
     weight: Number
-    step_number: Whole = ABSENT
+    step_number: Integer = ABSENT
     explanation: Text = ABSENT
     timestamp: Time = ABSENT
 
 
 class Gap(Shape):
-    """Something that could not be recorded, or can no longer be read: what, and why."""
+    """Something that could not be recorded, or cannot be read any more: what, and why."""
 
     timestamp: Time | None
     what: Text
@@ -245,17 +246,17 @@ class Gap(Shape):
 
 
 class Document(Shape):
-    """A run of an agent, as `trajectory_*.json` has it."""
+    """One run of an agent, as `trajectory_*.json` holds it."""
 
     task: Text | None
     start_time: Time | None
     end_time: Time | None
     provider: Text | None
     model: Text | None
-    max_steps: Whole | None
+    max_steps: Integer | None
     llm_interactions: list[AnyInteraction]
     agent_steps: list[Step]
-    success: bool | Mark | None
+    success: bool | Unrepresentable | None
     final_result: Payload
     execution_time: Seconds | None
     schema_version: int

@@ -1,7 +1,8 @@
-"""The models of the journal, `trajectory_*.jsonl`: a record, and what the data of each kind of record has.
+"""The models of the journal, `trajectory_*.jsonl`: a record, and the data of each kind of record.
 
-They follow what is written: `run.py` and `recorder.py` (start, steps, the end), `capture/exchange.py` (what went over
-the wire), `encoder.py` (what was taken apart). What numbers lead to, and whether checks hold, is for validation.
+They follow what is written: by `run.py` and `recorder.py` (start, steps, the end), `capture/exchange.py` (what went
+over the wire) and `encoder.py` (what was taken apart). What numbers refer to, and whether checks hold, is left to
+validation.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from trace_recorder.derive.schemas.model import (
     ABSENT,
     Count,
     Crc,
+    Integer,
     Json,
-    Mark,
     Number,
     Pair,
     Seconds,
     Shape,
     Text,
     Time,
-    Whole,
+    Unrepresentable,
 )
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
 
 class Record(Shape):
-    """One line of a journal, `trajectory_*.jsonl`; what `data` has is told by `kind`."""
+    """One line of a journal, `trajectory_*.jsonl`. `kind` determines the members of `data`."""
 
     seq: Annotated[int, Field(ge=1)]
     time: Time
@@ -41,13 +42,13 @@ class Record(Shape):
 
 
 class Data(Shape):
-    """The data of a record; `redacted` is how many secrets were masked in it, where there were any."""
+    """The data of a record. `redacted` is how many secrets were masked in it, if any."""
 
     redacted: Annotated[int, Field(ge=1)] = ABSENT
 
 
 class Start(Data):
-    """The first record: the schema, where the run goes on, and what the caller says of it."""
+    """The first record: the schema, where the run takes place, and what the caller states about it."""
 
     schema_: Literal["trace-recorder/journal"] = Field(alias="schema")
     version: int
@@ -58,51 +59,51 @@ class Start(Data):
     task: Text | None
     provider: Text | None
     model: Text | None
-    max_steps: Whole | None
+    max_steps: Integer | None
     metadata: Json
     parent: str = ABSENT
 
 
 class Item(Data):
-    """What recurs in requests, once: element `n`, or the large string `s` that stands inside elements."""
+    """What recurs in requests, stored once: element `n`, or the large string `s` that is part of elements."""
 
-    either = ("n", "s")
+    exactly_one_of = ("n", "s")
     n: Count = ABSENT
     s: Count = ABSENT
     value: Payload
     strings: dict[str, Count] = ABSENT
 
 
-class Positions(Shape):
-    """The elements at these positions, both included, of the list that a delta is written against."""
+class BasePositions(Shape):
+    """The elements at these positions, inclusive, of the list that a delta refers to."""
 
     base: Pair
 
 
-class Scattered(Shape):
-    """A list written against the same list of the record `base`, which stands in full there."""
+class DeltaList(Shape):
+    """A list written as a delta to the same list of the record `base`, which is complete there."""
 
     base: Annotated[int, Field(ge=1)]
-    ranges: list[Pair | Positions]
+    ranges: list[Pair | BasePositions]
 
 
 class Itemized(Data):
-    """JSON taken apart: null stands in `body` for what is in `items`, as numbers and ranges of numbers."""
+    """JSON taken apart: `body` has null in the places of what `items` holds as numbers and ranges of numbers."""
 
     body: Payload
-    items: dict[str, Count | list[Pair] | Scattered] = ABSENT
+    items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
     check: dict[str, Crc] = ABSENT
 
 
-class Placed(Data):
-    """Of which agent and step it is, where the agent has marked them."""
+class StepContext(Data):
+    """The agent and the step that a record belongs to, if the agent named them."""
 
     agent: Text = ABSENT
     agent_id: str = ABSENT
     parent_agent_id: str = ABSENT
     parent_execution_id: str = ABSENT
     step_id: str = ABSENT
-    step_number: Whole = ABSENT
+    step_number: Integer = ABSENT
 
 
 class LLMExchange(Data):
@@ -112,10 +113,10 @@ class LLMExchange(Data):
     attempt: Count
 
 
-class LLMRequest(LLMExchange, Itemized, Placed):
-    """A request, before it is sent; what is no JSON object stands as text or bytes."""
+class LLMRequest(LLMExchange, Itemized, StepContext):
+    """A request before it is sent. A body that is no JSON object is stored as text or bytes."""
 
-    either = ("body", "text", "base64")
+    exactly_one_of = ("body", "text", "base64")
     api: str
     provider: str
     model: str = ABSENT
@@ -130,7 +131,7 @@ class LLMRequest(LLMExchange, Itemized, Placed):
 
 
 class LLMStream(LLMExchange):
-    """The next part of a stream, or of a large plain body: its text in UTF-8, compressed with zlib, in base64."""
+    """The next part of a stream, or of a large plain body: UTF-8 text, compressed with zlib, in base64."""
 
     status: int
     headers: dict[str, str]
@@ -144,9 +145,12 @@ class LLMStream(LLMExchange):
 
 
 class LLMResponse(LLMExchange):
-    """A response that came, whole or in part; of a stream, put together in `assembled`; of a large one, in `parts`."""
+    """A response that came, in full or in part.
 
-    either = ("body", "text", "base64", "assembled", "parts")
+    A stream is put together in `assembled`; a large plain body is stored before, in `parts` records.
+    """
+
+    exactly_one_of = ("body", "text", "base64", "assembled", "parts")
     status: int
     headers: dict[str, str]
     duration_seconds: Seconds
@@ -167,15 +171,15 @@ class LLMResponse(LLMExchange):
 
 
 class LLMError(LLMExchange):
-    """There was no response."""
+    """The failure of an exchange without a response."""
 
     type: str
     message: Text
     duration_seconds: Seconds
 
 
-class LLMInteraction(Itemized, Placed):
-    """An interaction that the agent recorded itself; `body` has its messages and tools."""
+class LLMInteraction(Itemized, StepContext):
+    """An interaction that the agent recorded by hand. `body` has its messages and tools."""
 
     interaction_id: str
     provider: Text | None
@@ -184,17 +188,17 @@ class LLMInteraction(Itemized, Placed):
     error: Error = ABSENT
 
 
-class StepStart(Placed):
-    """A step with a block, when that is entered: what names its `step_id` from then on is inside."""
+class StepStart(StepContext):
+    """The start of a step with a block. Records that name its `step_id` from then on belong to it."""
 
     step_id: str
-    step_number: Whole
+    step_number: Integer
 
 
-class AgentStep(Itemized, Placed):
-    """One step of the agent; `body` has its `llm_messages`. Of one with a block it is written when that is left."""
+class AgentStep(Itemized, StepContext):
+    """One step of the agent. `body` has its `llm_messages`. A step with a block is written when the block ends."""
 
-    step_number: Whole
+    step_number: Integer
     state: Text | None
     llm_response: Payload
     tool_calls: list[Payload] | None
@@ -204,8 +208,8 @@ class AgentStep(Itemized, Placed):
     duration_seconds: Seconds = ABSENT
 
 
-class ToolCall(Placed):
-    """A tool, before it runs; `call_id` is there where the agent said for which call."""
+class ToolCall(StepContext):
+    """A tool before it runs. `call_id` is present if the agent said which call it runs for."""
 
     execution_id: str
     name: Text
@@ -213,8 +217,8 @@ class ToolCall(Placed):
     arguments: Payload
 
 
-class ToolResult(Placed):
-    """What a tool gave; of a generator, the first of what it yielded, how many that were, and what it returned."""
+class ToolResult(StepContext):
+    """The result of a tool. Of a generator: the first values it yielded, how many it yielded, and what it returned."""
 
     execution_id: str
     name: Text
@@ -229,20 +233,21 @@ class ToolResult(Placed):
 
 
 class Annotation(Data):
-    """Something that is known of the run, or a summary of one of its steps."""
+    """An annotation of the run, or a summary of one of its steps."""
 
-    either = ("key", "lakeview_step")
+    exactly_one_of = ("key", "lakeview_step")
     key: str = ABSENT
-    lakeview_step: Whole = ABSENT
+    lakeview_step: Integer = ABSENT
     value: Payload
 
 
 class Redaction(Data):
-    """What the record `of` says, without a value in it that became known as a secret later: of the start its task and
-    metadata, of an annotation its value.
+    """The data of the record `of`, without a value that became known as a secret later.
+
+    For the start it is the task and the metadata, for an annotation its value.
     """
 
-    either = ("task", "value")
+    exactly_one_of = ("task", "value")
     of: Annotated[int, Field(ge=1)]
     task: Text | None = ABSENT
     metadata: Json = ABSENT
@@ -255,7 +260,7 @@ class GivenReward(Data):
     name: Text
     value: Number
     weight: Number
-    step_number: Whole | None
+    step_number: Integer | None
     explanation: Text | None
 
 
@@ -271,7 +276,7 @@ class Finalize(Data):
     """The last record: how the run ended."""
 
     status: Status
-    success: bool | Mark | None = ABSENT
+    success: bool | Unrepresentable | None = ABSENT
     final_result: Payload = ABSENT
     error: Error = ABSENT
     execution_time: Seconds
@@ -295,4 +300,4 @@ DATA: Mapping[str, type[Shape]] = {
     "gap": RecordedGap,
     "finalize": Finalize,
 }
-"""What the data of each kind of record has. A kind that is not here is of a later version, and passed over."""
+"""The data of each kind of record. A kind that is not listed belongs to a later version and is skipped."""

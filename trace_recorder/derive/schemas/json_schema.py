@@ -1,8 +1,8 @@
 """Checks values against the models of the two files, and generates JSON Schemas from these models.
 
-`python -m trace_recorder.derive.schemas.json_schema` writes the JSON Schemas beside the models, from where they are
-shipped; a test holds that they are up to date. Whether what a file says is also true, `validate.py` finds out. Nothing
-else imports this module: it imports pydantic.
+`python -m trace_recorder.derive.schemas.json_schema` writes the JSON Schemas beside the models, and they are shipped
+from there; a test checks that they are up to date. Whether what a file says is also true is checked by `validate.py`.
+Nothing else imports this module, because it imports pydantic.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trace_recorder.values.messages import Payload
 DIRECTORY = Path(__file__).parent
 
 
-def breaches(model: type[Shape], value: Payload) -> list[str]:
-    """Say where a value is not as its model has it: "llm_interactions[3].response.content: …"."""
+def violations(model: type[Shape], value: Payload) -> list[str]:
+    """Return where a value violates its model, such as "llm_interactions[3].response.content: …"."""
     try:
         model.model_validate(value)
     except ValidationError as error:
@@ -38,7 +38,7 @@ def _place(steps: tuple[int | str, ...]) -> str:
 
 
 class _Plain(GenerateJsonSchema):
-    """Leaves out what says nothing here: titles made of names, and defaults, which only mean that a member may miss."""
+    """Leaves out titles, which only repeat names, and defaults, which only mean that a member may be missing."""
 
     def field_title_should_be_set(self, _: object) -> bool:
         return False
@@ -53,7 +53,7 @@ def document_schema() -> Json:
 
 
 def journal_schema() -> Json:
-    """Generate the JSON Schema of one line of a journal; the data of a kind that is not known may be anything."""
+    """Generate the JSON Schema of one line of a journal. The data of an unknown kind may be anything."""
     shapes: list[type[Shape]] = [Record, *DATA.values()]
     models: list[tuple[type[Shape], Literal["validation"]]] = [(shape, "validation") for shape in shapes]
     places, definitions = models_json_schema(models, schema_generator=_Plain)
@@ -71,7 +71,7 @@ def _named(name: str, schema: Json) -> Json:
 
 
 def texts() -> dict[str, str]:
-    """The schema files by name, with their text."""
+    """Return the text of each schema file by its name."""
     schemas = {"document": document_schema(), "journal": journal_schema()}
     return {f"{name}.schema.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
 

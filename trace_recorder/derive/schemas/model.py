@@ -1,8 +1,8 @@
-"""What the models of both files are made of: an object's shape, and the types that recur.
+"""The parts of both models: the shape of an object, and recurring types.
 
-Members beyond those that a model names are allowed everywhere: they are what a provider, a caller or a later version
-says. What the caller of the recorder gave has the type that was asked for, or is a `Mark`. A member whose default is
-`ABSENT` may be missing; it is null only where its type says so.
+An object may always have members beyond those of its model: a provider, a caller or a later version may add some.
+What the caller of the recorder gave has the type that was asked for, or is an `Unrepresentable`. A member whose
+default is `ABSENT` may be missing; it may be null only if its type says so.
 """
 
 from __future__ import annotations
@@ -20,36 +20,39 @@ ABSENT: Payload = None
 
 
 class Shape(BaseModel):
-    """An object with these members, of exactly these types, and any others; of those in `either`, one is there."""
+    """An object with these members, of exactly these types, and any others.
+
+    Of the members that `exactly_one_of` names, one must be present.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True)
-    either: ClassVar[tuple[str, ...]] = ()
+    exactly_one_of: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="after")
     def _has_one(self) -> Self:
-        if self.either and len(self.model_fields_set.intersection(self.either)) != 1:
-            raise ValueError(f"exactly one of {', '.join(self.either)} is expected")
+        if self.exactly_one_of and len(self.model_fields_set.intersection(self.exactly_one_of)) != 1:
+            raise ValueError(f"exactly one of {', '.join(self.exactly_one_of)} is expected")
         return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
-        if cls.either:
-            handler.resolve_ref_schema(schema)["oneOf"] = [{"required": [name]} for name in cls.either]
+        if cls.exactly_one_of:
+            handler.resolve_ref_schema(schema)["oneOf"] = [{"required": [name]} for name in cls.exactly_one_of]
         return schema
 
 
-class Mark(Shape):
-    """What stands for a value that JSON has no word for: its class and its repr."""
+class Unrepresentable(Shape):
+    """Stands for a value that JSON cannot express: its class and its repr."""
 
     type: str = Field(alias="__type__")
     repr: str
 
 
 Json = dict[str, Payload]
-Text = str | Mark
-Whole = int | Mark
-Number = float | Mark
+Text = str | Unrepresentable
+Integer = int | Unrepresentable
+Number = float | Unrepresentable
 Seconds = Annotated[float, Field(ge=0)]
 Time = Annotated[
     str,

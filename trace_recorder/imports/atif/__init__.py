@@ -1,1 +1,1 @@
-"""ATIF: a document of the Agent Trajectory Interchange Format, of any version 1, read as a trajectory."""
+"""ATIF, the Agent Trajectory Interchange Format, any version 1: documents read as trajectories."""

@@ -1,8 +1,8 @@
-"""What an ATIF document says that the values of a run have no place for, kept beside them under the name `atif`.
+"""What an ATIF document states that the values have no place for. It is kept under the name `atif`.
 
-Of a trajectory it stands in the run's metadata, of a message in its `extra`, of an answer in the response's. The reader
-(`document.py`) puts it there and the view (`views/atif/`) back where it was; what the view makes of the values by
-itself is not kept.
+For a trajectory it is in the run's metadata, for a message in its `extra`, for an answer in the response's `extra`. The
+reader (`document.py`) puts it there, and the view (`views/atif/`) puts it back where it was. What the view generates
+from the values is not kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.messages import Payload, known
 from trace_recorder.values.trajectory import Trajectory
 
-KEPT = DIALECT = "atif"
+EXTRA_KEY = DIALECT = "atif"
 UNKNOWN_VERSION = "unknown"
 
 _TOTALS = {
@@ -22,11 +22,11 @@ _TOTALS = {
     "cached_tokens": "cache_read_input_tokens",
     "cost_usd": "cost",
 }
-"""What is summed up, by ATIF's names and ours."""
+"""ATIF's names of token counts and costs, and ours."""
 _OF_RUN = frozenset({**Trajectory().head(), **Trajectory().tail("inline")})
 _OF_AGENT = frozenset({"agent_id", "parent_agent_id", "built_in_tools"})
 _DERIVED = ("start_time", "end_time", "model", "status")
-"""What the reader finds out of a run, where its document does not say it."""
+"""What the reader works out about a run if its document does not state it."""
 _OF_STEP = frozenset({"step_id", "source", "message", "reasoning_content", "tool_calls", "observation"})
 _OF_CALL = frozenset(
     (
@@ -35,22 +35,22 @@ _OF_CALL = frozenset(
         *("time_to_first_token_seconds", "stream", "complete", "ended_by", "error", "attempts", "agent_steps"),
     )
 )
-_OF_ANOTHERS_CALL = frozenset({"interaction_id", "api", "model_asked_for", "parameters", "response_extra"})
+_OF_FOREIGN_CALL = frozenset({"interaction_id", "api", "model_asked_for", "parameters", "response_extra"})
 _OF_RESULT = frozenset({"success", "error", "result", "duration_seconds"})
 
 
 def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
-    """What was kept in an `extra`, or in a run's metadata."""
-    return as_dict(extra.get(KEPT))
+    """Return what was kept in an `extra`, or in a run's metadata."""
+    return as_dict(extra.get(EXTRA_KEY))
 
 
 def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
-    """What was found, as a member of an `extra`; nothing where there is nothing."""
-    return {KEPT: dict(members)} if members else {}
+    """Return members as a member of an `extra`; nothing if there are none."""
+    return {EXTRA_KEY: dict(members)} if members else {}
 
 
 def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
-    """What a step says that is no call; `follows` is when the request was sent that brings it, as a rule its time."""
+    """Return the extra members of a step that is no call. `follows` is when the next request was sent."""
     left = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
     if left.get("timestamp") == follows:
         left.pop("timestamp", None)
@@ -58,11 +58,11 @@ def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Pa
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
-    """What a step says of a call beyond the call's values; `refs` are results that are none but references."""
+    """Return the extra members of a call's step. `refs` are results that are only references."""
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
     return known(
-        extra=_without(extra, ours(extra)) or None,
+        extra=_without(extra, written_by_view(extra)) or None,
         metrics_extra=_without(of_metrics, frozenset({"usage"})) or None,
         llm_call_count=None if count == 1 else count,
         refs=[*refs] or None,
@@ -70,9 +70,9 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 
 
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
-    """What a result says beyond its value: references to other documents, and in whose step it is, if for no call."""
+    """Return the extra members of a result: external references, and in whose step it is if it belongs to no call."""
     alone = in_step and result.get("source_call_id") is None
-    refs = elsewhere(result, embedded)
+    refs = external_references(result, embedded)
     return known(
         extra=_without(as_dict(result.get("extra")), _OF_RESULT) or None,
         subagent_trajectory_ref=refs or None,
@@ -80,15 +80,15 @@ def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_ste
     )
 
 
-def elsewhere(result: Mapping[str, Payload], embedded: frozenset[str]) -> list[Payload]:
-    """A result's references to trajectories that are not in the document."""
+def external_references(result: Mapping[str, Payload], embedded: frozenset[str]) -> list[Payload]:
+    """Return a result's references to trajectories that are not in the document."""
     return [ref for ref in result.get("subagent_trajectory_ref") or () if ref.get("trajectory_id") not in embedded]
 
 
 def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
-    """What a trajectory says of itself; `called` is whether any of its steps is a call."""
+    """Return the extra members of a trajectory. `called` is whether any of its steps is a call."""
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))
@@ -119,16 +119,16 @@ def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) 
 
 
 def _is_plain(tool: Payload) -> bool:
-    """Whether a declaration says no more than a tool's value does."""
+    """Whether a declaration contains only what a tool's value holds."""
     function = as_dict(as_dict(tool).get("function"))
     return as_dict(tool).keys() == {"type", "function"} and function.keys() <= {"name", "description", "parameters"}
 
 
-def ours(extra: Mapping[str, Payload]) -> dict[str, Payload]:
-    """What our view wrote of the `extra` of a step: little, where the step was another tool's to begin with."""
+def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return what our view wrote into the `extra` of a step. This is little if the step came from another tool."""
     if "interaction_id" not in extra:
         return {}
-    written = _OF_CALL if extra.get("api") != DIALECT else _OF_ANOTHERS_CALL
+    written = _OF_CALL if extra.get("api") != DIALECT else _OF_FOREIGN_CALL
     return {name: value for name, value in extra.items() if name in written}
 
 
@@ -144,7 +144,7 @@ def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
 
 
 def with_costs(summed: dict[str, Payload], subs: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
-    """Add what sub-agents cost to what their parent did."""
+    """Add the costs of sub-agents to those of their parent."""
     costs = [cost for sub in subs if (cost := as_dict(sub.get("final_metrics")).get("total_cost_usd")) is not None]
     return summed | ({"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)} if costs else {})
 
@@ -154,13 +154,13 @@ def _totals_of(document: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def stated_totals(document: Mapping[str, Payload]) -> dict[str, Payload]:
-    """The totals that a document states, by the names of a run's metrics."""
+    """Return the totals that a document states, under the names of a run's metrics."""
     stated = as_dict(document.get("final_metrics"))
-    return known(**{ours: stated.get(f"total_{name}") for name, ours in _TOTALS.items()})
+    return known(**{written_by_view: stated.get(f"total_{name}") for name, written_by_view in _TOTALS.items()})
 
 
 def effort_of(parameters: Mapping[str, Payload]) -> str | float | None:
-    """How hard a request asks a model to think, in the words of whichever dialect."""
+    """Return the reasoning effort that a request asks for, in any dialect."""
     thinking = as_dict(as_dict(parameters.get("generationConfig")).get("thinkingConfig"))
     asked = (
         parameters.get("reasoning_effort"),

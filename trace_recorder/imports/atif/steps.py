@@ -1,7 +1,7 @@
-"""Reading the steps of one ATIF trajectory: its calls, each with what the model saw, and what its tools gave.
+"""Reading the steps of one ATIF trajectory: its calls, each with what the model saw and what its tools returned.
 
-What has no place in the values is kept beside them (`extra_members.py`). How the trajectories of a document make a run
-is for `document.py`.
+What the values have no place for is kept beside them (`extra_members.py`). How the trajectories of a document make up
+a run is defined in `document.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.derive.requests import result_of
-from trace_recorder.dialects import manual as by_hand
+from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
-from trace_recorder.imports.atif.tool_steps import is_of_tools
+from trace_recorder.imports.atif.tool_steps import is_tool_step
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     Choice,
@@ -32,27 +32,30 @@ _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 @dataclass(slots=True)
-class Source(NothingRaw):
-    """What the document tells of a call: the messages of the conversation up to `length`, which calls share."""
+class AtifSource(NothingRaw):
+    """The source of a call. Its messages are the first `length` of `shared`, a list that all calls share.
+
+    `observed` are the results in its own step, `recorded_steps` the steps that the agent recorded for it.
+    """
 
     shared: list[Message]
     length: int
     tools: list[Tool]
     parameters: dict[str, Payload]
     observed: tuple[ToolResult, ...] = ()
-    told: tuple[Mapping[str, Payload], ...] = ()
+    recorded_steps: tuple[Mapping[str, Payload], ...] = ()
 
     def request(self) -> RequestReading:
-        """What the model was shown."""
+        """Return what the model saw."""
         return RequestReading(self.shared[: self.length], self.tools, self.parameters)
 
     def offer(self) -> RequestReading:
-        """The same: the messages are at hand."""
+        """Return the same: the messages need not be read."""
         return self.request()
 
     @property
     def new_results(self) -> list[ToolResult]:
-        """What came back from tools since the model last spoke."""
+        """The tool results since the model last spoke."""
         found: list[ToolResult] = []
         for message in reversed(self.shared[: self.length]):
             if message.role == "assistant":
@@ -62,25 +65,28 @@ class Source(NothingRaw):
         return found[::-1]
 
     def is_whole(self) -> bool:
-        """Whether it is known: it is."""
+        """Return True."""
         return True
 
 
 @dataclass(slots=True)
-class Reading:
-    """Reads the steps of one ATIF trajectory; `parent` is the one in which it is embedded."""
+class TrajectoryReader:
+    """Reads the steps of one ATIF trajectory. `parent` is the trajectory that it is embedded in.
+
+    `embedded` are the ids of the trajectories embedded in this one, `execution_ids` the executions that started them.
+    """
 
     document: Mapping[str, Payload]
     embedded: frozenset[str]
-    parent: Reading | None = None
+    parent: TrajectoryReader | None = None
     messages: list[Message] = field(default_factory=list)
     calls: list[LLMInteraction] = field(default_factory=list)
-    first: str = ""
-    hosts: dict[str, str] = field(default_factory=dict)
+    first_call_id: str = ""
+    execution_ids: dict[str, str] = field(default_factory=dict)
 
-    def kept(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
-        """What it says beyond the values; of a step behind the last call, which no call shows, all."""
-        steps = [step for step in self.document["steps"] if not is_of_tools(step)]
+    def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
+        """Return the extra members of the trajectory, and the steps after the last call, which no call shows."""
+        steps = [step for step in self.document["steps"] if not is_tool_step(step)]
         last = max((place for place, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
         subs = self.document.get("subagent_trajectories") or ()
@@ -88,33 +94,33 @@ class Reading:
         return left | known(steps=steps[last:] or None, subagent_trajectories=silent or None)
 
     def read(self) -> Iterator[LLMInteraction]:
-        """Give the calls that its steps tell of."""
-        tools = [by_hand.read_tool(tool) for tool in _tools(self.document["agent"])]
+        """Yield the calls of its steps."""
+        tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
-        for step, follows in _followed([step for step in self.document["steps"] if not is_of_tools(step)]):
-            if called and step.get("is_copied_context"):  # the history was rewritten, and is told anew from here
+        for step, follows in _with_next_request([step for step in self.document["steps"] if not is_tool_step(step)]):
+            if called and step.get("is_copied_context"):  # the history was rewritten, and is repeated from here
                 self.messages = []
             called = _is_call(step)
             message = _message(step, follows)
-            results = (step.get("observation") or {}).get("results") or ()
+            results = _observations(step)
             if called:
                 yield self._call(step, message, self._source(step, tools, results))
             if message.content or message.tool_calls or message.reasoning or not (called or results):
                 self.messages.append(message)
             self.messages += [self._answer(step, result) for result in results if "content" in result]
 
-    def _source(self, step: Mapping[str, Payload], tools: list[Tool], results: Sequence[Payload]) -> Source:
-        extra = members.ours(step.get("extra") or {})
+    def _source(self, step: Mapping[str, Payload], tools: list[Tool], results: Sequence[Payload]) -> AtifSource:
+        extra = members.written_by_view(_extra(step))
         parameters, effort = extra.get("parameters") or {}, step.get("reasoning_effort")
         if effort is not None and members.effort_of(parameters) != effort:
             parameters = {**parameters, "reasoning_effort": effort}
         observed = tuple(found for result in results if (found := self._result(step, result)) is not None)
-        told = tuple(extra.get("agent_steps") or ())
-        return Source(self.messages, len(self.messages), tools, parameters, observed, told)
+        recorded_steps = tuple(extra.get("agent_steps") or ())
+        return AtifSource(self.messages, len(self.messages), tools, parameters, observed, recorded_steps)
 
     def _answer(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> Message:
-        """What a tool gave, as the message that shows it."""
-        extra, about = result.get("extra") or {}, step.get("extra") or {}
+        """Return the result of a tool as the message that shows it."""
+        extra, about = _extra(result), _extra(step)
         succeeded = extra.get("success")
         failed = {"is_error": not succeeded} if isinstance(succeeded, bool) else {}
         left = members.of_result(result, self.embedded, in_step=step["source"] == "agent")
@@ -123,13 +129,9 @@ class Reading:
         return Message("tool", result.get("content"), (), call_id, name, extra=failed | members.as_kept(left))
 
     def _result(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> ToolResult | None:
-        """What a tool gave: the object where it was recorded, and in which execution sub-agents were started."""
-        extra, call_id = result.get("extra") or {}, result.get("source_call_id")
-        refs = [ref["trajectory_id"] for ref in result.get("subagent_trajectory_ref") or () if "trajectory_id" in ref]
-        execution = None
-        if call_id and self.embedded.intersection(refs):
-            execution = f"{self.document.get('trajectory_id') or ''}#{step.get('step_id')}/{call_id}"
-            self.hosts |= dict.fromkeys(refs, execution)
+        """Return the result of a tool: the object if it was recorded, else what the model saw."""
+        extra, call_id = _extra(result), result.get("source_call_id")
+        execution = self._execution_id(step, result)
         if "content" not in result and not execution:
             return None
         shown = result.get("content")
@@ -147,10 +149,19 @@ class Reading:
             execution_id=execution,
         )
 
-    def _whose(self) -> dict[str, Payload]:
-        """Whose calls it holds: by what a view of ours wrote, or by the trajectory's place among the others."""
+    def _execution_id(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> str | None:
+        """Make up an id for the execution of a tool in which sub-agents were started; None if none was."""
+        refs = [ref["trajectory_id"] for ref in result.get("subagent_trajectory_ref") or () if "trajectory_id" in ref]
+        if not result.get("source_call_id") or not self.embedded.intersection(refs):
+            return None
+        execution = f"{self.document.get('trajectory_id') or ''}#{step.get('step_id')}/{result['source_call_id']}"
+        self.execution_ids |= dict.fromkeys(refs, execution)
+        return execution
+
+    def _agent_members(self) -> dict[str, Payload]:
+        """Return the agent of its calls: as our view wrote it, or else by the trajectory's place among the others."""
         agent, identity = self.document["agent"], self.document.get("trajectory_id")
-        stated, name = agent.get("extra") or {}, agent.get("name")
+        stated, name = _extra(agent), agent.get("name")
         if self.parent is None:
             return {"agent": None if name == "agent" else name} | {key: stated.get(key) for key in _IDS}
         siblings = self.parent.document["subagent_trajectories"]
@@ -163,20 +174,14 @@ class Reading:
             "agent": name or f"subagent_{place}",
             "agent_id": known_by,
             "parent_agent_id": stated.get("parent_agent_id") or parent,
-            "parent_execution_id": self.parent.hosts.get(identity or ""),
+            "parent_execution_id": self.parent.execution_ids.get(identity or ""),
         }
 
-    def _call(self, step: Mapping[str, Payload], said: Message, source: Source) -> LLMInteraction:
-        extra = members.ours(step.get("extra") or {})
+    def _call(self, step: Mapping[str, Payload], said: Message, source: AtifSource) -> LLMInteraction:
+        extra = members.written_by_view(_extra(step))
         error = error_of(extra.get("error"))
         silent = not (said.content or said.tool_calls or said.reasoning)
-        results = (step.get("observation") or {}).get("results") or ()
-        refs = [
-            {**result, "subagent_trajectory_ref": left}
-            for result in results
-            if "content" not in result and (left := members.elsewhere(result, self.embedded))
-        ]
-        kept = members.as_kept(members.of_call(step, refs))
+        kept = members.as_kept(members.of_call(step, self._references(step)))
         return LLMInteraction(
             interaction_id=extra.get("interaction_id") or "",
             timestamp=extra.get("requested_at") or step.get("timestamp") or "",
@@ -185,39 +190,56 @@ class Reading:
             source=source,
             api=extra.get("api") if extra else members.DIALECT,
             step_number=extra.get("step_number"),
-            **self._whose(),
+            **self._agent_members(),
             response=NO_RESPONSE if error and silent else _response(step, said, extra, kept),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
-            attempts=tuple(
-                Attempt(**{**one, "error": error_of(one.get("error"))}) for one in extra.get("attempts") or ()
-            ),
+            attempts=tuple(map(_attempt, extra.get("attempts") or ())),
             stream=extra.get("stream") is True,
             complete=extra.get("complete") is not False,
         )
+
+    def _references(self, step: Mapping[str, Payload]) -> list[Payload]:
+        """The results of a step that are only references to trajectories outside of the document."""
+        found = ((result, members.external_references(result, self.embedded)) for result in _observations(step))
+        return [
+            {**result, "subagent_trajectory_ref": refs} for result, refs in found if refs and "content" not in result
+        ]
 
 
 _IDS = ("agent_id", "parent_agent_id")
 
 
+def _attempt(document: Mapping[str, Payload]) -> Attempt:
+    return Attempt(**{**document, "error": error_of(document.get("error"))})
+
+
+def _extra(of: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    return of.get("extra") or {}
+
+
+def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]]:
+    return (step.get("observation") or {}).get("results") or ()
+
+
 def _is_call(step: Mapping[str, Payload]) -> bool:
-    """Whether a step is a call to a model: no copy of one, and no deed of the agent's own."""
+    """Whether a step is a call to a model, not a copy of one and not an action of the agent itself."""
     return step["source"] == "agent" and not step.get("is_copied_context") and step.get("llm_call_count") != 0
 
 
-def _followed(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:
-    """Each step, and when the request of the next call was sent, where a view of ours says so."""
+def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:
+    """Return each step with the time of the next call's request, if our view wrote that."""
     follows: str | None = None
     found = []
     for step in reversed(steps):
         found.append((step, follows))
         if _is_call(step):
-            follows = members.ours(step.get("extra") or {}).get("requested_at")
+            follows = members.written_by_view(_extra(step)).get("requested_at")
     return found[::-1]
 
 
 def _tools(agent: Mapping[str, Payload]) -> list[Payload]:
-    built_in = (agent.get("extra") or {}).get("built_in_tools")
+    built_in = _extra(agent).get("built_in_tools")
     return [*(agent.get("tool_definitions") or ()), *(built_in if isinstance(built_in, list) else ())]
 
 
@@ -229,8 +251,8 @@ def _message(step: Mapping[str, Payload], follows: str | None) -> Message:
 
 
 def _call(call: Mapping[str, Payload]) -> ToolCall:
-    extra = {name: value for name, value in (call.get("extra") or {}).items() if name != "call_id_made_up"}
-    made_up = (call.get("extra") or {}).get("call_id_made_up") is True
+    extra = {name: value for name, value in _extra(call).items() if name != "call_id_made_up"}
+    made_up = _extra(call).get("call_id_made_up") is True
     return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
 
 
@@ -259,7 +281,7 @@ def _response(
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
-    calls = tuple(by_hand.read_tool_call(call) for call in document.get("tool_calls") or ())
+    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
     return Choice(**{**document, "tool_calls": calls})
 
 
@@ -268,8 +290,8 @@ def _logprobs(logprobs: list[float] | None) -> Payload:
 
 
 def _usage(metrics: Mapping[str, Payload]) -> Usage:
-    """The usage as the provider stated it, where a view of ours kept that; else ATIF's own counts."""
-    stated = (metrics.get("extra") or {}).get("usage")
+    """Return the usage as the provider stated it, if our view kept it, else ATIF's own counts."""
+    stated = _extra(metrics).get("usage")
     if isinstance(stated, dict):
         return Usage(**stated)
     counts = known(
@@ -282,7 +304,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage:
 
 
 def error_of(error: Payload) -> ErrorInfo | None:
-    """Read an error as a view of ours wrote it; None for anything else."""
+    """Read an error as our view wrote it; return None for anything else."""
     if not isinstance(error, dict):
         return None
     return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), error.get("status"))

@@ -1,4 +1,4 @@
-"""Steps of tools alone in an ATIF document of ours: no model asked for them, and none saw what they gave."""
+"""Tool steps in an ATIF document of ours: no model asked for these tools, and none saw their results."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep
 
-MARK = "tools_alone"
-"""What the `extra` of such a step says."""
+TOOL_STEP_FLAG = "tools_alone"
+"""The member of `extra` that marks such a step."""
 
 
-def is_of_tools(step: Mapping[str, Payload]) -> bool:
-    """Whether a step of a document is one of tools alone."""
-    return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(MARK) is True
+def is_tool_step(step: Mapping[str, Payload]) -> bool:
+    """Whether a step of a document is a tool step."""
+    return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(TOOL_STEP_FLAG) is True
 
 
 def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
-    """The steps of tools alone, of the main agent and of its sub-agents; they are not numbered yet."""
+    """Yield the tool steps of the main agent and of its sub-agents. They are not numbered yet."""
     stated = document["agent"].get("extra") or {}
     name = document["agent"].get("name")
     about: Payload = {key: stated.get(key) for key in ("agent_id", "parent_agent_id")}
-    for step in filter(is_of_tools, document["steps"]):
+    for step in filter(is_tool_step, document["steps"]):
         calls = tuple(_call(call) for call in step.get("tool_calls") or ())
         names = {call.call_id: call.name for call in calls}
         results = (step.get("observation") or {}).get("results") or ()

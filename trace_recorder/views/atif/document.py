@@ -1,65 +1,63 @@
 """ATIF v1.7, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
-A run whose history was rewritten is written in two ways: `to_atif` puts what came after behind what was before, with
-the messages that stayed as copied context; `atif_documents` gives a document for each, linked by
+A run with a rewritten history is written in two ways. `to_atif` appends the conversation after the change to the one
+before, with the messages of both as copied context. `to_atif_files` returns a document for each, linked by
 `continued_trajectory_ref`, as tools that make training data of them expect. Sub-agents, and conversations that have
 nothing in common with the others, are `subagent_trajectories`. Costs are those that providers stated, never estimates.
-A run that was read from such documents has all their members back (`extra_members.py`).
+A run that was read from such documents has all their members again (`extra_members.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.imports.atif.extra_members import KEPT, UNKNOWN_VERSION, kept_in, totals, with_costs
+from trace_recorder.imports.atif.extra_members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.values.messages import Payload, Tool, known
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.atif.agents import Host, hosts_of
-from trace_recorder.views.atif.steps import Images, Steps
+from trace_recorder.views.atif.images import Images
+from trace_recorder.views.atif.steps import Steps
+from trace_recorder.views.atif.subagents import Parent, parents_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
-from trace_recorder.views.conversations.call_chains import agent_of, turns_of
-from trace_recorder.views.conversations.lines import Conversation, conversations, steps_by_turn
-from trace_recorder.views.left_out import EMBEDDINGS, Carries, Statement, count, count_contents
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.conversations.conversation import Conversation, conversations
+from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.left_out import EMBEDDINGS, ContentSupport, FormatSupport, count, count_unsupported_contents
+from trace_recorder.views.view import LeftOut, view
 
 SCHEMA_VERSION = "ATIF-v1.7"
-_SHOWN = Carries.of(places=("part", "images"))
-_CARRIED: Statement = {
+_SHOWN = ContentSupport.of(locations=("part", "images"))
+_SUPPORTED: FormatSupport = {
     "instructions": _SHOWN,
     "questions": _SHOWN,
     "tool results": _SHOWN,
-    "answers": Carries.of(THOUGHTS, places=("part", "images")),
+    "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""Images, and other parts as text. What an answer holds beside its text is in `extra`."""
+"""Images, and other parts as text. What an answer has beside its text is in `extra`, where no reader looks."""
 
 
-def to_atif(
-    trajectory: Trajectory, images_directory: Path | None = None, *, dropped: Counter[str] | None = None
-) -> dict[str, Payload]:
-    """Give a run as one ATIF document.
+@view
+def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
+    """Return a run as one ATIF document.
 
-    Images are written into `images_directory`, and named relative to the directory that holds it. What cannot be
-    carried is counted in `dropped`. Raises EmptyTrajectoryError where there is not even a task.
+    Images are written into `images_directory`, and named relative to the directory that holds it. Raises
+    EmptyTrajectoryError where there is not even a task.
     """
-    writing = _Writing(trajectory, images_directory, dropped)
+    writing = _Writer(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
 
 
-def atif_documents(
-    trajectory: Trajectory,
-    name: str,
-    images_directory: Path | None = None,
-    *,
-    dropped: Counter[str] | None = None,
+@view
+def to_atif_files(
+    left_out: LeftOut, trajectory: Trajectory, name: str, images_directory: Path | None = None
 ) -> Iterator[tuple[str, dict[str, Payload]]]:
-    """Give a run as ATIF documents with the names of their files: one, and one more for each rewritten history.
+    """Return a run as ATIF documents with their file names: one, and one more for each rewritten history.
 
-    `name` is that of the first file; the others are called after it. Raises EmptyTrajectoryError.
+    `name` is that of the first file, from which the others are derived. Raises EmptyTrajectoryError.
     """
-    writing = _Writing(trajectory, images_directory, dropped)
+    writing = _Writer(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
@@ -67,34 +65,29 @@ def atif_documents(
         yield file, _ordered({**document, **known(continued_trajectory_ref=following[0] if following else None)})
 
 
-class _Writing:
-    """What all documents of a run need."""
+class _Writer:
+    """Writes the documents of a run."""
 
-    def __init__(self, trajectory: Trajectory, images_directory: Path | None, dropped: Counter[str] | None) -> None:
+    def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
         self.trajectory = trajectory
-        counter: Counter[str] = Counter() if dropped is None else dropped
-        count(trajectory, counter, EMBEDDINGS)
-        self._images = Images(images_directory, counter)
+        count(trajectory, left_out, EMBEDDINGS)
+        self._images = Images(images_directory, left_out)
         turns = turns_of(trajectory)
-        count_contents(turns, counter, _CARRIED)
-        self._told = steps_by_turn(trajectory, turns)
+        count_unsupported_contents(turns, left_out, _SUPPORTED)
+        self._steps_by_turn = steps_by_turn(trajectory, turns)
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
-        agents = [agent_of(turn.interaction) for turn in turns]
-        found = conversations(turns)
-        main = None if None in agents or not agents else agents[0]
-        self.mains = [one for one in found if one.of == main and one.kind != "apart"]
-        others = [one for one in found if one not in self.mains]
+        self.mains, others = _main_and_others(turns)
         self._places = {one: place for place, one in enumerate(others, start=1)}
-        self._hosts = hosts_of(others, self.mains, turns, self._told.steps)
-        self._tools = self._told.unasked.get(None, [])
+        self._parents = parents_of(others, self.mains, turns, self._steps_by_turn.steps)
+        self._tools = self._steps_by_turn.unrequested.get(None, [])
         if not turns and not self._tools and not trajectory.task:
             raise EmptyTrajectoryError(
                 f"trajectory {self._identity} has no calls, no steps and no task: ATIF needs at least one step"
             )
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
-        """Write a document of these conversations of the main agent, with the sub-agents that ran meanwhile."""
+        """Write a document of these conversations of the main agent, with the sub-agents that began in them."""
         kept = self._kept if number == 0 else {}
         steps = self._steps(mains)
         subs = self._subs(mains, steps, orphans=number == 0)
@@ -108,26 +101,26 @@ class _Writing:
         return _with_subs(document | known(extra=about or None), subs, kept)
 
     def _steps(self, of: Sequence[Conversation]) -> Steps:
-        steps = Steps(self._images, self._told)
+        steps = Steps(self._images, self._steps_by_turn)
         for conversation in of:
             steps.add(conversation)
-        steps.add_tools(tool for tool in self._tools if (self._host_of(tool) in of if of else not self.mains))
+        steps.add_tools(tool for tool in self._tools if (self._conversation_of(tool) in of if of else not self.mains))
         return steps
 
-    def _host_of(self, tools: AgentStep) -> Conversation | None:
-        """The conversation in whose time tools ran: of their agent where it has one, else of the main agent."""
-        own = [one for one in (*self.mains, *self._places) if one.of == agent_of(tools)] or self.mains
+    def _conversation_of(self, tools: AgentStep) -> Conversation | None:
+        """Return the conversation during which tools ran: of their own agent, or else of the main agent."""
+        own = [one for one in (*self.mains, *self._places) if one.agent_key == agent_key(tools)] or self.mains
         begun = [one for one in own if one.turns[0].interaction.timestamp <= tools.timestamp]
         return next(reversed(begun), own[0] if own else None)
 
     def _subs(self, of: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
-        """Write the trajectories of the agents that began in the time of these conversations, and refer to them."""
+        """Write the trajectories of the agents that began in these conversations, and refer to them in the steps."""
         turns = {turn for conversation in of for turn in conversation.turns}
         subs = []
-        for one, host in self._hosts.items():
-            if host.turn in turns or (orphans and host.turn is None):
+        for one, parent in self._parents.items():
+            if parent.turn in turns or (orphans and parent.turn is None):
                 subs.append(self._sub(one))
-                _refer(steps, host, {"trajectory_id": subs[-1]["trajectory_id"]})
+                _refer(steps, parent, {"trajectory_id": subs[-1]["trajectory_id"]})
         return subs
 
     def _sub(self, conversation: Conversation) -> dict[str, Payload]:
@@ -157,14 +150,26 @@ class _Writing:
         }
 
     def _about(self) -> dict[str, Payload]:
-        """What is known of the run and has no member in ATIF."""
+        """Return the members of the run that ATIF has no member for."""
         run = {**self.trajectory.head(), **self.trajectory.tail("inline")}
         left = {name: value for name, value in run.items() if value not in (None, {}, [])}
         derived = self._kept.get("derived", ())
         for name in ("trajectory_id", "schema_version", "history", "metrics", "metadata", *derived):
             left.pop(name, None)
-        metadata = {name: value for name, value in self.trajectory.metadata.items() if name != KEPT}
+        metadata = {name: value for name, value in self.trajectory.metadata.items() if name != EXTRA_KEY}
         return left | known(metadata=metadata or None)
+
+
+def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
+    """Divide the conversations of a run into the main agent's and all others.
+
+    The main agent is the one without a name, or else the first one.
+    """
+    agents = [agent_key(turn.interaction) for turn in turns]
+    main = None if None in agents or not agents else agents[0]
+    found = conversations(turns)
+    mains = [one for one in found if one.agent_key == main and one.kind != "apart"]
+    return mains, [one for one in found if one not in mains]
 
 
 def _agent(
@@ -187,28 +192,34 @@ def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
 def _with_subs(
     document: dict[str, Payload], subs: Sequence[dict[str, Payload]], kept: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    """A document with the trajectories of its sub-agents, whose costs are part of its own."""
+    """Add the trajectories of its sub-agents to a document, and their costs to its own."""
     silent = kept.get("subagent_trajectories", ())
     metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
     every = [*subs, *silent]
     return _ordered({**document, "final_metrics": metrics, **known(subagent_trajectories=every or None)})
 
 
-def _refer(steps: Steps, host: Host, reference: dict[str, Payload]) -> None:
-    """Name a sub-agent's trajectory in the step that it ran for: in the result of its call, where that is known."""
-    step = steps.at.get(host.turn) if host.turn else None
-    if step is None:
-        step = next((one for one in steps.steps if one["source"] == "agent"), steps.steps[0] if steps.steps else None)
+def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
+    """Refer to a sub-agent's trajectory in the step that started it: in the result of its call, where that is known."""
+    step = _parent_step(steps, parent)
     if step is None:
         return
     calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
-    call_id = host.call_id if host.call_id in calls else calls[0] if len(calls) == 1 else None
+    call_id = parent.call_id if parent.call_id in calls else calls[0] if len(calls) == 1 else None
     results: list[Payload] = step.setdefault("observation", {"results": []})["results"]
-    found = [one for one in results if call_id is not None and one.get("source_call_id") == call_id]
-    if not found:
-        found = [known(source_call_id=call_id)]
-        results += found
-    found[0].setdefault("subagent_trajectory_ref", []).append(reference)
+    of_call = (one for one in results if call_id is not None and one.get("source_call_id") == call_id)
+    result = next(of_call, None)
+    if result is None:
+        result = known(source_call_id=call_id)
+        results.append(result)
+    result.setdefault("subagent_trajectory_ref", []).append(reference)
+
+
+def _parent_step(steps: Steps, parent: Parent) -> dict[str, Payload] | None:
+    """Return the step of the parent's turn, or else the first agent step, or else the first step."""
+    step = steps.at.get(parent.turn) if parent.turn else None
+    agents = (one for one in steps.steps if one["source"] == "agent")
+    return step or next(agents, None) or next(iter(steps.steps), None)
 
 
 _ORDER = (

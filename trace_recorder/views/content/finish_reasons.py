@@ -1,4 +1,4 @@
-"""Why an answer ended, whichever dialect says it, and whether it is one to learn from. Said once, for all views.
+"""Why an answer ended, whichever dialect says it, and whether it is one to learn from. Defined once for all views.
 
 An answer that was cut off, was stopped by a filter, or has neither a text nor a tool call teaches a model to break off
 or to be silent. Views that make training data leave it out, or mask it, unless they are asked not to.
@@ -39,7 +39,7 @@ _WHOLE = frozenset[Ending | None]({"stop", "tools", None})
 
 
 def ending_of(finish_reason: str | None) -> Ending | None:
-    """Give why a model stopped; None where it is not said, or in a word that nobody knows."""
+    """Return why a model stopped; None where that is not stated, or by an unknown name."""
     return _ENDINGS.get((finish_reason or "").lower())
 
 

@@ -1,22 +1,22 @@
-"""What a message or an answer holds beside its texts and tool calls, by kind, whichever dialect it came in.
+"""The contents of a message or an answer beside its texts and tool calls, by kind, in every dialect.
 
-Media, refusals, citations, signatures, what a server's own tools did: dialects have them as parts, as members beside
-the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that is in no table is
-called as its provider calls it, so that nothing passes unseen. What tells of the call and not of what was said, such as
-a fingerprint, is in `_OF_THE_CALL`.
+Media, refusals, citations, signatures, the output of a server's own tools: dialects have them as parts, as members
+beside the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that is in no
+table has the provider's name for it, so that nothing is overlooked. Members that describe the call and not what was
+said, such as a fingerprint, are in `_OF_THE_CALL`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from trace_recorder.dialects.json_access import as_dict, as_list
-from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
+from trace_recorder.values.messages import Block, BlockType, Choice, LLMResponse, Message, Payload, ToolCall
 from trace_recorder.views.content.parts import Image, part_of
 
-Place = Literal["part", "images", "beside a text", "beside"]
+Location = Literal["part", "images", "beside a text", "beside"]
 
 IMAGES, IMAGES_BY_ADDRESS, IMAGES_ELSEWHERE = "images", "images by address", "images by the name of a file"
 AUDIO, VIDEO, DOCUMENTS = "audio", "video", "documents"
@@ -25,24 +25,24 @@ NAMES = "names of speakers"
 UNSUMMARISED = "thoughts of which the summary is told"
 REFUSALS, BLOCKED, CITATIONS = "refusals", "blocked prompts or contents", "citations"
 CODE = "executed code and its output"
-ORDERS = "interleaved thoughts, texts and calls"
+INTERLEAVING = "interleaved thoughts, texts and calls"
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """One thing that is neither a text nor a tool call.
 
-    `place` is where it stands: a part of the content, an element of a message's `images`, a member of a text part, or
-    a member of the message itself, as all is that an answer holds.
+    `location` is a part of the content, an element of a message's `images`, a member of a text part ("beside a text"),
+    or a member of the message itself ("beside"), as everything in an answer is.
     """
 
     kind: str
-    place: Place
+    location: Location
     raw: Payload
 
 
 def contents_of(message: Message) -> Iterator[Content]:
-    """Give what a message of a request holds."""
+    """Yield the contents of a message in a request."""
     listed = message.content if isinstance(message.content, list) else []
     for element in listed:
         yield from _of_element(element, "part")
@@ -55,26 +55,30 @@ def contents_of(message: Message) -> Iterator[Content]:
 
 
 def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Content]:
-    """Give what an answer holds; of several, the one of this number."""
+    """Yield the contents of an answer; of several, the one with this number."""
     choice = response.choices[number] if number < len(response.choices) else Choice(0)
-    reasoning = choice.reasoning if number else response.reasoning
-    if reasoning:
-        yield Content(THOUGHTS, "beside", reasoning)
-    blocks = choice.interleaved if number else response.interleaved
-    kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
-    if kinds != sorted(kinds):
-        yield Content(ORDERS, "beside", [block.to_document() for block in blocks])
+    said = choice if number else response
+    if said.reasoning:
+        yield Content(THOUGHTS, "beside", said.reasoning)
+    yield from _interleaving(said.interleaved)
     members = choice.extra if number else {**response.extra, **choice.extra}
     yield from (Content(one.kind, "beside", one.raw) for one in _of_members(members))
-    yield from _of_calls(choice.tool_calls if number else response.tool_calls)
+    yield from _of_calls(said.tool_calls)
+
+
+def _interleaving(blocks: Sequence[Block]) -> Iterator[Content]:
+    """Yield the order of an answer's blocks, where it is not the usual one."""
+    kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
+    if kinds != sorted(kinds):
+        yield Content(INTERLEAVING, "beside", [block.to_document() for block in blocks])
 
 
 _PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
-"""Where a block stands in an answer whose order says nothing."""
+"""The usual order of blocks in an answer."""
 
 
 def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
-    """What stands beside the name and the arguments of calls, such as a signature."""
+    """Yield what calls have beside a name and arguments, such as a signature."""
     return (content for call in calls for content in _of_members(call.extra))
 
 
@@ -104,13 +108,13 @@ _KINDS = {
 _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 
-def _of_element(element: Payload, place: Place) -> Iterator[Content]:
-    """Take a part or an item apart: a frame into its parts; of texts and thoughts there is what stands beside them."""
+def _of_element(element: Payload, location: Location) -> Iterator[Content]:
+    """Yield the contents of a part or an item. A frame has parts; texts and thoughts may have further members."""
     if not isinstance(element, dict):
         return
     kind = element.get("type")
     if kind in _FRAMES:
-        yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, place))
+        yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
     elif kind in _CALLS:
         return
     elif kind in _THINKING or (kind is None and element.get("thought") is True):
@@ -119,11 +123,11 @@ def _of_element(element: Payload, place: Place) -> Iterator[Content]:
         left = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
         yield from (Content(one.kind, "beside a text", one.raw) for one in _of_members(left))
     else:
-        yield Content(_kind_of(element), place, element)
+        yield Content(_kind_of(element), location, element)
 
 
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
-    """Of a thought, whose text is told elsewhere: its full text where that is a summary, and that it is signed."""
+    """Yield what a thought has beside its summary: its full text, and that it is signed."""
     if element.get("summary") and element.get("content"):
         yield Content(UNSUMMARISED, "beside", element)
     if any(element.get(name) for name in _SIGNATURES):
@@ -131,7 +135,7 @@ def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
 
 
 def _kind_of(element: Mapping[str, Payload]) -> str:
-    """The kind of a part that is no text: by its media type, by its `type`, or by the name of its only member."""
+    """Return the kind of a part that is no text: by its media type, its `type`, or the name of its only member."""
     part = part_of(element)
     if isinstance(part, Image):
         return IMAGES_BY_ADDRESS if part.data is None else IMAGES
@@ -139,11 +143,14 @@ def _kind_of(element: Mapping[str, Payload]) -> str:
     if media is not None:
         return _kind_of_media(media.get("mimeType") or media.get("mime_type"))
     kind = element.get("type")
-    if not isinstance(kind, str):
-        kind = next((name for name in element if name not in _MEMBERS), "parts without a name")
-    elif kind == "server_tool_use" and element.get("name") in _CODE_TOOLS:
+    if kind == "server_tool_use" and element.get("name") in _CODE_TOOLS:
         return CODE
-    return _KINDS.get(kind, kind)
+    name = kind if isinstance(kind, str) else _only_member(element)
+    return _KINDS.get(name, name)
+
+
+def _only_member(element: Mapping[str, Payload]) -> str:
+    return next((name for name in element if name not in _MEMBERS), "parts without a name")
 
 
 _CODE_TOOLS = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
@@ -203,7 +210,7 @@ _OF_THE_CALL = frozenset(
         *("user", "x_groq"),
     )
 )
-"""Members that tell of the call, or repeat the request. They are no contents, and are not counted."""
+"""Members that describe the call, or repeat the request. They are no contents, and are not counted."""
 
 
 def _of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
@@ -219,7 +226,7 @@ def _of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
 
 
 def _listed(name: str, element: Payload) -> Iterator[Content]:
-    """An element of a list beside the text; Ollama's and OpenRouter's images are such."""
+    """Yield the contents of an element of a list beside the text, such as Ollama's and OpenRouter's images."""
     if isinstance(element, str):
         yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
     else:
@@ -227,7 +234,7 @@ def _listed(name: str, element: Payload) -> Iterator[Content]:
 
 
 def _is_blocked(value: Payload) -> bool:
-    """Whether a filter's report, however deep, says that it blocked something."""
+    """Whether the report of a filter says, at any depth, that it blocked something."""
     if isinstance(value, list):
         return any(map(_is_blocked, value))
     if not isinstance(value, dict):

@@ -9,7 +9,7 @@ from trace_recorder.values.messages import Payload, Tool, ToolCall, ToolResult, 
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
-    """Give a tool's declaration as OpenAI's chat API has it. What is built in at a provider has a name alone."""
+    """Return a tool's declaration as OpenAI's chat API has it. What is built in at a provider has a name alone."""
     parameters = tool.parameters if isinstance(tool.parameters, dict) else None
     return {
         "type": "function",
@@ -23,21 +23,21 @@ def is_function(tool: Tool) -> bool:
 
 
 def built_in(tools: Iterable[Tool]) -> list[Payload]:
-    """Give the declarations of those tools that are built in, as they were sent."""
+    """Return the declarations of those tools that are built in, as they were sent."""
     return [tool.raw for tool in tools if not is_function(tool)]
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
-    """Give a call's arguments as an object; what is none is its member `input`."""
+    """Return a call's arguments as an object; what is none is its member `input`."""
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Give a call's arguments as JSON text; a text that the model wrote as it wrote it."""
+    """Return a call's arguments as JSON text; a text that the model wrote as it wrote it."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
 
 
 def result_text(result: ToolResult) -> str:
-    """Give what a tool gave as text: what it returned, a value as JSON, or else its error."""
+    """Return what a tool gave as text: what it returned, a value as JSON, or else its error."""
     said = result.sent or (result.error if result.result is None else result.result)
     return said if isinstance(said, str) else "" if said is None else json.dumps(said, ensure_ascii=False)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trace_recorder.dialects.blocks import Blocks, is_mark
+from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.values.messages import Message, Payload
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
@@ -74,7 +74,7 @@ def standard_base64(data: str) -> str:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """Give the parts of a message's content, in order; the images that some have beside the text come last."""
+    """Return the parts of a message's content, in order; the images that some have beside the text come last."""
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
     parts = [part_of(part) for part in listed]
@@ -84,23 +84,23 @@ def parts_of(message: Message) -> list[Part]:
 
 
 def text_of(message: Message) -> str:
-    """Give what a message says as one text, with a blank line where a part that is no text stands between two."""
+    """Return the texts of a message as one text, with a blank line where another part is between two of them."""
     return text_of_parts(parts_of(message))
 
 
 def text_of_parts(parts: Iterable[Part]) -> str:
-    """Give the texts of parts as one, by the rule that all dialects share."""
+    """Return the texts of parts as one, by the rule that all dialects share."""
     said = Blocks()
     for part in parts:
         if isinstance(part, Text):
-            said.text(part.text)
-        elif not (isinstance(part, Other) and is_mark(part.raw)):
-            said.other()
+            said.add_text(part.text)
+        elif not (isinstance(part, Other) and is_reference(part.raw)):
+            said.add_other()
     return said.all_text() or ""
 
 
 def lines_of(message: Message) -> str:
-    """Give what a message says, each of its texts on a line of its own: so are a tool's answers shown."""
+    """Return what a message says, each of its texts on a line of its own: so are a tool's answers shown."""
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 

@@ -1,1 +1,1 @@
-"""Conversations: which call goes on from which, what is new in each, and which tool answered what."""
+"""Conversations: which call continues which, what is new in each, and which results belong to which tool call."""

@@ -1,4 +1,7 @@
-"""One LLM interaction in its place: what it goes on from, and what is new in it; `call_chains.py` finds that."""
+"""A turn: one LLM interaction in its chain of calls, with what it continues and what is new in it.
+
+`call_chains.py` finds both.
+"""
 
 from __future__ import annotations
 
@@ -9,41 +12,45 @@ from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction
 
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
+"""How a request is related to the call that it continues (`call_chains.py`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One interaction in its place.
+    """One interaction in its chain of calls.
 
-    `before` is the turn that it goes on from, and `choice` the number of that turn's answer, of which there may be
-    several; `exact` is whether the model saw that turn's prompt and answer just as they were. `kept` is how many of its
-    own messages stand there up to and with that answer, of `size` in all; the first `instructions` of them hold for
-    this request alone. `end` is how many utterances its whole prompt and its answer are.
+    `previous` is the turn that it continues, and `choice` the number of that turn's answer, which may have several.
+    `exact` is whether the model saw the prompt and the answer of that turn unchanged.
 
-    `shown` is what follows that answer, and `news` what no earlier prompt of its agent said; results have the call ids
-    of the recorded answer. `other_instructions` is whether the model was instructed otherwise than before.
+    Of the `prompt_length` messages of its own prompt, the first `prefix_length` end with that answer, and the first
+    `instructions` hold for this request alone. `normalized_length` is the number of normalized messages in its whole
+    prompt and its answer.
+
+    `appended` are the messages after that answer. `new_messages` are those that no earlier prompt of its agent had.
+    Results have the call ids of the recorded answer. `instructions_changed` is whether the model got other
+    instructions than before.
     """
 
     interaction: LLMInteraction
     relation: Relation
-    before: Turn | None = None
+    previous: Turn | None = None
     choice: int = 0
     exact: bool = False
-    kept: int = 0
-    size: int = 0
+    prefix_length: int = 0
+    prompt_length: int = 0
     instructions: int = 0
-    end: int = 0
-    shown: tuple[Message, ...] = ()
-    news: tuple[Message, ...] = ()
+    normalized_length: int = 0
+    appended: tuple[Message, ...] = ()
+    new_messages: tuple[Message, ...] = ()
     tools: tuple[Tool, ...] = ()
     parameters: dict[str, Payload] = field(default_factory=dict)
-    other_instructions: bool = False
-    began_with: Turn | None = None
+    instructions_changed: bool = False
+    in_chain_of: Turn | None = None
 
     @property
-    def began(self) -> Turn:
-        """The turn with which the run of calls began that this one belongs to."""
-        return self.began_with or self
+    def chain_start(self) -> Turn:
+        """The first turn of the chain of calls that this one belongs to."""
+        return self.in_chain_of or self
 
     @property
     def answered(self) -> bool:
@@ -52,23 +59,23 @@ class Turn:
         return one.answered and not (one.error and _is_silent(one.response))
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the prompt is known, and the answer came to its end."""
         one = self.interaction
         return self.answered and one.complete and one.error is None and one.source.is_whole()
 
     def answer(self, choice: int = 0) -> Message:
-        """What the model said, as a message."""
+        """Return what the model said, as a message."""
         return answer_of(self.interaction.response, choice)
 
     def messages(self) -> list[Message]:
-        """Everything that the model saw, be it sent with this request or with those that it refers to.
+        """Return all messages that the model saw, sent with this request or with those that it refers to.
 
-        The instructions of an earlier request are not carried over: the newest ones stand first, once.
+        Instructions of an earlier request are not carried over: the newest ones are first, once.
         """
         chain: list[Turn] = [self]
-        while chain[-1].relation == "refers" and chain[-1].before is not None:
-            chain.append(chain[-1].before)
+        while chain[-1].relation == "refers" and chain[-1].previous is not None:
+            chain.append(chain[-1].previous)
         messages = self.interaction.input_messages
         if len(chain) == 1:
             return messages
@@ -78,13 +85,13 @@ class Turn:
         return seen + messages[self.instructions :]
 
 
-def agent_of(one: LLMInteraction | AgentStep) -> str | None:
-    """By what the calls and steps of one agent are known: its own id in the run, or where there is none, its name."""
+def agent_key(one: LLMInteraction | AgentStep) -> str | None:
+    """Return what identifies the agent of a call or a step: its id in the run, or its name where it has no id."""
     return one.agent_id or one.agent
 
 
 def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
-    """Give the answer of this number; where there is none, the first."""
+    """Return the answer with this number, or the first one where there is none."""
     return response.choices[choice] if 0 < choice < len(response.choices) else response
 
 

@@ -1,7 +1,7 @@
-"""What one agent of a run has said and heard so far, and where a prompt of its repeats that.
+"""The messages and answers of one agent so far, and which of them a new prompt repeats.
 
-Answers are looked for from the end of a prompt to its beginning, each first where it is expected: before the one that
-was found last. So a prompt is gone through once, whatever was changed in it.
+Answers are searched from the end of a prompt to its beginning. Each is first compared with the answer before the one
+that was found last. So a prompt is read once, whatever was changed in it.
 """
 
 from __future__ import annotations
@@ -12,58 +12,58 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.views.conversations.chained_call import Turn
-from trace_recorder.views.conversations.utterances import Utterance, Words
+from trace_recorder.views.conversations.normalized_messages import NormalizedContent, NormalizedMessage
 
-Answer = tuple[Turn, int]
+AnswerRef = tuple[Turn, int]
 """A turn, and the number of its answer."""
-Repeats = Mapping[int, Answer]
-"""Which utterances of a prompt are which recorded answers."""
+RepeatedAnswers = Mapping[int, AnswerRef]
+"""Which normalized messages of a prompt are which recorded answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What is remembered of a turn: its number, and the `state` of all that was said up to its first answer.
+class TurnRecord:
+    """What is kept of an answered turn: its number, and a digest of all messages up to its first answer.
 
-    `words` are those of each answer; `count` is how many utterances there were up to the first, without instructions,
-    `depth` how many answers the model had seen or given; `instructed` tells the instructions from others.
+    `message_count` is the number of those messages, without instructions. `answers` are the contents of its answers,
+    `answer_count` is how many answers the model had seen or given by then.
     """
 
     number: int
-    state: bytes
-    count: int
-    words: tuple[Words | None, ...]
-    instructed: bytes
-    depth: int
+    prefix_digest: bytes
+    message_count: int
+    answers: tuple[NormalizedContent | None, ...]
+    instructions_digest: bytes
+    answer_count: int
 
 
 @dataclass(slots=True)
-class Heard:
-    """What one agent has said and heard. `places` are of all turns of the run, and shared."""
+class AgentHistory:
+    """The messages and answers of one agent. `records` are of all turns of the run, and shared by its agents."""
 
-    places: Mapping[Turn, Place]
+    records: Mapping[Turn, TurnRecord]
     last: Turn | None = None
-    is_instructed: bool = False
-    asked: dict[str, Turn] = field(default_factory=dict)
+    has_instructions: bool = False
+    callers: dict[str, Turn] = field(default_factory=dict)
     _answers: dict[Hashable, list[tuple[int, Turn, int]]] = field(default_factory=lambda: defaultdict(list))
-    _times: Counter[Hashable] = field(default_factory=Counter)
-    _after: dict[Turn, Counter[Hashable]] = field(default_factory=dict)
+    _message_counts: Counter[Hashable] = field(default_factory=Counter)
+    _counts_after: dict[Turn, Counter[Hashable]] = field(default_factory=dict)
     _results: set[tuple[int, int]] = field(default_factory=set)
-    _began: dict[Hashable, Turn] = field(default_factory=dict)
+    _chain_of_message: dict[Hashable, Turn] = field(default_factory=dict)
     _instructions: dict[Turn, str] = field(default_factory=dict)
 
-    # ── where a prompt repeats it ────────────────────────────────────────────────────────────────────────────────────
+    # ── what a prompt repeats ────────────────────────────────────────────────────────────────────────────────────────
 
-    def repeated(self, said: Sequence[Utterance]) -> tuple[Repeats, int]:
-        """Find the recorded answers in a prompt; how many of the last ones stand there with none between them gone."""
-        found: dict[int, Answer] = {}
+    def find_answers(self, messages: Sequence[NormalizedMessage]) -> tuple[RepeatedAnswers, int]:
+        """Find the recorded answers in a prompt, and count the last ones among which none is missing."""
+        found: dict[int, AnswerRef] = {}
         turn: Turn | None = None
         unbroken, gone = 0, False
-        for at in reversed(range(len(said))):
-            words = said[at].words
-            if words.role != "assistant":
+        for at in reversed(range(len(messages))):
+            content = messages[at].content
+            if content.role != "assistant":
                 continue
-            expected = self._expected(turn, words)
-            answer = expected or self._latest(words, turn)
+            expected = self._answer_before(turn, content)
+            answer = expected or self._latest_answer(content, turn)
             if answer is None:
                 continue
             gone = gone or (turn is not None and expected is None)
@@ -71,115 +71,121 @@ class Heard:
             found[at], turn = answer, answer[0]
         return found, unbroken
 
-    def has_answer(self, said: Sequence[Utterance], begin: int) -> bool:
-        """Whether there is a recorded answer in a prompt behind its beginning."""
-        return any(one.words.role == "assistant" and self._latest(one.words, None) for one in said[begin:])
+    def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
+        """Whether a prompt has a recorded answer from a place on."""
+        return any(
+            one.content.role == "assistant" and self._latest_answer(one.content, None) for one in messages[begin:]
+        )
 
-    def _expected(self, turn: Turn | None, words: Words) -> Answer | None:
-        """The answer before that of a turn, if these are its words; silent ones are in no prompt."""
-        while turn is not None and turn.before is not None:
-            before, choice = turn.before, turn.choice
-            said = self.places[before].words
-            found = said[choice if choice < len(said) else 0]
+    def _answer_before(self, turn: Turn | None, content: NormalizedContent) -> AnswerRef | None:
+        """Return the answer before that of a turn, if it has this content. Empty answers are in no prompt."""
+        while turn is not None and turn.previous is not None:
+            before, choice = turn.previous, turn.choice
+            messages = self.records[before].answers
+            found = messages[choice if choice < len(messages) else 0]
             if found is not None:
-                same = found.name == words.name or (found.calls and found.ids == words.ids)
+                same = found.identity == content.identity or (found.calls and found.call_keys == content.call_keys)
                 return (before, choice) if same else None
             turn = before
         return None
 
-    def _latest(self, words: Words, until: Turn | None) -> Answer | None:
-        """The latest answer with these words, or else with calls of these ids, before that of a turn."""
-        for key in (words.name, words.ids if words.calls else None):
+    def _latest_answer(self, content: NormalizedContent, until: Turn | None) -> AnswerRef | None:
+        """Return the latest answer with this content, or else with calls of these ids, before that of a turn."""
+        for key in (content.identity, content.call_keys if content.calls else None):
             answers = self._answers.get(key, [])
-            end = len(answers) if until is None else bisect_left(answers, (self.places[until].number,))
+            end = len(answers) if until is None else bisect_left(answers, (self.records[until].number,))
             if end:
                 return answers[end - 1][1:]
         return None
 
-    def same_run(self, said: Sequence[Utterance], instructions: str) -> Turn | None:
-        """With which turn the run of calls began that a prompt without any recorded answer belongs to.
+    def chain_of(self, messages: Sequence[NormalizedMessage], instructions: str) -> Turn | None:
+        """Return the first turn of the chain that a prompt without any recorded answer belongs to.
 
-        It has something in common with it, and the same instructions, apart from such as a clock in them.
+        They have a message in common, and similar instructions: a clock in them may differ.
         """
-        for one in reversed(said):
-            began = self._began.get(one.key)
-            if began is not None and _alike(self._instructions[began], instructions):
-                return began
-        if self.last is not None and instructions and _alike(self._instructions[self.last.began], instructions):
-            return self.last.began
+        for one in reversed(messages):
+            start = self._chain_of_message.get(one.key)
+            if start is not None and _similar(self._instructions[start], instructions):
+                return start
+        if self.last is not None and instructions and _similar(self._instructions[self.last.chain_start], instructions):
+            return self.last.chain_start
         return None
 
-    def is_instructed_so(self, turn: Turn, instructions: str) -> bool:
-        """Whether a turn's run of calls had these instructions, apart from such as a clock in them."""
-        return _alike(self._instructions.get(turn.began, instructions), instructions)
+    def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
+        """Whether the chain of a turn had similar instructions: a clock in them may differ."""
+        return _similar(self._instructions.get(turn.chain_start, instructions), instructions)
 
-    def has_heard(self, said: Sequence[Utterance], repeats: Repeats) -> list[bool]:
-        """Of each utterance of a prompt whether it was told before."""
+    def are_known(self, messages: Sequence[NormalizedMessage], repeats: RepeatedAnswers) -> list[bool]:
+        """Say of each message of a prompt whether an earlier prompt had it."""
         times: Counter[Hashable] = Counter()
-        return [at in repeats or self._is_told(one, repeats, times) for at, one in enumerate(said)]
+        return [at in repeats or self._is_known(one, repeats, times) for at, one in enumerate(messages)]
 
-    def has_heard_after(self, before: Turn, said: Sequence[Utterance], kept: int) -> list[bool]:
-        """The same of a prompt that goes on from a turn exactly: it may not be the first one that does."""
+    def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
+        """Say the same of a prompt that extends a turn, which others may have extended before."""
         times: Counter[Hashable] = Counter()
-        after = self._after.get(before, Counter())
-        return [one.end <= kept or _again(one.key, times, after) for one in said]
+        after = self._counts_after.get(before, Counter())
+        return [one.end <= kept or _is_repetition(one.key, times, after) for one in messages]
 
-    def _is_told(self, one: Utterance, repeats: Repeats, times: Counter[Hashable]) -> bool:
-        """Whether it was told before; a result of a recorded answer's call was, whatever has been made of it since."""
-        asker = repeats.get(one.answers.by) if one.answers and one.answers.by is not None else None
-        if asker is not None and one.answers is not None:
-            return (self.places[asker[0]].number, one.answers.place) in self._results
-        return _again(one.key, times, self._times)
+    def _is_known(self, one: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
+        """Whether an earlier prompt had a message. A result is identified by its call, however its text was changed."""
+        called = one.answered_call
+        caller = repeats.get(called.message_index) if called and called.message_index is not None else None
+        if called is not None and caller is not None:
+            return (self.records[caller[0]].number, called.call_index) in self._results
+        return _is_repetition(one.key, times, self._message_counts)
 
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, turn: Turn, said: Sequence[Utterance], known: Sequence[bool], repeats: Repeats) -> None:
-        """Take what a turn's prompt says."""
-        for one, is_known in zip(said, known, strict=True):
-            if one.answers is not None:
-                by = one.answers.by
-                asker = turn.before if by is None else repeats[by][0] if by in repeats else None
+    def add_prompt(
+        self, turn: Turn, messages: Sequence[NormalizedMessage], known: Sequence[bool], repeats: RepeatedAnswers
+    ) -> None:
+        """Remember the messages of a turn's prompt."""
+        for one, is_known in zip(messages, known, strict=True):
+            if one.answered_call is not None:
+                by = one.answered_call.message_index
+                asker = turn.previous if by is None else repeats[by][0] if by in repeats else None
                 if asker is not None:
-                    self._results.add((self.places[asker].number, one.answers.place))
+                    self._results.add((self.records[asker].number, one.answered_call.call_index))
             if not is_known:
-                self._times[one.key] += 1
-                if turn.exact and turn.before is not None:
-                    self._after.setdefault(turn.before, Counter())[one.key] += 1
+                self._message_counts[one.key] += 1
+                if turn.exact and turn.previous is not None:
+                    self._counts_after.setdefault(turn.previous, Counter())[one.key] += 1
 
-    def answered(self, turn: Turn, said: Sequence[Utterance], instructions: str | None) -> None:
-        """Take a turn that was answered; `instructions` where they may be others than before."""
-        place = self.places[turn]
-        for one in said:
-            self._began[one.key] = turn.began
+    def add_answers(self, turn: Turn, new: Sequence[NormalizedMessage], instructions: str | None) -> None:
+        """Remember the answers of a turn, its new messages, and its instructions where they may have changed."""
+        start = turn.chain_start
+        self._chain_of_message.update((one.key, start) for one in new)
         if instructions is not None:
-            self._instructions[turn.began] = instructions
-        for choice, words in enumerate(place.words):
-            if words is None:
-                continue
-            self._began[words.name] = turn.began
-            for key in {words.name, words.ids} if words.calls else {words.name}:
-                self._answers[key].append((place.number, turn, choice))
-            self.asked.update((call.call_id, turn) for call in words.calls)
-        if self.last is None or turn.before is not None or turn.began is self.last.began:
-            self.last = turn  # of two runs of calls, the one that goes on
+            self._instructions[start] = instructions
+        for choice, content in enumerate(self.records[turn].answers):
+            if content is not None:
+                self._add_answer(turn, choice, content)
+        if self.last is None or turn.previous is not None or start is self.last.chain_start:
+            self.last = turn  # of two chains, the one that is continued
+
+    def _add_answer(self, turn: Turn, choice: int, content: NormalizedContent) -> None:
+        self._chain_of_message[content.identity] = turn.chain_start
+        for key in {content.identity, content.call_keys} if content.calls else {content.identity}:
+            self._answers[key].append((self.records[turn].number, turn, choice))
+        self.callers.update((call.call_id, turn) for call in content.calls)
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether two texts are the same by half at their beginning and end."""
+def _similar(one: str, other: str) -> bool:
+    """Whether the common beginning and end of two texts are at least half of the longer one."""
     if one == other or not one or not other:
         return one == other
-    begin = _common(one, other)
-    end = _common(one[begin:][::-1], other[begin:][::-1])
+    begin = _common_prefix_length(one, other)
+    end = _common_prefix_length(one[begin:][::-1], other[begin:][::-1])
     return 2 * (begin + end) >= max(len(one), len(other))
 
 
-def _common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+def _common_prefix_length(one: str, other: str) -> int:
+    """Return the length of the common beginning of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
 
 
-def _again(key: Hashable, times: Counter[Hashable], told: Counter[Hashable]) -> bool:
-    """Whether an utterance comes as often as it was told before, or less."""
+def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
+    """Count a message in a prompt, and say whether earlier prompts had it at least as often."""
     times[key] += 1
-    return times[key] <= told[key]
+    return times[key] <= before[key]

@@ -1,4 +1,4 @@
-"""Steps as calls to a model, of a run that recorded its steps and no calls: what each step tells of its call."""
+"""Steps as calls to a model, for a run that recorded its steps and no calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteractio
 
 @dataclass(frozen=True, slots=True)
 class _Source(NothingRaw):
-    """What a step that stands alone tells of its call: nothing raw."""
+    """The source of a call that is known from its step alone."""
 
     messages: list[Message]
     new_results: list[ToolResult] = field(default_factory=list)
@@ -26,7 +26,7 @@ class _Source(NothingRaw):
 
 
 def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
-    """Make an interaction of what the nth step of a run tells; it is called after that number."""
+    """Make an interaction of the nth step of a run, with an id made of that number."""
     response = step.llm_response
     if step.tool_calls and not (response and response.tool_calls):
         response = LLMResponse(response.content if response else None, tool_calls=tuple(step.tool_calls))

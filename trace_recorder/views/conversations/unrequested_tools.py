@@ -1,11 +1,12 @@
-"""Tools that ran though no model had asked for them: a retriever before the first call, a linter after each edit.
+"""Tools that ran although no model requested them: a retriever before the first call, a linter after each edit.
 
-The recorder gives them steps of their own, or has them stand in the step in whose time they ran. What a model was sent
-says nothing of them, so that a format which is made of that has no place for them.
+The recorder gives them steps of their own, or they are in the step during which they ran. No request mentions them, so
+a format that is made of requests and answers cannot show them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trace_recorder.values.messages import ToolCall, ToolResult
@@ -14,43 +15,47 @@ from trace_recorder.views.conversations.call_chains import interactions_of
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
-    """A step's calls of tools for which no model had asked, and what came of them."""
+class UnrequestedTools:
+    """The tool calls of a step that no model requested, and their results."""
 
     step: AgentStep
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
 
-    def apart(self) -> AgentStep:
-        """The step as one of these tools alone."""
-        step = self.step
-        error = step.error if alone(step) else None
-        return replace(step, tool_calls=self.calls, tool_results=self.results, error=error)
+    def tools_step(self) -> AgentStep:
+        """Return the step with these tools alone."""
+        error = self.step.error if is_tools_only(self.step) else None
+        return replace(self.step, tool_calls=self.calls, tool_results=self.results, error=error)
 
-    def rest(self) -> AgentStep:
-        """The step without them."""
-        left, step = {call.call_id for call in self.calls}, self.step
-        calls = tuple(call for call in step.tool_calls if call.call_id not in left)
+    def remaining_step(self) -> AgentStep:
+        """Return the step without these tools."""
+        ids, step = {call.call_id for call in self.calls}, self.step
+        calls = tuple(call for call in step.tool_calls if call.call_id not in ids)
         return replace(
-            step, tool_calls=calls, tool_results=tuple(one for one in step.tool_results if one.call_id not in left)
+            step, tool_calls=calls, tool_results=tuple(one for one in step.tool_results if one.call_id not in ids)
         )
 
 
-def unasked_of(trajectory: Trajectory) -> list[Unasked]:
-    """Give what ran without a model's asking, step by step; of steps that the agent told itself, it is not known."""
-    responses = [one.response for one in interactions_of(trajectory)]
-    asked = {call.call_id for response in responses for call in response.tool_calls}
-    asked |= {call.call_id for response in responses for choice in response.choices for call in choice.tool_calls}
+def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
+    """Return the unrequested tools, step by step. Those of steps that the agent recorded itself are not known."""
+    requested = {*_requested_ids(trajectory)}
     found = []
     for step in trajectory.agent_steps:
-        calls = [call for call in step.tool_calls if call.call_id not in asked]
-        calls = [call for call in calls if step.derived or call.call_id_made_up]
+        calls = tuple(
+            call for call in step.tool_calls if call.call_id not in requested and (step.derived or call.call_id_made_up)
+        )
         if calls:
             ids = {call.call_id for call in calls}
-            found.append(Unasked(step, tuple(calls), tuple(one for one in step.tool_results if one.call_id in ids)))
+            found.append(UnrequestedTools(step, calls, tuple(one for one in step.tool_results if one.call_id in ids)))
     return found
 
 
-def alone(step: AgentStep) -> bool:
-    """Whether a step is of tools alone, which ran outside every step of the agent's."""
+def _requested_ids(trajectory: Trajectory) -> Iterator[str]:
+    for one in interactions_of(trajectory):
+        yield from (call.call_id for call in one.response.tool_calls)
+        yield from (call.call_id for choice in one.response.choices for call in choice.tool_calls)
+
+
+def is_tools_only(step: AgentStep) -> bool:
+    """Whether a step consists of tools that ran outside every step of the agent."""
     return step.derived and step.interaction is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -25,40 +24,40 @@ from trace_recorder.views.left_out import (
     ATTEMPTS,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     SAMPLED,
+    STEP_NOTES,
     UNANSWERED,
-    UNASKED,
-    Carries,
-    Statement,
+    UNREQUESTED_TOOLS,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_changed,
-    count_contents,
+    count_changed_histories,
+    count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import Counts, counts_of
+from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"
-_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, ANNOTATIONS, GAPS)
-_CARRIED: Statement = {"answers": Carries.of(THOUGHTS)}
+_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, ANNOTATIONS, GAPS)
+_SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
 """Parts that are no text, and members beside the text, are in `metadata`."""
 
 
+@view
 def to_hierarchy(
-    trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE, *, dropped: Counter[str] | None = None
+    left_out: LeftOut, trajectory: Trajectory, cut: Cut = "turn", data_source: str = SOURCE
 ) -> dict[str, Payload]:
-    """Give a run as the tree of a `trajectory_sdk` Trajectory.
+    """Return a run as the tree of a `trajectory_sdk` Trajectory.
 
     `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
-    in which nothing was said has no steps. What has no place in it is counted in `dropped`. Raises ValueError for any
-    other cut.
+    in which nothing was said has no steps. Raises ValueError for any other cut.
     """
     if cut not in {"turn", "message"}:
         raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
-    counter: Counter[str] = Counter() if dropped is None else dropped
-    count(trajectory, counter, *_LEFT_OUT)
+    count(trajectory, left_out, *_LEFT_OUT)
     turns = answered_turns(trajectory)
-    count_contents((one.turn for one in turns), counter, _CARRIED)
-    count_changed((one.turn for one in turns), counter, "edits")
+    count_unsupported_contents((one.turn for one in turns), left_out, _SUPPORTED)
+    count_changed_histories((one.turn for one in turns), left_out, "edits")
     made = snapshots(turns, cut)
     steps = [_step(one, trajectory.rewards) for one in made]
     reward = _reward([one for one in trajectory.rewards if one.step_number is None])
@@ -80,7 +79,7 @@ def to_hierarchy(
 
 
 def content_hash(tree: Payload) -> str:
-    """Give the SHA-256 of a tree's canonical JSON: names sorted, without nulls and `idx`, as the SDK takes it."""
+    """Return the SHA-256 of a tree's canonical JSON: names sorted, without nulls and `idx`, as the SDK takes it."""
     text = json.dumps(_canonical(tree), separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -93,7 +92,6 @@ def _canonical(value: Payload) -> Payload:
 
 
 def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:
-    counts = [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
     name = trajectory.trajectory_id
     return {
         "id": f"{data_source}:{name}" if name else None,
@@ -101,7 +99,7 @@ def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) ->
         "conversation_id": name,
         "num_turns": len({one.exchange for one in made}),
         "num_steps": len(made),
-        "total_tokens": _sum(_whole(one) for one in counts),
+        "total_tokens": _sum(_whole(one) for one in _token_counts(trajectory)),
         "total_cost": trajectory.metrics.get("cost"),
     }
 
@@ -162,18 +160,21 @@ def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
 def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
     messages = [line.message for one in made for line in one.new]
     calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
-    answers = [message["tool_response"] for message in messages if message["tool_response"] is not None]
-    failures = sum(answer["error"] is not None for answer in answers)
-    counts = [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
+    responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
+    failures = sum(response["error"] is not None for response in responses)
     return {
         "steps": len(made),
-        "tokens_generated": _sum(one.completion for one in counts),
+        "tokens_generated": _sum(one.completion for one in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
         "num_tool_calls": calls,
         "num_tool_failures": failures,
-        "num_tool_response_none": max(0, calls - len(answers)),
+        "num_tool_response_none": max(0, calls - len(responses)),
         "tool_error_rate": failures / calls if calls else 0.0,
     }
+
+
+def _token_counts(trajectory: Trajectory) -> list[Counts]:
+    return [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
@@ -192,7 +193,7 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
 
 def _wait(one: AnsweredTurn) -> float | None:
     """How long it took from a turn's tool calls to the request that answers them."""
-    before = one.turn.before
+    before = one.turn.previous
     if before is None or not before.answer(one.turn.choice).tool_calls:
         return None
     call = before.interaction

@@ -1,12 +1,12 @@
 """The Hierarchy's messages: what each turn adds to its conversation, as `trajectory_sdk.primitives.Message` has it.
 
-A turn adds what its request says that the one before did not, what the model said, and what tools returned where no
-request shows that. What the form has no place for stands in a message's `metadata`.
+A turn adds the new messages of its request, the answer, and the results of tools that no request has. What the form has
+no member for is in a message's `metadata`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, known
@@ -17,17 +17,17 @@ from trace_recorder.views.conversations.tool_results import AnsweredTurn
 from trace_recorder.views.token_counts import counts_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
-"""The form's four roles; whoever else speaks is a user, and `metadata.original_role` says who."""
+"""The form's four roles. Any other is a user, with its name in `metadata.original_role`."""
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
-"""What the SDK gives to whatever it builds; which messages to train on is for its user to say."""
+"""What the SDK itself sets. Its user decides which messages to train on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A message of a conversation, and the turn in which it came; `said` is whether it came after the prompt.
+    """A message of a conversation, and its turn. `said` is whether it came after the prompt.
 
-    Instructions for one request alone are its `own`; those that are given anew `renew` those before them.
+    `own` is whether it is an instruction for one request alone, `renews` whether it replaces earlier instructions.
     """
 
     message: dict[str, Payload]
@@ -38,79 +38,93 @@ class Line:
 
     @property
     def role(self) -> str:
-        """Who speaks."""
+        """The role of the message."""
         role: str = self.message["role"]
         return role
 
 
-def lines_of(one: AnsweredTurn, before: AnsweredTurn | None) -> list[Line]:
-    """Give the messages that a turn adds to those of the one before."""
-    calls = {call.call_id: call for call in (before.response.tool_calls if before else ())}
-    results = {result.call_id: result for result in (before.results if before else ())}
-    lines: list[Line] = []
-    shown = {*map(id, one.turn.shown)}
-    for place, message in enumerate(_added(one.turn)):
-        calls |= {call.call_id: call for call in message.tool_calls}
-        renews = before is not None and message.role in _INSTRUCTIONS and id(message) not in shown
-        own = renews if before is not None else place < one.turn.instructions
-        is_own = own and one.turn.instructions > 0
-        lines.append(Line(_message(message, calls, results), one, own=is_own, renews=renews))
+def lines_of(one: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
+    """Return the messages that a turn adds to those of the previous one."""
+    lines = [*_prompt_lines(one, previous)]
     if one.turn.answered:
         lines += [Line(message, one, said=True) for message in _said(one)]
     tools = one.turn.tools
-    if lines and tools and (before is None or tools != before.turn.tools):
+    if lines and tools and (previous is None or tools != previous.turn.tools):
         defined = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
         lines[0] = Line(defined, one, lines[0].said)
     return lines
 
 
+def _prompt_lines(one: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
+    calls = {call.call_id: call for call in (previous.response.tool_calls if previous else ())}
+    results = {result.call_id: result for result in (previous.results if previous else ())}
+    appended = {*map(id, one.turn.appended)}
+    for place, message in enumerate(_added(one.turn)):
+        calls |= {call.call_id: call for call in message.tool_calls}
+        renews = previous is not None and message.role in _INSTRUCTIONS and id(message) not in appended
+        own = renews if previous is not None else place < one.turn.instructions
+        is_own = own and one.turn.instructions > 0
+        yield Line(_message(message, calls, results), one, own=is_own, renews=renews)
+
+
 def last_results(one: AnsweredTurn) -> list[Line]:
-    """Give what tools returned to the last turn of a conversation, where the prompt that shows it begins another."""
+    """Return the results for the last turn of a conversation, where the prompt that has them begins another one."""
     calls = {call.call_id: call for call in one.response.tool_calls}
     results = {result.call_id: result for result in one.results}
-    return [Line(_message(message, calls, results), one) for message in one.shown if message.call_id in calls]
+    return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
 
 
 def _added(turn: Turn) -> Sequence[Message]:
-    """The messages of a prompt that belong behind those of the turn before."""
+    """Return the messages of a prompt that follow those of the previous turn."""
     if turn.relation == "extends":
-        return turn.shown
-    return turn.news if turn.relation in {"refers", "edits"} else turn.interaction.input_messages
+        return turn.appended
+    return turn.new_messages if turn.relation in {"refers", "edits"} else turn.interaction.input_messages
 
 
 def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
-    """What the model said, and what its tools returned, where it was never shown that."""
+    """Return what the model said, and the results of its tools that it was never shown."""
     response = one.response
     calls = {call.call_id: call for call in response.tool_calls}
     results = {result.call_id: result for result in one.results}
-    shown = {message.call_id for message in one.shown}
+    shown = {message.call_id for message in one.next_messages}
     about = {"usage": _usage(one), "finish_reason": response.finish_reason}
     answer = _message(answer_of(response), calls, results, **_about(one)) | about
-    unseen = [message for message in one.shown_by_tools() if message.call_id not in shown]
+    unseen = [message for message in one.tool_messages() if message.call_id not in shown]
     return [answer, *(_message(message, calls, results, shown_to_model=False) for message in unseen)]
 
 
 def _message(
     message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult], **about: Payload
 ) -> dict[str, Payload]:
-    parts = parts_of(message)
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    others = [_raw(part) for part in parts if not isinstance(part, Text)]
-    extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
     role = _ROLES.get(message.role, "user")
-    about |= {"name": message.name, "parts": others or None, "extra": extra or None}
-    about |= {"original_role": message.role if role != message.role else None}
     return {
         "role": role,
-        "content": "\n".join(texts) if texts else None,
+        "content": _text(message),
         "tool_calls": [_call(call) for call in message.tool_calls] or None,
         "tool_response": _response(message, calls, results) if role == "tool" else None,
         "tool_definitions": None,
         "usage": None,
         "finish_reason": None,
-        "metadata": known(**about) or None,
+        "metadata": known(**about, **_metadata(message, role)) or None,
         "reasoning": message.reasoning,
         "trainable_status": _UNTRAINED,
+    }
+
+
+def _text(message: Message) -> str | None:
+    texts = [part.text for part in parts_of(message) if isinstance(part, Text)]
+    return "\n".join(texts) if texts else None
+
+
+def _metadata(message: Message, role: str) -> dict[str, Payload]:
+    """Return what a message has and the form has no member for."""
+    others = [_raw(part) for part in parts_of(message) if not isinstance(part, Text)]
+    extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
+    return {
+        "name": message.name,
+        "parts": others or None,
+        "extra": extra or None,
+        "original_role": message.role if role != message.role else None,
     }
 
 
@@ -119,15 +133,15 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _arguments(call: ToolCall) -> dict[str, Payload]:
-    """Arguments, which have to be an object: any other are its only member."""
+    """Return arguments as an object; others become its only member."""
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:
-    """A tool's answer: the object that it returned where the agent recorded it, else the text that the model saw."""
+    """Return a tool response: the object that the agent recorded, or else the text that the model saw."""
     identity = message.call_id or ""
     call, result = calls.get(identity), results.get(identity)
-    text = "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
+    text = _text(message) or ""
     failed = text if message.extra.get("is_error") is True else None
     if result is not None and result.success is False:
         failed = result_text(result)
@@ -147,7 +161,7 @@ def _definition(tool: Tool) -> dict[str, Payload]:
 
 
 def _usage(one: AnsweredTurn) -> dict[str, int] | None:
-    """Tokens in the words of OpenAI, as the SDK sums them; the prompt with its cached ones."""
+    """Return the tokens under OpenAI's names, as the SDK sums them; the prompt includes the cached ones."""
     counts = counts_of(one.interaction)
     if counts is None:
         return None

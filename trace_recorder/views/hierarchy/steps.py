@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from trace_recorder.views.conversations.call_chains import Turn, agent_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_key
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
 from trace_recorder.views.hierarchy.messages import Line, last_results, lines_of
 
@@ -38,7 +38,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The lines of a conversation. Those before `begin` are told elsewhere, or were not said in this run."""
+    """The lines of a conversation. Those before `begin` are in another chain, or from before this run."""
 
     number: int
     lines: Sequence[Line]
@@ -58,7 +58,7 @@ def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
 def _snapshots(
     chain: _Chain, cut: Cut, exchanges: dict[Turn, Exchange]
 ) -> Iterator[tuple[Sequence[Line], Sequence[Line], Exchange]]:
-    """Give each step's lines, the new ones of them, and its exchange; `exchanges` holds those of the turns so far."""
+    """Return each step's lines, the new ones of them, and its exchange; `exchanges` holds those of the turns so far."""
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}
     done = chain.begin
@@ -73,11 +73,11 @@ def _snapshots(
 
 
 def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
-    """The exchange that goes on where a history was rewritten, and no user has said anything new."""
+    """Return the exchange that continues where a history was rewritten without a new message of the user."""
     first = chain.lines[0].turn.turn
-    if first.before is None or any(message.role == "user" for message in first.news):
+    if first.previous is None or any(message.role == "user" for message in first.new_messages):
         return None
-    return exchanges.get(first.before)
+    return exchanges.get(first.previous)
 
 
 def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
@@ -130,7 +130,7 @@ def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
 
 
 def _renewed(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
-    """Put a system message in the place of the earlier ones; one that follows another stands behind it."""
+    """Replace the earlier system messages by a new one; of several in a row, keep all."""
     before = [] if first else [one for one in running if one.role == "system"]
     return [*before, line, *(one for one in running if one.role != "system")]
 
@@ -160,7 +160,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     """The turns with which conversations end; one without an answer only where its agent came no further."""
-    last = {agent_of(one.interaction): one.turn for one in turns}.values()
+    last = {agent_key(one.interaction): one.turn for one in turns}.values()
     told = [one for one in turns if one.interaction.source.is_whole() and (one.turn.answered or one.turn in last)]
     went_on = {_origin(one.turn) for one in told}
     return (one for one in told if one.turn not in went_on)
@@ -174,5 +174,5 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 
 def _origin(turn: Turn) -> Turn | None:
-    """The turn whose conversation a turn goes on with; where answers are gone, another one begins."""
-    return None if turn.relation == "rewrites" else turn.before
+    """Return the turn whose conversation a turn continues; None where answers are gone, which begins another one."""
+    return None if turn.relation == "rewrites" else turn.previous

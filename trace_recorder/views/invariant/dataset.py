@@ -7,7 +7,6 @@ annotations, a dataset, and what its own client sends to an Explorer.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,24 +20,25 @@ from trace_recorder.views.left_out import (
     ATTEMPTS,
     EMBEDDINGS,
     SAMPLED,
-    Carries,
-    Statement,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_changed,
-    count_contents,
+    count_changed_histories,
+    count_unsupported_contents,
 )
+from trace_recorder.views.view import LeftOut, view
 
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
 """Members of the document that are no metadata: two say how it is written, two become annotations."""
-_SHOWN = Carries.of(IMAGES)
-_CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
+_SHOWN = ContentSupport.of(IMAGES)
+_SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
 """Images at hand; thoughts, other parts, and members beside the text are in `metadata`."""
 ROOT = "<root>"
 """The address of what is said of a run as a whole."""
 
 
 def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
-    """Give a run as a list of messages: system, user, assistant, tool.
+    """Return a run as a list of messages: system, user, assistant, tool.
 
     What has no place in a message stands in its `metadata`: the agent, the interaction, thinking, parts that are
     neither text nor an image at hand. A run in which nothing was sent is an empty list.
@@ -46,26 +46,22 @@ def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
     return Events.of(trajectory).messages
 
 
-def dataset_lines(
-    trajectories: Iterable[Trajectory],
-    metadata: Mapping[str, Payload] | None = None,
-    *,
-    dropped: Counter[str] | None = None,
+@view
+def to_invariant_dataset(
+    left_out: LeftOut, trajectories: Iterable[Trajectory], metadata: Mapping[str, Payload] | None = None
 ) -> Iterator[str]:
-    """Give a dataset, line by line: its `metadata` first, if there is any, then one object a run.
+    """Return a dataset, line by line: its `metadata` first, if there is any, then one object a run.
 
     Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
-    was annotated, and what steps say beside their messages, at the address that each is about. What has no place in it
-    is counted in `dropped`.
+    was annotated, and what steps say beside their messages, at the address that each is about.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
         events = Events.of(trajectory)
-        counter: Counter[str] = Counter() if dropped is None else dropped
-        count(trajectory, counter, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
-        count_contents(events.turns, counter, _CARRIED)
-        count_changed(events.turns, counter, "edits", "rewrites")
+        count(trajectory, left_out, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
+        count_unsupported_contents(events.turns, left_out, _SUPPORTED)
+        count_changed_histories(events.turns, left_out, "edits", "rewrites")
         yield _json(
             {
                 "messages": events.messages,
@@ -77,7 +73,7 @@ def dataset_lines(
         )
 
 
-def push(
+def push_to_invariant(
     trajectories: Iterable[Trajectory], dataset: str | None = None, *, api_url: str | None = None, client: Any = None
 ) -> list[str]:
     """Send runs to an Invariant Explorer by its own client; return the ids that they got there.
@@ -87,12 +83,12 @@ def push(
     letters, digits, - and _; ImportError without the extra; PushError without a key, and where the server refuses.
     """
     check_name(dataset)
-    lines = [line for line in map(json.loads, dataset_lines(trajectories)) if line["messages"]]
+    lines = [line for line in map(json.loads, to_invariant_dataset(trajectories)) if line["messages"]]
     return send(lines, dataset, client or explorer(api_url)) if lines else []
 
 
 def _about(trajectory: Trajectory) -> dict[str, Payload]:
-    """What is known of a run as a whole; of its calls those that failed, which no message tells of."""
+    """Return what is known of a run as a whole, and its failed calls, which are in no message."""
     document = {**trajectory.head(), **trajectory.tail("inline")}
     told = {name: value for name, value in document.items() if name not in _ELSEWHERE and value not in (None, {}, [])}
     failed = [

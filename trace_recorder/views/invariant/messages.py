@@ -1,4 +1,4 @@
-"""The events of a run as Invariant has them: messages in the order of time, each told once.
+"""The events of a run in Invariant's form: messages in the order of time, each once.
 
 A message stands where it was first sent or said, whoever of several agents it belongs to; so a history that was
 rewritten, or shared by several calls, is not told twice. Tool messages carry both `tool_call_id` and `id`, as the
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, known
 from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
 from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
-from trace_recorder.views.conversations.call_chains import Turn, agent_of, answer_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
-from trace_recorder.views.conversations.unrequested_tools import Unasked, unasked_of
+from trace_recorder.views.conversations.unrequested_tools import UnrequestedTools, unrequested_tools_of
 
 _ROLES = {"developer": "system"}
 
@@ -38,12 +38,12 @@ class Events:
     def of(cls, trajectory: Trajectory) -> Events:
         """Gather the events of a run."""
         events = cls()
-        unasked = deque(sorted(unasked_of(trajectory), key=lambda one: one.step.timestamp))
+        unasked = deque(sorted(unrequested_tools_of(trajectory), key=lambda one: one.step.timestamp))
         for one in answered_turns(trajectory):
             while unasked and unasked[0].step.timestamp < one.interaction.timestamp:
                 events.run(unasked.popleft())
             events.turns.append(one.turn)
-            for message in one.turn.news:
+            for message in one.turn.new_messages:
                 events._tell(message, one.interaction)
             if one.turn.answered:
                 events.answer(one)
@@ -52,31 +52,31 @@ class Events:
         return events
 
     def answer(self, one: AnsweredTurn) -> None:
-        """Tell what the model said, and what its tools returned, where no request shows that."""
-        agent, message = agent_of(one.interaction), answer_of(one.response)
+        """Add what the model said, and the results of its tools that no request has."""
+        agent, message = agent_key(one.interaction), answer_of(one.response)
         if one.step is not None:
             self.answers.setdefault(one.step.step_number, len(self.messages))
         self._tell(message, one.interaction, **_about(one))
         for result in one.results:
             self.results[self.names.get((agent, result.call_id), result.call_id)] = result
-        shown = {shown.call_id for shown in one.shown}
-        for tool in one.shown_by_tools():
+        shown = {shown.call_id for shown in one.next_messages}
+        for tool in one.tool_messages():
             if tool.call_id not in shown:
                 self._tell(tool, one.interaction, shown_to_model=False)
 
-    def run(self, one: Unasked) -> None:
-        """Tell of tools that ran though no model had asked for them."""
+    def run(self, one: UnrequestedTools) -> None:
+        """Add tools that ran although no model requested them."""
         about = {"asked_by_model": False, "shown_to_model": False}
         at = {"timestamp": one.step.timestamp, "step_number": one.step.step_number}
         self._tell(Message("assistant", None, one.calls), one.step, **at, **about)
         for result in one.results:
-            name = self.names[agent_of(one.step), result.call_id]
+            name = self.names[agent_key(one.step), result.call_id]
             self.results[name] = result
             self._tell(message_of(result), one.step, **about)
 
     def _tell(self, message: Message, call: LLMInteraction | AgentStep, **about: Payload) -> None:
         content, lost = _content(message)
-        agent = agent_of(call)
+        agent = agent_key(call)
         whose = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}
         metadata = known(**whose, **about, **_besides(message), parts=lost or None)
         event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}

@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Payload, known
 KEY = "INVARIANT_API_KEY"
 _DATASET_NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _LONGEST = 300
-"""Of what a server says as it refuses, so many characters are told."""
+"""How many characters of a server's refusal are shown."""
 
 
 def check_name(dataset: str | None) -> None:
@@ -47,7 +47,7 @@ def explorer(api_url: str | None = None) -> Any:
 
 
 def send(traces: Sequence[Mapping[str, Payload]], dataset: str | None, client: Any) -> list[str]:
-    """Send traces, as `dataset_lines` has them, in one request; return the ids that they got there.
+    """Send traces, as `to_invariant_dataset` has them, in one request; return the ids that they got there.
 
     Raises PushError where the server refuses them, or cannot be reached.
     """
@@ -64,7 +64,7 @@ def send(traces: Sequence[Mapping[str, Payload]], dataset: str | None, client: A
 
 
 def address_of(client: Any) -> str:
-    """Where a client sends to, without what else may stand in a URL."""
+    """Return the scheme, host and port to which a client sends."""
     parts = urlsplit(str(getattr(client, "api_url", "")))
     return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 

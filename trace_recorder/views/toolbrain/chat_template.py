@@ -35,7 +35,7 @@ class Renderer(Protocol):
         tokenize: bool = False,
         **variables: Payload,
     ) -> Any:
-        """Give the text of a conversation, with what asks the model to speak where that is wanted."""
+        """Return the text of a conversation, with what asks the model to speak where that is wanted."""
 
 
 class ChatTemplate:
@@ -55,7 +55,7 @@ class ChatTemplate:
         at: datetime | None = None,
         **variables: Payload,
     ) -> str:
-        """Give the text of a conversation. `at` is the time that a template which asks for the date is told."""
+        """Return the text of a conversation. `at` is the time for templates that ask for the date."""
         if tokenize:
             raise ValueError("A ChatTemplate gives text: it has no tokens. Leave tokenize=False.")
         clock = {} if at is None else {"strftime_now": at.strftime}
@@ -71,7 +71,7 @@ class ChatTemplate:
 
 
 def _with_reasoning(message: ChatMessage) -> ChatMessage:
-    """Give thinking under every name that templates know, as transformers does."""
+    """Return thinking under every name that templates know, as transformers does."""
     said = next((message[name] for name in _REASONING if message.get(name) is not None), None)
     return message if said is None else {"thinking": said, **message, "reasoning_content": said}
 

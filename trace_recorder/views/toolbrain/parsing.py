@@ -90,7 +90,7 @@ def parse_react(response: LLMResponse) -> ParsedCompletion:
 
 
 def observation_of(text: str) -> str:
-    """What a text agent is told of its tools, without the label that its loop puts before it."""
+    """Return the tool output in a text agent's message, without the label that its loop puts before it."""
     return _OBSERVATION.sub("", text, count=1) if _OBSERVATION.match(text) else text
 
 

@@ -22,7 +22,7 @@ from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 
 _SENTINEL = "\ue000"
-"""Stands for a model's words where it is looked for what a template writes behind them."""
+"""A placeholder for an answer, to find what a template writes after it."""
 
 
 class PlainText:
@@ -37,7 +37,7 @@ class PlainText:
         tokenize: bool = False,
         **_: Payload,
     ) -> str:
-        """Give the text of a conversation."""
+        """Return the text of a conversation."""
         if tokenize:
             raise ValueError("PlainText gives text: it has no tokens. Leave tokenize=False.")
         blocks = ["<|TOOLS|>", *(f"{_json(tool)}\n" for tool in tools)] if tools else []

@@ -8,7 +8,6 @@ the format has no place for.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypedDict
 
@@ -23,29 +22,41 @@ from trace_recorder.views.left_out import (
     CHOICES,
     EMBEDDINGS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
+    STEP_NOTES,
     UNANSWERED,
-    UNASKED,
-    Carries,
+    UNREQUESTED_TOOLS,
+    ContentSupport,
+    FormatSupport,
     Side,
-    Statement,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
 from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
+from trace_recorder.views.view import LeftOut, view
 
-_LEFT_OUT = (UNANSWERED, CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, REMARKS, UNASKED, REWARDS, ANNOTATIONS, GAPS)
+_LEFT_OUT = (
+    UNANSWERED,
+    CHOICES,
+    EMBEDDINGS,
+    ATTEMPTS,
+    SAMPLED,
+    STEP_NOTES,
+    UNREQUESTED_TOOLS,
+    REWARDS,
+    ANNOTATIONS,
+    GAPS,
+)
 _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
-_IN_PLAIN_TEXT: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS, NAMES, places=("part", "images")))
+_IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
 """The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
-_IN_A_TEMPLATE: Statement = dict.fromkeys(_SIDES, Carries.of(THOUGHTS))
+_IN_A_TEMPLATE: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS))
 
 
-class Turn(TypedDict):
+class ToolBrainTurn(TypedDict):
     """One call to a model, with what came of it. All six members are always there."""
 
     prompt_for_model: str
@@ -56,7 +67,9 @@ class Turn(TypedDict):
     formatted_conversation: str | None
 
 
+@view
 def to_turns(
+    left_out: LeftOut,
     trajectory: Trajectory,
     parser: Parser = parse_tool_calls,
     chat_template: str | Renderer | None = None,
@@ -64,23 +77,20 @@ def to_turns(
     agent: str | None = None,
     action_output: Literal["object", "text"] = "object",
     template_variables: Mapping[str, Payload] | None = None,
-    dropped: Counter[str] | None = None,
-) -> list[Turn]:
-    """Give a run as a ToolBrain trace.
+) -> list[ToolBrainTurn]:
+    """Return a run as a ToolBrain trace.
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
     form. `agent` picks the turns of one agent, by its name or its id. `action_output` is the object that a tool
     returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
-    own type has it. What has no place in a trace is counted in `dropped`. Raises RenderingError where the template does
-    not take the messages.
+    own type has it. Raises RenderingError where the template does not take the messages.
     """
-    counter: Counter[str] = Counter() if dropped is None else dropped
-    count(trajectory, counter, *_LEFT_OUT)
+    count(trajectory, left_out, *_LEFT_OUT)
     renderer = _renderer(chat_template)
     whole = answered_turns(trajectory)
     carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
-    count_contents((one.turn for one in whole), counter, carried)
+    count_unsupported_contents((one.turn for one in whole), left_out, carried)
     answered = [one for one in whole if agent in {None, one.interaction.agent, one.interaction.agent_id}]
     turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
     return [_texted(turn) for turn in turns] if action_output == "text" else turns
@@ -96,7 +106,7 @@ def _is_known(one: AnsweredTurn) -> bool:
     return one.turn.answered and one.interaction.source.is_whole()
 
 
-def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict[str, Payload]) -> Turn:
+def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict[str, Payload]) -> ToolBrainTurn:
     rendering = Rendering.of(one.turn, renderer, variables)
     parsed = parser(one.response)
     answer, after = answer_of(one.response), _after(one, parsed)
@@ -113,9 +123,9 @@ def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict
 
 def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     """What the model was shown of what its tools returned; a text agent's is whatever was said next."""
-    if parsed["tool_code"] and not one.response.tool_calls and one.shown:
-        return list(one.shown)
-    return one.shown_by_tools()
+    if parsed["tool_code"] and not one.response.tool_calls and one.next_messages:
+        return list(one.next_messages)
+    return one.tool_messages()
 
 
 def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
@@ -138,14 +148,14 @@ def _returned(one: AnsweredTurn) -> Payload:
     return objects[0] if len(objects) == 1 else objects
 
 
-def _texted(turn: Turn) -> Turn:
+def _texted(turn: ToolBrainTurn) -> ToolBrainTurn:
     """The same turn, with the object as text, as toolbrain's own type has it."""
     held = turn["action_output"]
     text = held if held is None or isinstance(held, str) else json.dumps(held, ensure_ascii=False)
     return {**turn, "action_output": text}
 
 
-def debug_lines(trace: Sequence[Turn], width: int = 100) -> Iterator[str]:
+def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[str]:
     """Walk through a trace: what the model saw and said, what came of it, and a warning wherever something is odd."""
     yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
@@ -154,8 +164,8 @@ def debug_lines(trace: Sequence[Turn], width: int = 100) -> Iterator[str]:
         yield from (f"WARNING: {warning}" for warning in _warnings(turn))
 
 
-def _shown(turn: Turn, width: int) -> Iterator[str]:
-    """Tell a turn's members, a line each: of the prompt the end, which is what was new to the model."""
+def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
+    """Yield a turn's members, a line each; of the prompt its end, which was new to the model."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
     rows = {
@@ -177,7 +187,7 @@ def _in_one_line(value: Payload) -> str:
     return " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
 
 
-def _warnings(turn: Turn) -> Iterator[str]:
+def _warnings(turn: ToolBrainTurn) -> Iterator[str]:
     outputs = [output for output in (turn["action_output"], turn["tool_output"]) if output is not None]
     if turn["parsed_completion"]["tool_code"] and not outputs:
         yield "tool code without output"

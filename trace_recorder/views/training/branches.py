@@ -10,7 +10,6 @@ An answer that did not come whole, was cut off, or says nothing is nothing to le
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,8 +18,9 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
-from trace_recorder.views.conversations.utterances import Vocabulary
-from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNASKED, count
+from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNREQUESTED_TOOLS, count
+from trace_recorder.views.view import LeftOut
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
 
@@ -56,13 +56,13 @@ class Branch:
         return self.turns[-1]
 
     def lines(self) -> list[Line]:
-        """Give the conversation, message by message, with thoughts where they were sent back or were recorded."""
+        """Return the conversation, message by message, with thoughts where they were sent back or were recorded."""
         messages = self.leaf.messages()
-        spans = [(one.begin, one.end) for one in Vocabulary().utterances(messages)]
+        spans = [(one.begin, one.end) for one in MessageNormalizer().normalize(messages)]
         lines = [Line(message) for message in messages]
         following = zip(self.turns, self.turns[1:], strict=False)
         for turn, after in following:
-            begin, end = spans[turn.end - 1] if 0 < turn.end <= len(spans) else (0, 0)
+            begin, end = spans[turn.normalized_length - 1] if 0 < turn.normalized_length <= len(spans) else (0, 0)
             for number in range(begin, end):
                 if lines[number].message.role == "assistant":
                     lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
@@ -80,17 +80,17 @@ class Branch:
 
 
 def branches_of(trajectory: Trajectory, *, include_incomplete: bool = False) -> list[Branch]:
-    """Give the branches of a run, in the order in which their leaves came."""
+    """Return the branches of a run, in the order in which their leaves came."""
     return branches(turns_of(trajectory), include_incomplete=include_incomplete)
 
 
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
-    """Give the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
+    """Return the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
 
     def is_target(turn: Turn, choice: int = 0) -> bool:
         if include_incomplete:
             return turn.answered and turn.interaction.source.is_whole()
-        return turn.whole and fault_of_turn(turn, choice) is None
+        return turn.is_complete and fault_of_turn(turn, choice) is None
 
     last = [turn for turn in turns if is_target(turn)]
     went_on = {before for turn in last for before in _ancestors(turn)[1:]}
@@ -110,25 +110,25 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
     `choice` is the number of the answer that was taken.
     """
-    return fault_of(choice_of(turn.interaction.response, choice)) if turn.whole else NOT_WHOLE
+    return fault_of(choice_of(turn.interaction.response, choice)) if turn.is_complete else NOT_WHOLE
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
-    """The turns whose prompts and answers the model saw just as they were, from the last to the first."""
+    """Return the turns whose prompts and answers the model saw unchanged, from the last to the first."""
     path = [turn]
-    while path[-1].exact and path[-1].before is not None:
-        path.append(path[-1].before)
+    while path[-1].exact and path[-1].previous is not None:
+        path.append(path[-1].previous)
     return path
 
 
-def count_left_out(
-    trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], dropped: Counter[str]
+def count_unlearned(
+    trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], left_out: LeftOut
 ) -> None:
     """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
     held = frozenset[Turn]().union(*(branch.new for branch in branches))
     for turn in turns:
         if turn not in held:
-            dropped[fault_of_turn(turn) or CUT_OFF] += 1  # whole, but for the choice that was taken
+            left_out.add(fault_of_turn(turn) or CUT_OFF)  # whole, but for the choice that was taken
         else:
-            dropped[CHOICES] += max(0, len(turn.interaction.response.choices) - 1)
-    count(trajectory, dropped, EMBEDDINGS, UNASKED)
+            left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
+    count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

@@ -7,8 +7,6 @@ whole, and what an earlier row has.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from trace_recorder.values.messages import Message, Payload, ToolCall, known
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
@@ -18,42 +16,43 @@ from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     GAPS,
-    REMARKS,
     REWARDS,
     SAMPLED,
-    Carries,
-    Statement,
+    STEP_NOTES,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
-from trace_recorder.views.training.branches import Branch, Line, branches, count_left_out
+from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned
+from trace_recorder.views.view import LeftOut, view
 
-_CARRIED: Statement = {
-    "instructions": Carries.of(NAMES),
-    "questions": Carries.of(IMAGES, IMAGES_BY_ADDRESS, NAMES),
+_SUPPORTED: FormatSupport = {
+    "instructions": ContentSupport.of(NAMES),
+    "questions": ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS, NAMES),
 }
 
 
+@view
 def to_openai_finetuning(
-    trajectory: Trajectory, *, include_incomplete: bool = False, dropped: Counter[str] | None = None
+    left_out: LeftOut, trajectory: Trajectory, *, include_incomplete: bool = False
 ) -> list[dict[str, Payload]]:
-    """Give the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
+    """Return the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
 
     Answers that were cut off, are incomplete or say nothing weigh 0, and no row ends with one, unless
-    `include_incomplete`. What the format has no place for is counted in `dropped`.
+    `include_incomplete`.
     """
-    counter: Counter[str] = Counter() if dropped is None else dropped
     turns = turns_of(trajectory)
     found = branches(turns, include_incomplete=include_incomplete)
-    count_left_out(trajectory, turns, found, counter)
-    count_contents(turns, counter, _CARRIED)
-    count(trajectory, counter, SAMPLED, REMARKS, REWARDS, ANNOTATIONS, GAPS)
-    return [_row(branch, counter) for branch in found]
+    count_unlearned(trajectory, turns, found, left_out)
+    count_unsupported_contents(turns, left_out, _SUPPORTED)
+    count(trajectory, left_out, SAMPLED, STEP_NOTES, REWARDS, ANNOTATIONS, GAPS)
+    return [_row(branch, left_out) for branch in found]
 
 
-def _row(branch: Branch, dropped: Counter[str]) -> dict[str, Payload]:
+def _row(branch: Branch, left_out: LeftOut) -> dict[str, Payload]:
     tools = branch.tools()
-    dropped["tools without a schema"] += sum(not is_function(tool) for tool in tools)
+    left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     functions = [function_of(tool) for tool in tools if is_function(tool)]
     at_once = branch.leaf.parameters.get("parallel_tool_calls")
     return {"messages": [_message(line) for line in branch.lines()]} | known(

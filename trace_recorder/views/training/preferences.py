@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.call_chains import Turn, agent_of, turns_of
-from trace_recorder.views.left_out import count_contents
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.left_out import count_unsupported_contents
 from trace_recorder.views.training.branches import Branch, branches, fault_of_turn
-from trace_recorder.views.training.trl import CARRIED, Row, messages_of, rewards_of, tools_of
+from trace_recorder.views.training.trl import SUPPORTED, Row, messages_of, rewards_of, tools_of
+from trace_recorder.views.view import LeftOut, view
 
 Score = Callable[[Trajectory], float | None]
 
@@ -31,34 +32,34 @@ class _Scored:
     trajectory_id: str | None
 
 
+@view
 def preference_pairs(
+    left_out: LeftOut,
     trajectories: Iterable[Trajectory],
     reward: str | Score,
     *,
     include_incomplete: bool = False,
-    dropped: Counter[str] | None = None,
 ) -> Iterator[Row]:
-    """Give pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
+    """Return pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
 
     `reward` is the name of a reward that the runs have, or a function that scores one; a run without is left out.
     One with an answer that was cut off, is incomplete or says nothing is, too, unless `include_incomplete`.
     """
-    counter: Counter[str] = Counter() if dropped is None else dropped
     groups: dict[str, tuple[Row, list[_Scored]]] = {}
     for trajectory in trajectories:
         score = rewards_of(trajectory).get(reward) if isinstance(reward, str) else reward(trajectory)
         turns = turns_of(trajectory)
         branch = _only_branch(turns, include_incomplete=include_incomplete)
         if score is None or branch is None:
-            counter["runs without the reward" if score is None else "runs that are no one answer to one prompt"] += 1
+            left_out.add("runs without the reward" if score is None else "runs that are no one answer to one prompt")
             continue
         if not include_incomplete and _is_faulty(turns, branch):
-            counter["runs with an answer that was cut off, is incomplete or says nothing"] += 1
+            left_out.add("runs with an answer that was cut off, is incomplete or says nothing")
             continue
-        count_contents(turns, counter, CARRIED)
-        asked, answer = _cut(branch, counter)
+        count_unsupported_contents(turns, left_out, SUPPORTED)
+        asked, answer = _cut(branch, left_out)
         if not asked["prompt"]:
-            counter["runs without a prompt"] += 1
+            left_out.add("runs without a prompt")
             continue
         group = groups.setdefault(json.dumps(asked, sort_keys=True), (asked, []))
         group[1].append(_Scored(score, answer, trajectory.trajectory_id))
@@ -83,8 +84,8 @@ def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
 
 def _is_faulty(turns: Iterable[Turn], branch: Branch) -> bool:
     """Whether the agent of a branch was given an answer that is none to learn from."""
-    agent = agent_of(branch.leaf.interaction)
-    own = (turn for turn in turns if turn.answered and agent_of(turn.interaction) == agent)
+    agent = agent_key(branch.leaf.interaction)
+    own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
     return any(fault_of_turn(turn) for turn in own if turn not in branch.targets)
 
 
@@ -94,14 +95,14 @@ def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch |
     if not found:
         return None
     first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
-    own = [one for one in found if agent_of(one.leaf.interaction) == agent_of(first.leaf.interaction)]
-    [(began, _)] = Counter(turn.began for branch in own for turn in branch.turns).most_common(1)
-    main = [one for one in own if one.leaf.began is began]
+    own = [one for one in found if agent_key(one.leaf.interaction) == agent_key(first.leaf.interaction)]
+    [(began, _)] = Counter(turn.chain_start for branch in own for turn in branch.turns).most_common(1)
+    main = [one for one in own if one.leaf.chain_start is began]
     return main[0] if len(main) == 1 else None
 
 
-def _cut(branch: Branch, dropped: Counter[str]) -> tuple[Row, list[Row]]:
+def _cut(branch: Branch, left_out: LeftOut) -> tuple[Row, list[Row]]:
     lines = branch.lines()
     first = next(place for place, line in enumerate(lines) if line.turn)
-    messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
+    messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     return {"prompt": messages[:first], "tools": tools}, messages[first:]

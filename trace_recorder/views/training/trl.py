@@ -12,7 +12,6 @@ have all of them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
@@ -26,89 +25,90 @@ from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
     GAPS,
-    REMARKS,
     SAMPLED,
-    Carries,
-    Statement,
+    STEP_NOTES,
+    ContentSupport,
+    FormatSupport,
     count,
-    count_contents,
+    count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import Tokens, tokens_of
-from trace_recorder.views.training.branches import Branch, Line, branches, count_left_out
+from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned
+from trace_recorder.views.view import LeftOut, view
 
 Form = Literal["messages", "prompt_completion", "tokens"]
 Row = dict[str, Payload]
 
 BEHIND = "answers behind one that is none to learn from, which this form cannot mask"
-_SHOWN = Carries.of(IMAGES, IMAGES_BY_ADDRESS)
-CARRIED: Statement = {"instructions": _SHOWN, "questions": _SHOWN, "answers": Carries.of(THOUGHTS)}
+_SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
+SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
 """What messages carry; of the form "tokens", which has what the model saw itself, nothing is asked."""
 
 
+@view
 def to_trl(
+    left_out: LeftOut,
     trajectory: Trajectory,
     form: Form = "messages",
     *,
     include_incomplete: bool = False,
-    dropped: Counter[str] | None = None,
 ) -> list[Row]:
-    """Give the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
+    """Return the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
 
     Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
 
     Beside TRL's own columns stand `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
     each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
-    they were recorded. What the form has no place for is counted in `dropped`.
+    they were recorded.
     """
-    counter: Counter[str] = Counter() if dropped is None else dropped
     turns = turns_of(trajectory)
     found = branches(turns, include_incomplete=include_incomplete)
-    count_left_out(trajectory, turns, found, counter)
+    count_unlearned(trajectory, turns, found, left_out)
     if form != "tokens":
-        count_contents(turns, counter, CARRIED)
-    count(trajectory, counter, REMARKS, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
+        count_unsupported_contents(turns, left_out, SUPPORTED)
+    count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
-    return [row | about for branch in found for row in _FORMS[form](branch, counter)]
+    return [row | about for branch in found for row in _FORMS[form](branch, left_out)]
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Give the rewards of a run as a whole, by name; of those with one name the last counts."""
+    """Return the rewards of a run as a whole, by name; of those with one name the last counts."""
     stated = [one for one in trajectory.rewards if one.step_number is None and isinstance(one.name, str)]
     return {one.name: one.value for one in stated if isinstance(one.value, int | float)}
 
 
-def messages_of(lines: Sequence[Line], dropped: Counter[str]) -> list[Row]:
+def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
     """Write messages as chat templates take them: arguments are objects, a tool's answer has the tool's name."""
     names: dict[str, str] = {}
     written = []
     for line in lines:
         names |= {call.call_id: call.name for call in line.message.tool_calls}
-        written.append(_message(line.message, names, dropped))
+        written.append(_message(line.message, names, left_out))
     return written
 
 
-def tools_of(branch: Branch, dropped: Counter[str]) -> list[Row] | None:
-    """Give the tools of a branch as chat templates take them."""
+def tools_of(branch: Branch, left_out: LeftOut) -> list[Row] | None:
+    """Return the tools of a branch as chat templates take them."""
     tools = branch.tools()
-    dropped["tools without a schema"] += sum(not is_function(tool) for tool in tools)
+    left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     return [function_of(tool) for tool in tools if is_function(tool)] or None
 
 
 # ── the forms ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _messages(branch: Branch, dropped: Counter[str]) -> list[Row]:
+def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
     whole = branch.lines()
     end = next((place for place, line in enumerate(whole) if _is_faulty(line)), len(whole))
-    dropped[BEHIND] += sum(line.new for line in whole[end:])
+    left_out.add(BEHIND, sum(line.new for line in whole[end:]))
     lines = whole[: _end_of_answers(whole[:end])]
     if not any(line.new for line in lines):
         return []
     return [
         {
-            "messages": messages_of(lines, dropped),
-            "tools": tools_of(branch, dropped),
+            "messages": messages_of(lines, left_out),
+            "tools": tools_of(branch, left_out),
             "turns": [_turn(place, line) for place, line in enumerate(lines) if line.turn],
         }
     ]
@@ -127,16 +127,16 @@ def _end_of_answers(lines: Sequence[Line]) -> int:
     return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
 
 
-def _prompt_completion(branch: Branch, dropped: Counter[str]) -> list[Row]:
+def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
     """One row as long as answers are new and to be learnt from; behind any other, another row."""
     lines = branch.lines()
-    messages, tools = messages_of(lines, dropped), tools_of(branch, dropped)
+    messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []
     for begin, end in _completions(lines):
         if not begin:
-            dropped["rows without a prompt, which TRL refuses"] += 1
+            left_out.add("rows without a prompt, which TRL refuses")
         elif messages[begin - 1]["role"] == "system":
-            dropped["rows whose prompt ends with instructions, which TRL refuses"] += 1
+            left_out.add("rows whose prompt ends with instructions, which TRL refuses")
         else:
             rows.append({"prompt": messages[:begin], "completion": messages[begin:end], "tools": tools})
     return rows
@@ -157,13 +157,13 @@ def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-def _tokens(branch: Branch, dropped: Counter[str]) -> list[Row]:
+def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
     """One row as long as each prompt begins, id for id, with all that came before; where one does not, another."""
     rows: list[Row] = []
     for turn in branch.turns:
         tokens = tokens_of(turn.interaction)
         if tokens.prompt_ids is None or tokens.completion_ids is None:
-            dropped["calls whose token ids were not recorded"] += turn in branch.new
+            left_out.add("calls whose token ids were not recorded", turn in branch.new)
             continue
         if not (rows and _goes_on(rows[-1], tokens.prompt_ids)):
             rows.append({"input_ids": [], "assistant_masks": [], "logprobs": [], "interactions": []})
@@ -186,7 +186,7 @@ def _grow(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:
     row["interactions"] = [*row["interactions"], turn.interaction.interaction_id]
 
 
-_FORMS: dict[Form, Callable[[Branch, Counter[str]], list[Row]]] = {
+_FORMS: dict[Form, Callable[[Branch, LeftOut], list[Row]]] = {
     "messages": _messages,
     "prompt_completion": _prompt_completion,
     "tokens": _tokens,
@@ -196,11 +196,9 @@ _FORMS: dict[Form, Callable[[Branch, Counter[str]], list[Row]]] = {
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _message(message: Message, names: dict[str, str], dropped: Counter[str]) -> Row:
+def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "assistant":
-        calls = [_call(call, dropped) for call in message.tool_calls]
-        about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
-        return {"role": "assistant", "content": text_of(message), **about}
+        return _assistant(message, left_out)
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **known(name=name, tool_call_id=message.call_id)}
@@ -212,12 +210,18 @@ def _message(message: Message, names: dict[str, str], dropped: Counter[str]) -> 
     return {"role": role, "content": [_part(part) for part in shown]}
 
 
+def _assistant(message: Message, left_out: LeftOut) -> Row:
+    calls = [_call(call, left_out) for call in message.tool_calls]
+    about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
+    return {"role": "assistant", "content": text_of(message), **about}
+
+
 def _part(part: Text | Image) -> Row:
     return {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image", "url": part.address}
 
 
-def _call(call: ToolCall, dropped: Counter[str]) -> Row:
-    dropped[ARGUMENTS] += not isinstance(call.arguments, dict)
+def _call(call: ToolCall, left_out: LeftOut) -> Row:
+    left_out.add(ARGUMENTS, not isinstance(call.arguments, dict))
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
 
 

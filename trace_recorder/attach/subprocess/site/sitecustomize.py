@@ -18,7 +18,7 @@ LIBRARIES = ("httpx", "httpx2")
 OLDEST = (3, 11)
 
 
-class Waiting:
+class ImportHook:
     """Stands before the finders of modules until an HTTP library is looked for."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002, RUF100 - it runs in any Python
@@ -38,25 +38,25 @@ def begin() -> None:
     import importlib.util
 
     if sys.version_info < OLDEST:
-        refuse("it has to be 3.11 or newer")
+        report_unrecorded("it has to be 3.11 or newer")
         return
     try:
         if importlib.util.find_spec("trace_recorder") is None:
-            borrow()
+            import_from_here()
         from trace_recorder.attach.subprocess.bootstrap import begin as begin_recording
     except ImportError as error:
-        refuse(str(error))
+        report_unrecorded(str(error))
     else:
         begin_recording()
 
 
-def refuse(why: str) -> None:
+def report_unrecorded(why: str) -> None:
     """Say that this process goes unrecorded."""
     version = ".".join(map(str, sys.version_info[:2]))
     sys.stderr.write("trace-recorder: Python " + version + " cannot record this process: " + why + "\n")
 
 
-def borrow() -> None:
+def import_from_here() -> None:
     """Import the package from where it is installed, and nothing else from there."""
     import importlib.util
 
@@ -68,7 +68,7 @@ def borrow() -> None:
         spec.loader.exec_module(module)
 
 
-def step_aside() -> None:
+def run_users_sitecustomize() -> None:
     """Leave the path as the user made it, and run the `sitecustomize` that stands there."""
     sys.path[:] = [path for path in sys.path if os.path.realpath(path) != HERE]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
@@ -83,5 +83,5 @@ def step_aside() -> None:
 if any(library in sys.modules for library in LIBRARIES):
     begin()
 else:
-    sys.meta_path.insert(0, Waiting())
-step_aside()
+    sys.meta_path.insert(0, ImportHook())
+run_users_sitecustomize()

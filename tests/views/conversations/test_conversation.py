@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.lines import conversations_of, steps_by_turn, with_results
+from trace_recorder.views.conversations.conversation import conversations_of, lines_with_results
+from trace_recorder.views.conversations.step_matching import steps_by_turn
 
 LS = use("c1", command="ls")
 
@@ -69,7 +70,7 @@ def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
 
     [conversation] = conversations_of(made)
     told_by = steps_by_turn(made, conversation.turns).steps
-    assert [(line.message.role, line.message.content) for line in with_results(conversation, told_by)] == [
+    assert [(line.message.role, line.message.content) for line in lines_with_results(conversation, told_by)] == [
         ("user", "q"),
         ("assistant", None),
         ("tool", "denied"),

@@ -15,7 +15,7 @@ from weakref import ref
 Kept = TypeVar("Kept")
 
 
-class Registry(Generic[Kept]):
+class WeakRegistry(Generic[Kept]):
     """Objects that are held by somebody else. It may be listed while other threads add and discard."""
 
     def __init__(self) -> None:

@@ -1,7 +1,9 @@
-"""Reading a trajectory back: `load(path)` gives it from the journal, or from the document where there is no other.
+"""Loading a trajectory: from its journal, or from its document if there is no journal.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from that. Both may be of a run that still
-goes on, or that was broken off at any byte. Documents of others are read too: Trae Agent's own, and ATIF.
+The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
+on, or may have been broken off at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+
+The module is not named `load`, so that no import can mistake it for the function.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_recorder.derive.document import from_document
-from trace_recorder.derive.fold import MISSING, Fold
+from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import attempt
 from trace_recorder.imports.atif.document import from_atif, is_atif
@@ -22,13 +25,13 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
-"""How every journal begins, be it cut off after any of these bytes."""
+"""The first bytes of every journal. A journal may be cut off after any of them."""
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read the trajectory of a `.json` or a `.jsonl`, finished or not; also of Trae Agent's documents, and of ATIF's.
+    """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
 
-    Raises FileNotFoundError, and TrajectoryFormatError where the file is no trajectory or of a newer version.
+    Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
     """
     path = Path(path)
     if path.is_dir():
@@ -54,17 +57,17 @@ def load(path: str | Path) -> Trajectory:
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
-    """Read a journal; also give its fold, for those who look closer than a trajectory does."""
+    """Read a journal; also return its fold, for callers that need more than the trajectory."""
     fold = Fold()
     data = path.read_bytes()
     for record in journal.read(data):
         fold.add(record)
     _refuse_others(fold, data, path)
-    host = fold.start.data.get("host") if fold.start else None
+    host = fold.run.start.data.get("host") if fold.run.start else None
     alive = journal.writer_is_alive(path, host)
     status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.end is None and not fold.ends_in_damage and not journal.writer_holds(path):
-        fold.gaps += _cut_off(path)
+    if fold.run.end is None and not fold.run.ends_in_damage and not journal.writer_holds(path):
+        fold.run.gaps += _cut_off(path)
 
     def refuse(error: Exception) -> Trajectory:
         raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
@@ -73,7 +76,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
 
 
 def _cut_off(path: Path) -> list[Gap]:
-    """What the document beside a journal without an end says of one."""
+    """Return a gap if the document beside a journal without an end says that the run has ended."""
     try:
         document: Payload = json.loads(document_of(path).read_bytes())
         status = document.get("status")
@@ -81,18 +84,18 @@ def _cut_off(path: Path) -> list[Gap]:
         return []
     if status not in {"completed", "failed", "interrupted"}:
         return []
-    return [Gap(None, MISSING, f"its end is missing: the document beside it is of a run that is {status}")]
+    return [Gap(None, MISSING_LINES, f"its end is missing: the document beside it is of a run that is {status}")]
 
 
 def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
-    if fold.start is None:
-        if not (fold.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
+    if fold.run.start is None:
+        if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
             raise TrajectoryFormatError(
                 f"{path} is no journal: its first line is not a record of this package. "
                 "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
             )
         return
-    version = fold.start.data.get("version")
+    version = fold.run.start.data.get("version")
     if isinstance(version, int) and version > journal.VERSION:
         raise TrajectoryFormatError(
             f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal.VERSION}. "
@@ -101,5 +104,5 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """A document alone cannot tell whether its run still goes on."""
+    """Replace the status "running": a document alone cannot tell whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory

@@ -1,38 +1,21 @@
-"""What the tests record with: a transport that answers with given bytes, journals made by hand, processes of their own.
+"""Calls of a chat model through a client that is recorded: the wire that answers them, requests and answers.
 
-`rich_run` records one run that has a record of every kind. `line` and `journal_of` write records without the package,
-by the format alone. `json_texts` gives JSON as anyone might write it: any white space, any escapes.
+`rich_run` records one run that has a record of every kind.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
-from types import FrameType
-from typing import Any
-from zlib import crc32
 
 import httpx
-from hypothesis import strategies as st
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.fold import Fold
-from trace_recorder.storage.journal import Record, read
-from trace_recorder.values.trajectory import Status, Trajectory
+from trace_recorder.values.messages import Payload
 
-Payload = Any
-
-ROOT = Path(__file__).parents[1]
 CHAT = "https://api.openai.com/v1/chat/completions"
-TIME = "2025-06-12T22:05:46.433797+00:00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,110 +112,3 @@ def _refused(recorder: TrajectoryRecorder) -> Answer:
     except httpx.ConnectError:
         return Answer(b"<html>Bad gateway</html>", status=502, media="text/html")
     raise AssertionError("the provider's own exception passes")
-
-
-def line(seq: int, kind: str, data: Payload, time: str = TIME) -> bytes:
-    """One line of a journal, by the format: without the package."""
-    head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{json.dumps(data)}'.encode()
-    return b'%s,"crc":"%08x"}\n' % (head, crc32(head))
-
-
-def journal_of(*records: tuple[str, Payload]) -> bytes:
-    """A whole journal of (kind, data)."""
-    return b"".join(line(seq, kind, data) for seq, (kind, data) in enumerate(records, start=1))
-
-
-def records_of(path: Path) -> list[Record]:
-    """Every record of the journal of a document; a damaged line is a failure."""
-    found = list(read(path.with_suffix(".jsonl").read_bytes()))
-    assert all(isinstance(one, Record) for one in found)
-    return [one for one in found if isinstance(one, Record)]
-
-
-def folded(data: bytes, status: Status = "unknown") -> Trajectory:
-    """What a journal's bytes say."""
-    fold = Fold()
-    for record in read(data):
-        fold.add(record)
-    return fold.trajectory(status)
-
-
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-class Stop(BaseException):
-    """What Ctrl-C is: an exception at any moment."""
-
-
-def interrupted(act: Callable[[], None], at: int) -> bool:
-    """Do something, interrupted at the nth moment within the package at which Python hears of Ctrl-C.
-
-    These are where a function begins, and where a call of a built-in one has returned. Returns whether it came so far.
-    """
-    left = at
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        nonlocal left
-        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(str(ROOT / "trace_recorder")):
-            left -= 1
-            if left == 0:
-                raise Stop
-
-    sys.setprofile(profile)
-    with suppress(Stop):
-        act()
-    sys.setprofile(None)
-    return left <= 0
-
-
-def exactly(value: Payload) -> str:
-    """A value of JSON as a text in which 0, 0.0 and false differ, and the order of names counts."""
-    return json.dumps(value)
-
-
-scalars = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
-)
-json_values = st.recursive(
-    scalars | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=12,
-)
-json_objects = st.dictionaries(st.text(max_size=8), json_values, max_size=5)
-
-
-def json_texts(values: st.SearchStrategy[Payload]) -> st.SearchStrategy[str]:
-    """JSON texts of values, with white space and escapes as they come."""
-    return st.builds(_spelled, values, st.randoms(use_true_random=False))
-
-
-def _spelled(value: Payload, random: Random) -> str:
-    def space() -> str:
-        return random.choice(("", "", "", " ", "\n", "\r\n\t"))
-
-    if isinstance(value, str):
-        return _spelled_text(value, random)
-    if isinstance(value, list):
-        return "[" + ",".join(space() + _spelled(one, random) + space() for one in value) + space() + "]"
-    if isinstance(value, dict):
-        names = ((_spelled_text(name, random), _spelled(one, random)) for name, one in value.items())
-        return "{" + ",".join(space() + name + space() + ":" + space() + one for name, one in names) + space() + "}"
-    return json.dumps(value)
-
-
-def _spelled_text(text: str, random: Random) -> str:
-    plainly = random.choice((True, False))
-    if plainly:
-        return json.dumps(text, ensure_ascii=random.choice((True, False)))
-    units = memoryview(text.encode("utf-16-be")).tobytes()
-    escaped = [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
-    return '"' + "".join(escaped) + '"'

@@ -1,0 +1,32 @@
+"""Whether the document of a run says what its journal says."""
+
+from __future__ import annotations
+
+import json
+
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.document import expanded
+from trace_recorder.values.messages import Payload
+
+
+def document(recorder: TrajectoryRecorder) -> Payload:
+    """The document as it stands on the disk."""
+    return json.loads(recorder.trajectory_path.read_bytes())
+
+
+def agrees(recorder: TrajectoryRecorder) -> bool:
+    """Whether the document that stands on the disk says what the whole journal says."""
+    written = document(recorder)
+    whole = load(recorder.trajectory_path).to_document("inline")
+    return bool(expanded(written) == {**whole, "history": written["history"]})
+
+
+def agrees_when_saved(recorder: TrajectoryRecorder) -> bool:
+    """Whether the document, written now, says what the whole journal says."""
+    recorder.save_trajectory()
+    return agrees(recorder)
+
+
+def step_numbers(recorder: TrajectoryRecorder) -> list[Payload]:
+    """The numbers of the steps that the document shows."""
+    return [step["step_number"] for step in document(recorder)["agent_steps"]]

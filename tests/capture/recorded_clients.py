@@ -1,0 +1,39 @@
+"""An OpenAI client that records calls of a local server, and the interactions that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import openai
+
+from tests.capture.server import (
+    Answer,
+    Server,
+    serving,
+)
+from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+
+ASK = [{"role": "user", "content": "hello"}]
+
+
+@contextmanager
+def recorded_client(path: Path, *answers: Answer, **options: object) -> Iterator[tuple[openai.OpenAI, Server]]:
+    """A wrapped OpenAI client, its server, and a run in `path`."""
+    with (
+        serving(*answers) as server,
+        TrajectoryRecorder(path, strict=True) as recorder,
+        openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", **{"max_retries": 0, **options}) as client,  # type: ignore[arg-type]
+    ):
+        yield recorder.wrap(client), server
+
+
+def interactions(path: Path) -> list[LLMInteraction]:
+    """What a finished run has on file; its document has to agree with its journal."""
+    return list(load(path).llm_interactions)
+
+
+def create(client: openai.OpenAI, **arguments: object) -> object:
+    """Make the same call."""
+    return client.chat.completions.create(model="m", messages=ASK, **arguments)  # type: ignore[call-overload]

@@ -1,0 +1,184 @@
+"""Large plain answers and requests: written in bounded parts, or aside, and on file before anybody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import random
+import threading
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from tests.chat_calls import CHAT
+from tests.journals import records_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.capture.response_parts import LARGE_BODY
+from trace_recorder.derive.validate import validate
+
+KEY = "sk-ant-api03-" + "aB3xY9kQ7m" * 4
+LARGEST_PART = 32 * 1024
+
+
+def answer(content: str) -> bytes:
+    message = {"role": "assistant", "content": content}
+    body = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
+IMAGE = base64.b64encode(random.Random(0).randbytes(200_000)).decode()
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """A transport that answers in chunks; `sends` is called where a request is sent."""
+
+    def __init__(self, body: bytes, sends: Callable[[], None] = lambda: None, *, coded: bool = False) -> None:
+        self._body = gzip.compress(body) if coded else body
+        self._headers = {"content-type": "application/json"} | ({"content-encoding": "gzip"} if coded else {})
+        self._sends = sends
+
+    async def handle_async_request(self, _: httpx.Request) -> httpx.Response:
+        self._sends()
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for at in range(0, len(self._body), 65_536):
+                yield self._body[at : at + 65_536]
+
+        return httpx.Response(200, headers=self._headers, content=chunks())
+
+
+async def ask(recorder: TrajectoryRecorder, wire: Wire, asked: object = "x") -> httpx.Response:
+    async with httpx.AsyncClient(transport=wire) as client:
+        body = {"model": "m", "messages": [{"role": "user", "content": asked}]}
+        return await recorder.wrap(client).post(CHAT, json=body)
+
+
+def texts(path: Path) -> Iterator[bytes]:
+    """The texts of the parts that are on file."""
+    for record in records_of(path):
+        if record.kind == "llm_stream":
+            yield zlib.decompress(base64.b64decode(record.data["zlib"]))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_large_answer_is_on_file_in_bounded_parts(tmp_path: Path, *, coded: bool) -> None:
+    """No part is larger than what an event loop may wait for, and it is read as if it had been written at once."""
+    content = f"Grüße {KEY} " + "und noch mehr davon, " * 20_000
+    kinds: list[str] = []
+
+    async def run(recorder: TrajectoryRecorder) -> None:
+        await ask(recorder, Wire(answer(content), coded=coded))
+        kinds.extend(one.kind for one in records_of(path))
+
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        asyncio.run(run(recorder))
+
+    found = [len(text) for text in texts(path)]
+    said = content.replace(KEY, "[REDACTED:anthropic-key]")
+    assert (kinds[-1], max(found) <= LARGEST_PART, len(found) > 10) == ("llm_response", True, True)
+    [one] = load(path).llm_interactions
+    assert (one.raw_response, one.raw_stream, one.stream) == (json.loads(answer(said)), None, False)
+    assert (one.complete, one.response and one.response.content) == (True, said)
+    assert json.loads(path.read_text())["llm_interactions"][0]["response"]["content"] == said
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
+
+
+def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
+    """As it always was: its JSON, readable."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        asyncio.run(ask(recorder, Wire(answer("x" * (LARGE_BODY - 1000)))))
+
+    assert list(texts(path)) == []
+    assert [one.data["body"] for one in records_of(path) if one.kind == "llm_response"] == [
+        json.loads(answer("x" * (LARGE_BODY - 1000)))
+    ]
+
+
+def test_an_answer_that_packs_beyond_measure_can_be_read(tmp_path: Path) -> None:
+    """What a reader would take for a bomb is not packed."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        asyncio.run(ask(recorder, Wire(answer("x" * 500_000))))
+
+    packed = sum(len(base64.b64decode(one.data["zlib"])) for one in records_of(path) if one.kind == "llm_stream")
+    assert packed * 64 > 500_000
+    assert load(path).llm_interactions[0].raw_response == json.loads(answer("x" * 500_000))
+
+
+def test_a_large_answer_that_lacks_a_part_is_found(tmp_path: Path) -> None:
+    """It is not read as if the rest were all, and `validate` says where."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        asyncio.run(ask(recorder, Wire(answer("words " * 50_000))))
+    journal = path.with_suffix(".jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    third = [line for line in lines if b'"kind":"llm_stream"' in line][2]
+    journal.write_bytes(b"".join(line for line in lines if line != third))
+
+    assert load(journal).llm_interactions[0].raw_response is None
+    assert "a part of its body is missing, or cannot be unpacked" in [one.what for one in validate(journal).findings]
+
+
+@pytest.mark.parametrize("library", [asyncio, trio])
+def test_a_large_request_is_written_by_another_thread_and_before_it_is_sent(tmp_path: Path, library: object) -> None:
+    """In asyncio and in trio; a small one is written where it is made."""
+    path = tmp_path / "run.json"
+    masked_by: dict[bool, str] = {}
+    sent: list[int] = []
+
+    def redact(text: str) -> str:
+        if text in {IMAGE, "short question"}:
+            masked_by[text == IMAGE] = threading.current_thread().name
+        return text
+
+    def sends() -> None:
+        sent.append(sum(one.kind == "llm_request" for one in records_of(path)))
+
+    async def run(recorder: TrajectoryRecorder) -> None:
+        await ask(recorder, Wire(answer("hi"), sends), "short question")
+        await ask(recorder, Wire(answer("hi"), sends), IMAGE)
+
+    with TrajectoryRecorder(path, redact=redact) as recorder:
+        trio.run(run, recorder) if library is trio else asyncio.run(run(recorder))
+
+    assert sent == [1, 2]
+    assert masked_by == {False: "MainThread", True: "trace_recorder request"}
+    assert load(path).llm_interactions[1].raw_request["messages"][0]["content"] == IMAGE
+
+
+def test_others_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
+    """The run is not held meanwhile; and whoever is cancelled then is on file as cancelled, behind the request."""
+    path = tmp_path / "run.json"
+    masks, goes_on = threading.Event(), threading.Event()
+
+    def redact(text: str) -> str:
+        if text == IMAGE:
+            masks.set()
+            goes_on.wait(30)
+        return text
+
+    async def run(recorder: TrajectoryRecorder) -> None:
+        large = asyncio.create_task(ask(recorder, Wire(answer("never")), IMAGE))
+        await asyncio.to_thread(masks.wait, 30)
+        response = await ask(recorder, Wire(answer("hi")), "short")
+        assert (response.status_code, large.done()) == (200, False)
+        large.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await large
+        goes_on.set()
+
+    with TrajectoryRecorder(path, redact=redact) as recorder:
+        asyncio.run(run(recorder))
+
+    small, large = sorted(load(path).llm_interactions, key=lambda one: not one.complete)
+    assert (small.complete, large.complete, large.error and large.error.type) == (True, False, "CancelledError")
+    assert large.raw_request["messages"][0]["content"] == IMAGE
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []

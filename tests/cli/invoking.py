@@ -1,0 +1,23 @@
+"""A command of the program, run in this process, and a small run to give to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.cli.commands import app
+
+
+def invoke(*arguments: object) -> Result:
+    """What a command did."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
+
+
+def recorded(path: Path, answer: str = "a", *, success: bool | None = True) -> Path:
+    """A run of one call."""
+    with TrajectoryRecorder(path, task="ask") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "openai", "m")
+        recorder.finalize(success=success)
+    return path

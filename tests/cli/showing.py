@@ -1,0 +1,22 @@
+"""What `show` prints of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from trace_recorder.cli.commands import app
+
+
+def shown(path: Path, *options: str) -> str:
+    """What the command prints, given that it succeeds."""
+    result = CliRunner().invoke(app, ["show", str(path), *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def label(output: str, name: str) -> list[str]:
+    """The lines that stand beside a label."""
+    lines = (line.strip().partition(" ") for line in output.splitlines())
+    return [text.strip() for first, _, text in lines if first == name]

@@ -1,0 +1,49 @@
+"""What requests of every dialect need of a talk: what was said before, the calls' ids, events."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.contents.script import Answer, Asked, Call, Result, Talk
+
+Body = dict[str, Any]
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+NAMES = ("weather", "research", "search")
+
+
+def before(talk: Talk, number: int) -> Iterator[tuple[Asked | Answer | tuple[Result, ...], str]]:
+    """What a request of this round shows: what was asked, given and answered, with the id of the answer's round."""
+    for at, one in enumerate(talk.rounds[: number + 1]):
+        results = tuple(new for new in one.new if isinstance(new, Result))
+        if results:
+            yield results, f"r{at - 1}"
+        yield from ((new, "") for new in one.new if isinstance(new, Asked))
+        if at < number and not one.answer.fails:
+            yield one.answer, f"r{at}"
+
+
+def ids(talk: Talk, key: str, answer: Answer) -> list[str]:
+    """The ids of an answer's calls."""
+    return [f"call_{talk.agent}{key}_{number}" for number in range(len(answer.calls))]
+
+
+def calls_before(talk: Talk, key: str) -> list[tuple[str, Call]]:
+    """The calls of the round of this id, with their ids."""
+    answer = talk.rounds[int(key[1:])].answer
+    return list(zip(ids(talk, key, answer), answer.calls, strict=True))
+
+
+def text64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def event(body: Body, name: str = "") -> bytes:
+    return (f"event: {name}\n" if name else "").encode() + f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+
+
+def halves(text: str) -> list[str]:
+    """A text in two pieces, as a stream has it."""
+    return [part for part in (text[: len(text) // 2], text[len(text) // 2 :]) if part]

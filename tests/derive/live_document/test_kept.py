@@ -1,0 +1,162 @@
+"""What the live document keeps in memory and open: it does not grow with a run, and goes with it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.agreement import agrees
+from tests.chat_calls import asked, call, said
+from tests.counting import Kept, kept_by, watch
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.recording.run import Run
+from trace_recorder.storage import atomic_write as replacing
+from trace_recorder.storage.items import disk_backed as filed
+from trace_recorder.values.messages import Payload
+
+LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
+
+
+def _kept_at_rest(run: Run | None) -> Kept:
+    """What a run keeps while no thread writes its document: meanwhile the draft would be in a local variable there."""
+    assert run is not None
+    with run._writer._document_writer._lock:
+        gc.collect()
+        return kept_by(run)
+
+
+def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
+    monkeypatch.setattr(filed, "AT_HAND", 50_000)
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
+    recorder.start()
+    talk: list[Payload] = [{"role": "system", "content": "s"}]
+    kept = []
+    for number in range(660):
+        talk.append({"role": "user", "content": f"{number} " + "x" * 1000})
+        talk[1:] = talk[-10:]
+        call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
+        if number in (59, 659):
+            recorder.save_trajectory()
+            kept.append(_kept_at_rest(recorder._lifecycle.run))
+    recorder.finalize()
+
+    few, many = kept
+    assert many.objects - few.objects < 600 * 4
+    assert many.characters - few.characters < 600 * 250
+    assert recorder.trajectory_path.stat().st_size < 660 * 3000
+    assert agrees(recorder)
+
+
+def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """What was needed to record a call and to show it goes at once when it is settled: there are no cycles in it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    talk: list[Payload] = []
+
+    def calls(how_many: int) -> None:
+        for _ in range(how_many):
+            talk.append(str(len(talk)))
+            call(recorder, asked(*talk), said("fine", identity=f"r{len(talk)}"))
+        recorder.save_trajectory()
+
+    calls(20)
+    gc.collect()
+    gc.disable()
+    try:
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        calls(20)
+        gc.collect()
+        found = {type(one).__module__ for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    recorder.finalize()
+
+    assert not {module for module in found if module.startswith("trace_recorder")}
+
+
+@LISTS_FILES
+def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
+    """Once a run has ended, its files are closed, though its recorder lives on and garbage is not collected."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    gc.disable()
+    try:
+        for number in range(12):
+            call(recorder, asked(str(number)), said("fine", identity=f"r{number}"))
+        before = _held(tmp_path)
+        recorder.finalize()
+        after = _held(tmp_path)
+    finally:
+        gc.enable()
+
+    assert (len(before) > 1, after) == (True, [])
+
+
+@LISTS_FILES
+def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has the document written while its run closes leaves nothing open, or is too late."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    call(recorder, asked("a"), said("fine"))
+    run = recorder._lifecycle.run
+    assert run is not None
+    close = run._journal.close
+
+    def close_late() -> None:
+        thread = threading.Thread(target=run.save)
+        thread.start()
+        thread.join()
+        close()
+
+    monkeypatch.setattr(run._journal, "close", close_late)
+    recorder.finalize()
+
+    assert _held(tmp_path) == []
+
+
+def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
+    """One recorder of many runs holds the last one at most."""
+    recorder = TrajectoryRecorder(directory=tmp_path, strict=True)
+    runs = weakref.WeakSet[Run]()
+    for _ in range(3):
+        recorder.start()
+        assert recorder._lifecycle.run is not None
+        runs.add(recorder._lifecycle.run)
+        recorder.finalize()
+    gc.collect()
+
+    assert len(runs) == 1
+
+
+def _held(place: Path) -> list[str]:
+    """What this process has open in a directory, by its names, those of removed files too."""
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [name for link in links if (name := str(link.readlink())).startswith(str(place))]
+
+
+def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:
+    """What all interactions of an inline document begin with is copied for none of them."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
+    talk: list[Payload] = [{"role": "system", "content": "s" * 100_000}]
+    for number in range(400):
+        talk.append(str(number))
+        call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
+    recorder.finalize()
+
+    prompts: dict[int, bytes] = {}
+
+    def look(frame: FrameType) -> None:
+        if frame.f_code is replacing._write.__code__:
+            texts = frame.f_locals["texts"]
+            prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
+
+    watch(snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
+
+    assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
+    assert len(prompts) == 1

@@ -1,0 +1,25 @@
+"""The environment of an example's process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT
+
+STAND_INS = ROOT / "tests" / "stand_ins"
+"""A package of Trae Agent's structure."""
+
+
+def environment(url: str, place: Path) -> dict[str, str]:
+    """That of a program whose provider is local, and for which the command line is installed."""
+    command = place / "bin" / "trace-recorder"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trace_recorder.cli "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    keys = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "k"}
+    packages = os.pathsep.join(map(str, (ROOT, STAND_INS)))
+    return {**os.environ, **keys, "PATH": path, "PYTHONPATH": packages, "PYTHONWARNINGS": ""}

@@ -1,0 +1,76 @@
+"""The pages docs/add-a-*.md: what they say is done, in a copy of the package, and their tests pass there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+
+PAGES = sorted((ROOT / "docs").glob("add-a-*.md"))
+
+
+def copied(path: str, place: Path) -> Path:
+    """A file of the copy; one that is not of the package is copied when it is asked for."""
+    file = place / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() and (ROOT / path).exists():
+        shutil.copy(ROOT / path, file)
+    return file
+
+
+def change(file: Path, diff: str) -> None:
+    """Put each line with a plus behind the line before it, which stands once in the file."""
+    text, before = file.read_text(encoding="utf-8"), ""
+    for line in diff.splitlines(keepends=True):
+        if line.startswith("+"):
+            assert text.count(f"\n{before}") == 1, (file.name, before)
+            text = text.replace(f"\n{before}", f"\n{before}{line[1:]}")
+        before = line[1:]
+    file.write_text(text, encoding="utf-8")
+
+
+def follow(page: Path, place: Path) -> list[Path]:
+    """Do what a page says; return the tests that it adds."""
+    shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder", ignore=shutil.ignore_patterns("__pycache__"))
+    tests = []
+    for language, path, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+        if language == "diff":
+            change(copied(path, place), text)
+        else:
+            assert not (ROOT / path).exists()
+            copied(path, place).write_text(text, encoding="utf-8")
+            tests += [place / path] if path.startswith("tests/") else []
+    return tests
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
+    """The new module passes lint and its types, and the page's own tests pass."""
+    tests = follow(page, tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    surroundings = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    commands = (["pytest", "-p", "no:xdist", *map(str, tests)], ["ruff", "check", "trace_recorder"])
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=tmp_path,
+            env=surroundings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert tests
+
+
+def test_there_are_three_pages() -> None:
+    """A dialect, a secret's pattern, a view."""
+    assert [page.stem for page in PAGES] == ["add-a-dialect", "add-a-secret-pattern", "add-a-view"]

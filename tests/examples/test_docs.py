@@ -1,0 +1,145 @@
+"""What the pages name is there: files, links, commands, formats, and the names of the pages on the code itself.
+
+Pages in docs/decisions/ may name what has gone; only their links are followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+import httpx
+import pytest
+
+from tests.processes import ROOT
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.cli.formats import FORMATS
+
+ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
+ON_THE_CODE = [ROOT / "docs" / name for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-view.md")]
+OTHERS = {"agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"}
+"""Files that a reader has, and a folder of somebody else's."""
+FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|json|toml)|(?:[a-z_]+/)+")
+BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@cache
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+@cache
+def quoted(page: Path) -> frozenset[str]:
+    """What stands in backticks in a page's prose."""
+    return frozenset(re.findall(r"`([^`\n]+)`", prose(page)))
+
+
+@cache
+def files() -> frozenset[str]:
+    """Every file and folder of the project, by its path and by the ends of that."""
+    found = set()
+    for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
+        for path in (ROOT / top).rglob("*"):
+            parts = path.relative_to(ROOT).parts
+            end = "/" if path.is_dir() else ""
+            found |= {"/".join(parts[at:]) + end for at in range(len(parts))}
+    return frozenset(found | {path.name for path in ROOT.iterdir()} | {f"{path.name}/" for path in ROOT.iterdir()})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_files_that_a_page_names_are_there(page: Path) -> None:
+    """Files and folders in backticks, by their whole path or the end of it."""
+    named = {word for word in quoted(page) if FILE.fullmatch(word)} - OTHERS
+    of_runs = {word for word in named if word.startswith(("trajectories/", "runs/", "NAME", ".venv", "/"))}
+
+    assert named - of_runs - files() == set()
+
+
+@pytest.mark.parametrize("page", ALL, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every link to another page or folder of the project."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_that_a_page_names_are_there(page: Path) -> None:
+    """Scripts, targets of make, sessions of nox, modules, and subcommands."""
+    said = "\n".join(quoted(page))
+    subcommands = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trace_recorder" / "cli").glob("*.py"))
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8")
+    sessions = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    modules = [name.replace(".", "/") for name in re.findall(r"python -m ((?:tests|benchmarks|examples)[\w.]*)", said)]
+
+    assert [one for one in re.findall(r"scripts/[\w-]+", said) if not (ROOT / one).exists()] == []
+    assert [one for one in re.findall(r"\bmake (\w+)", said) if not re.search(rf"^{one}:", targets, re.MULTILINE)] == []
+    assert [one for one in re.findall(r"\bnox -[st] (\w+)", said) if one not in sessions] == []
+    assert [one for one in re.findall(r"trace-recorder (\w+)", said) if f"def {one}" not in subcommands] == []
+    assert [one for one in modules if not ((ROOT / one).is_dir() or (ROOT / f"{one}.py").exists())] == []
+
+
+@pytest.mark.parametrize("page", ON_THE_CODE, ids=name_of)
+def test_the_names_that_a_page_on_the_code_uses_are_there(page: Path) -> None:
+    """Identifiers in backticks occur in the package, its tests, or a block of the page."""
+    sources = [*(ROOT / "trace_recorder").rglob("*.py"), *(ROOT / "tests" / "views").glob("*.py")]
+    words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in sources)))
+    words |= set(re.findall(r"\w+", "".join(BLOCK.findall(page.read_text(encoding="utf-8")))))
+    named = {word for one in quoted(page) if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", one) for word in one.split(".")}
+
+    assert {word for word in named if word not in words and not (ROOT / word).exists()} - {"py", "md", "json"} == set()
+
+
+def test_every_format_is_on_the_page_of_the_command() -> None:
+    """What `export` knows, its page names."""
+    [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
+
+    assert set(re.split(r", | and ", line)) == set(FORMATS)
+
+
+def way_of_one_request(tmp_path: Path) -> list[str]:
+    """The package's files in the order in which a call enters them, and `os.write`, until the request is sent."""
+    entered: list[str] = []
+    package = f"{ROOT / 'trace_recorder'}{os.sep}"
+
+    def listen(frame: FrameType, event: str, called: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            entered.append(Path(frame.f_code.co_filename).relative_to(package).as_posix())
+        elif event == "c_call" and called is os.write:
+            entered.append("os.write")
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        sys.setprofile(None)
+        return httpx.Response(200, json={})
+
+    transport = httpx.MockTransport(answer)
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder, httpx.Client(transport=transport) as client:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+        before = sys.getprofile()
+        sys.setprofile(listen)
+        try:
+            recorder.wrap(client).post("https://localhost/an/address/of/its/own/chat/completions", json=body)
+        finally:
+            sys.setprofile(before)
+    return entered
+
+
+def test_one_request_goes_the_way_that_the_page_says(tmp_path: Path) -> None:
+    """The files of the numbered list are entered one after the other, and then it is written, and then sent."""
+    section = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("## The way of one request\n")[2]
+    lines = re.findall(r"^\d+\. (.*)", section.partition("\nThen ")[0], re.MULTILINE)
+    said = [file for line in lines for file in re.findall(r"`([\w/]+\.py|os\.write)`", line)]
+    entered = iter(way_of_one_request(tmp_path))
+
+    assert [file for file in said if file not in entered] == []  # each is looked for behind the one before it
+    assert (len(lines), said[-1]) == (10, "os.write")

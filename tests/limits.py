@@ -1,0 +1,15 @@
+"""Recorders whose runs have other limits, so that little is enough to reach them."""
+
+from __future__ import annotations
+
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.recording.limits import Limits
+
+
+def limited(**limits: float) -> type[TrajectoryRecorder]:
+    """A recorder's class with these limits; the others are as ever."""
+
+    class Limited(TrajectoryRecorder):
+        _limits = Limits(**limits)  # type: ignore[arg-type]
+
+    return Limited

@@ -1,0 +1,29 @@
+"""What is wrong with the files of a run, whatever values it was given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+from tests.journals import records_of
+from trace_recorder import load
+from trace_recorder.derive.validate import validate
+from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
+
+
+def no_constant(name: str) -> NoReturn:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def faults(path: Path) -> list[str]:
+    """What is wrong with the files of a run."""
+    text = path.read_bytes().decode()
+    json.loads(text, parse_constant=no_constant)
+    parse(text, DEEPEST_DOCUMENT)
+    records_of(path)
+    trajectory, alone = load(path.with_suffix(".jsonl")), load(path)
+    json.dumps(trajectory.to_document(), allow_nan=False).encode()
+    gaps = [f"{gap.what}: {gap.why}" for gap in (*trajectory.gaps, *alone.gaps)]
+    found = [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+    return [*gaps, *found]

@@ -1,0 +1,17 @@
+"""A recorder that is strict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trace_recorder import TrajectoryRecorder
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
+    """A recorder that runs, and raises what goes wrong in recording."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        yield recorder

@@ -1,0 +1,125 @@
+"""What a tool is to its callers: a function of the same kind, name, signature and result."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+import trace_recorder
+from tests.recording.tool_runs import facts, plain
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.values.messages import Payload
+
+
+async def coroutine(a: int) -> int:
+    return a
+
+
+def generator(a: int) -> Iterator[int]:
+    yield a
+
+
+async def asynchronous(a: int) -> AsyncIterator[int]:
+    yield a
+
+
+@pytest.mark.parametrize("function", [plain, coroutine, generator, asynchronous])
+def test_a_tool_is_of_its_own_kind(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
+    """Name, signature, documentation and kind are those of the function."""
+    marked = recorder.tool(function)
+
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    assert [kind(marked) for kind in kinds] == [kind(function) for kind in kinds]
+    assert inspect.signature(marked) == inspect.signature(function)
+    assert (marked.__name__, marked.__doc__, marked.__wrapped__) == (function.__name__, function.__doc__, function)  # type: ignore[attr-defined]
+
+
+def with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
+    return a + b + c
+
+
+async def async_with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
+    return a + b + c
+
+
+@pytest.mark.parametrize("function", [with_defaults, async_with_defaults])
+def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
+    """Who reads them finds them, with the signature, followed or not; a call has them once."""
+    marked: Payload = recorder.tool(function)
+
+    assert (marked.__defaults__, marked.__kwdefaults__) == ((2,), {"c": 3})
+    assert inspect.signature(marked) == inspect.signature(function)
+    assert str(inspect.signature(marked, follow_wrapped=False)).startswith("(*args")
+    result = marked(1, c=5)
+    assert (asyncio.run(result) if inspect.iscoroutine(result) else result) == 8
+
+
+def test_a_result_is_the_same_object(recorder: TrajectoryRecorder) -> None:
+    """What JSON has no word for is described on file, and given as it is."""
+    result = object()
+
+    assert recorder.tool(lambda: result, name="make")() is result
+    assert facts(recorder, "result")[1][1]["__type__"] == "object"
+
+
+class Box:
+    """Tools that are methods."""
+
+    def __init__(self, recorder: TrajectoryRecorder) -> None:
+        self.recorder = recorder
+
+    @trace_recorder.tool
+    def method(self, a: int) -> int:
+        return a
+
+    @trace_recorder.tool
+    @classmethod
+    def above(cls, a: int) -> str:
+        return f"{cls.__name__} {a}"
+
+    @classmethod
+    @trace_recorder.tool
+    def below(cls, a: int) -> str:
+        return f"{cls.__name__} {a}"
+
+    @trace_recorder.tool
+    @staticmethod
+    def outside(a: int) -> int:
+        return a
+
+    @staticmethod
+    @trace_recorder.tool(name="renamed")
+    def inside(a: int) -> int:
+        return a
+
+
+def test_methods_are_tools_without_their_object(recorder: TrajectoryRecorder) -> None:
+    """On either side of @staticmethod and @classmethod; self and cls are no arguments."""
+    box = Box(recorder)
+    results = [box.method(1), box.above(2), Box.below(3), box.outside(4), Box.inside(5)]
+
+    assert results == [1, "Box 2", "Box 3", 4, 5]
+    names = ["method", "above", "below", "outside", "renamed"]
+    calls = [one for one in facts(recorder, "name", "arguments") if one[0] == "tool_call"]
+    assert calls == [("tool_call", name, {"a": number}) for number, name in enumerate(names, start=1)]
+
+
+class Fetcher:
+    async def __call__(self, a: int) -> int:
+        return a
+
+
+def test_partials_and_objects_that_can_be_called_are_tools(recorder: TrajectoryRecorder) -> None:
+    """Whatever can be called can be marked."""
+    partly = recorder.tool(functools.partial(plain, 1), name="partly")
+    called = recorder.tool(Fetcher())
+
+    assert (partly(b="y"), asyncio.run(called(3))) == ("1y", 3)
+    assert [one for one in facts(recorder, "name", "arguments") if one[0] == "tool_call"] == [
+        ("tool_call", "partly", {"b": "y"}),
+        ("tool_call", "Fetcher", {"a": 3}),
+    ]

@@ -1,0 +1,159 @@
+"""Which of the model's calls an execution of a tool belongs to, and what a step then shows."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from tests.chat_calls import CHAT, TOOL, Answer, Wire, asked
+from tests.recording.tool_runs import ask, facts, plain, steps
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload, ToolResult
+from trace_recorder.values.trajectory import AgentStep
+from trace_recorder.views.atif.document import to_atif
+from trace_recorder.views.toolbrain.turns import to_turns
+
+
+def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
+    """ToolBrain's action_output and ATIF's extra have the object, and the model's text stands where text stands."""
+    ask(recorder, ("c1", "bash", '{"command": "ls"}'))
+    recorder.tool(lambda command: {"out": [command]}, name="bash")("ls")
+    ask(recorder, c1="out: ls")
+
+    trajectory = load(recorder.trajectory_path)
+    [turn, _] = to_turns(trajectory)
+    [result] = next(step for step in to_atif(trajectory)["steps"] if "tool_calls" in step)["observation"]["results"]
+    assert (turn["action_output"], turn["tool_output"]) == ({"out": ["ls"]}, "out: ls")
+    assert (result["content"], result["extra"]["result"]) == ("out: ls", {"out": ["ls"]})
+
+
+def results(step: AgentStep) -> list[Payload]:
+    """Call id, result and what the model was told, of each result."""
+    return [(one.call_id, one.result, one.sent) for one in step.tool_results]
+
+
+def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
+    """The tool's result keeps its structure; what the agent made of it for the model stands beside it."""
+
+    @recorder.tool
+    def bash(command: str) -> dict[str, object]:
+        return {"code": 0, "out": command}
+
+    ask(recorder, ("c1", "bash", '{"command": "ls"}'))
+    bash("ls")
+    ask(recorder, c1="code 0")
+
+    first, second = steps(recorder)
+    [result] = first.tool_results
+    told = ToolResult("c1", "bash", True, {"code": 0, "out": "ls"}, sent="code 0")
+    assert replace(result, duration_seconds=None) == told
+    assert (first.state, first.derived, second.state, second.tool_calls) == ("calling_tool", True, "completed", ())
+
+
+ASKING = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+
+
+@pytest.mark.parametrize("delta", [{"tool_calls": [ASKING]}, {"content": "I run it myself."}])
+def test_a_stream_that_is_closed_late_has_asked_before(recorder: TrajectoryRecorder, delta: Payload) -> None:
+    """An agent that goes on before it has closed a stream has its tool and its answer where they belong."""
+    events = f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\ndata: [DONE]\n\n"
+    transport = Wire(Answer(events.encode(), media="text/event-stream", size=len(events)))
+    bash = recorder.tool(lambda command: {"out": command}, name="bash")
+    ask(recorder)
+    with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client:
+        with client.stream("POST", CHAT, json=asked("go", stream=True, tools=[TOOL])) as response:
+            next(response.iter_bytes())
+            bash("ls")
+            ask(recorder, c1="ls")
+
+    _, streamed, last = steps(recorder)
+    [result] = streamed.tool_results
+    assert (result.result, last.tool_results) == ({"out": "ls"}, ())
+    assert (result.call_id, result.sent) == (("c1", "ls") if "tool_calls" in delta else ("tool_1", None))
+
+
+def test_what_no_open_stream_asked_for_waits_once_with_each(recorder: TrajectoryRecorder) -> None:
+    """However many streams are open when a result comes that none of them asked for, it costs its bytes in each."""
+    events = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'
+    transport = Wire(Answer(events, media="text/event-stream", size=len(events)))
+    with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client, ExitStack() as streams:
+        for _ in range(30):
+            streams.enter_context(client.stream("POST", CHAT, json=asked("go", stream=True)))
+        ask(recorder, nobody="asked for this")
+
+    assert [step.tool_results for step in steps(recorder)] == [()] * 31
+
+
+def test_parallel_calls_are_told_apart_by_their_arguments(recorder: TrajectoryRecorder) -> None:
+    """Run in another order than asked for, equal ones in their order."""
+    echo = recorder.tool(lambda **given: given, name="bash")
+    ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 2}'), ("c3", "bash", '{"n": 1}'))
+
+    for number in (2, 1, 1):
+        echo(n=number)
+
+    [step] = steps(recorder)
+    assert results(step) == [("c1", {"n": 1}, None), ("c2", {"n": 2}, None), ("c3", {"n": 1}, None)]
+
+
+def test_a_single_call_is_found_whatever_became_of_its_arguments(recorder: TrajectoryRecorder) -> None:
+    """An agent may convert them; where several of that name are open, nothing is guessed."""
+    echo = recorder.tool(lambda n: n, name="bash")
+    ask(recorder, ("c1", "bash", '{"n": "1"}'))
+    echo(1)
+    ask(recorder, ("c2", "bash", '{"n": "2"}'), ("c3", "bash", '{"n": "3"}'), c1="1")
+    echo(2)
+
+    first, second = steps(recorder)
+    assert results(first) == [("c1", 1, "1")]
+    assert [(one.call_id, one.call_id_made_up) for one in second.tool_calls][2:] == [("tool_2", True)]
+
+
+def test_a_tool_that_failed_may_be_tried_again(recorder: TrajectoryRecorder) -> None:
+    """Both executions are of the one call; the last counts."""
+    tries: list[int] = []
+
+    @recorder.tool
+    def bash() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("busy")
+        return "ok"
+
+    ask(recorder, ("c1", "bash", "{}"))
+    with pytest.raises(OSError, match="busy"):
+        bash()
+    bash()
+
+    [step] = steps(recorder)
+    assert (results(step), len(step.tool_calls)) == ([("c1", "ok", None)], 1)
+
+
+def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRecorder) -> None:
+    """It stands with the last call of its agent."""
+    ask(recorder)
+    recorder.tool(plain)(1)
+
+    [step] = steps(recorder)
+    assert [(one.call_id, one.name, one.arguments, one.call_id_made_up) for one in step.tool_calls] == [
+        ("tool_1", "plain", {"a": 1}, True)
+    ]
+    assert (step.state, results(step)) == ("calling_tool", [("tool_1", "1x", None)])
+
+
+def test_a_call_id_can_be_stated(recorder: TrajectoryRecorder) -> None:
+    """A tool that no decorator sees is told of; one that is marked, inside, is the same execution."""
+    ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
+
+    with recorder.tool_call("bash", {"n": 1}, call_id="c2") as told:
+        told.result = {"by": "hand"}
+    with recorder.tool_call("bash", call_id="c1"):
+        recorder.tool(lambda n: [n], name="bash")(1)
+
+    [step] = steps(recorder)
+    assert results(step) == [("c1", [1], None), ("c2", {"by": "hand"}, None)]
+    assert [one[0] for one in facts(recorder)] == ["tool_call", "tool_result"] * 2

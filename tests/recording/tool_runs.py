@@ -1,0 +1,38 @@
+"""What the tests of tools use: a model that asks for them, a plain tool, and what a run has of both."""
+
+from __future__ import annotations
+
+import json
+
+from tests.chat_calls import TOOL, asked, call, said
+from tests.journals import records_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import AgentStep
+
+
+def facts(recorder: TrajectoryRecorder, *names: str) -> list[Payload]:
+    """These members of the records of tools, in order."""
+    tools = [one for one in records_of(recorder.trajectory_path) if one.kind.startswith("tool_")]
+    return [(one.kind, *(one.data.get(name) for name in names)) for one in tools]
+
+
+def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
+    """The steps, of which the document says what the journal says."""
+    recorder.save_trajectory()
+    trajectory = load(recorder.trajectory_path)
+    assert json.loads(recorder.trajectory_path.read_bytes())["agent_steps"] == [
+        step.to_document() for step in trajectory.agent_steps
+    ]
+    return list(trajectory.agent_steps)
+
+
+def ask(recorder: TrajectoryRecorder, *calls: tuple[str, str, str], **answers: str) -> None:
+    """A call whose request brings these answers back, and whose response asks for these tools."""
+    told = [{"role": "tool", "tool_call_id": name, "content": text} for name, text in answers.items()]
+    call(recorder, asked("go", *told, tools=[TOOL]), said(None if calls else "done", calls=calls))
+
+
+def plain(a: int, *, b: str = "x") -> str:
+    """Do a thing."""
+    return f"{a}{b}"

@@ -1,0 +1,66 @@
+"""A journal in memory that requests are encoded into and expanded from."""
+
+from __future__ import annotations
+
+import json
+
+from trace_recorder.storage.items import encoder as items
+from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal import Data
+from trace_recorder.values.messages import Payload
+
+LARGE = "x" * items.LARGE_STRING
+
+
+class Store:
+    """Encodes requests into a journal in memory, and reads them back from its bytes."""
+
+    def __init__(self, refused: int = 0) -> None:
+        self.lines: list[bytes] = []
+        self.lost: list[str] = []
+        self._writes_left = refused
+        self._encoder = ItemEncoder()
+
+    def _write(self, encoded: Encoded) -> int:
+        lines = [f'{{"kind":"{kind}","data":{data}}}' for kind, data in records(encoded, len(self.lines) + 1)]
+        self._writes_left -= 1
+        if self._writes_left == 0:
+            raise OSError("no room")
+        assert "\n" not in "".join(lines)
+        self.lines += [line.encode() for line in lines]
+        return len(self.lines)
+
+    def add(self, *texts: str) -> None:
+        for text in texts:
+            self.lost.append(text)
+            encoded = self._encoder.encode(text.encode())
+            encoded.written(self._write(encoded))
+            self.lost.remove(text)
+
+    def kinds(self) -> list[str]:
+        return [json.loads(line)["kind"] for line in self.lines]
+
+    def expanded(self) -> list[Payload]:
+        table, found = ItemTable(), []
+        for seq, record in enumerate(map(json.loads, self.lines), start=1):
+            if record["kind"] == "item":
+                table.add_item(record["data"], seq * 7)
+                continue
+            table.add_base(seq, record["data"]["items"])
+            found.append(table.expand(record["data"]))
+            assert table.check(record["data"])
+        return found
+
+
+def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
+    """The records that an encoded request makes; its own says what depends on the CRCs of the others."""
+    members = f'"items":{encoded.items},"body":{encoded.body}'
+    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.said}}}") for new in encoded.new]
+    return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]
+
+
+def records(encoded: Encoded, seq: int) -> list[tuple[str, str]]:
+    """The records that an encoded request makes, from `seq` on; the CRC of each is seven times its seq."""
+    crcs = [7 * (seq + number) for number in range(len(encoded.new))]
+    return [(kind, data if isinstance(data, str) else data(crcs)) for kind, data in unfinished(encoded)]

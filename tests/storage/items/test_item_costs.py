@@ -1,0 +1,119 @@
+"""What items cost: the bytes and the time of a call after any history, and what a damaged one takes along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.histories import PATTERNS, append_only
+from tests.journals import TIME
+from tests.storage.items.store import LARGE, Store, unfinished
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal import BadLine, Journal, Record, read
+from trace_recorder.values.messages import Payload
+
+
+def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[int], list[str]]:
+    """Write every call through the encoder to a journal; return the journal's size after each, and the last texts."""
+    journal = Journal.create(path)
+    encoder = ItemEncoder()
+    sizes, texts = [], []
+    spelled: dict[int, tuple[Payload, str]] = {}
+    for messages in calls:
+        parts = [spelled.setdefault(id(one), (one, json.dumps(one)))[1] for one in messages]
+        text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
+        encoded = encoder.encode(text.encode())
+        seq, _ = journal.append_all(unfinished(encoded), TIME)
+        encoded.written(seq)
+        sizes.append(journal.size)
+        texts.append(text)
+    journal.close()
+    return sizes, texts
+
+
+def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
+    table = ItemTable()
+    for one in read(path.read_bytes()):
+        assert isinstance(one, Record)
+        if one.kind == "item":
+            table.add_item(one.data, one.crc)
+        else:
+            table.add_base(one.seq, one.data["items"])
+            yield table, one
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
+def test_three_hundred_calls_cost_what_is_new_in_them(tmp_path: Path, pattern: object) -> None:
+    """Whatever pattern a history follows, 300 calls of 3 KB each stay within 2.5 MB, and each can be put together."""
+    path = tmp_path / "run.jsonl"
+
+    sizes, texts = journal_of_calls(path, pattern())  # type: ignore[operator]
+
+    wrong = [
+        number
+        for number, (table, record) in enumerate(requests_of(path))
+        if not table.check(record.data) or (number % 23 == 0 and table.expand(record.data) != json.loads(texts[number]))
+    ]
+    assert wrong == []
+    assert sizes[-1] <= 2_500_000
+
+
+def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
+    """Where a history only grows, the bytes of a call do not grow with it, but for the digits of its numbers."""
+    sizes, _ = journal_of_calls(tmp_path / "run.jsonl", append_only())
+
+    cost = [after - before for before, after in pairwise(sizes[1:])]
+    assert max(cost) - min(cost) <= 30
+
+
+def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
+    """Whichever item cannot be read, the calls whose text has it cannot be expanded, and all others can."""
+    path = tmp_path / "run.jsonl"
+    calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
+    texts = [json.dumps({"messages": [{"content": one} for one in call]}) for call in calls]
+    journal = Journal.create(path)
+    encoder = ItemEncoder()
+    for text in texts:
+        encoded = encoder.encode(text.encode())
+        encoded.written(journal.append_all(unfinished(encoded), TIME)[0])
+    journal.close()
+    whole = list(read(path.read_bytes()))
+
+    for lost in (one for one in whole if isinstance(one, Record) and one.kind == "item"):
+        value = lost.data["value"]
+        content = value if "s" in lost.data else value["content"]
+        content = next((LARGE + "d" if number else LARGE for number in lost.data.get("strings", {}).values()), content)
+        expected = [None if json.dumps(content) in text else json.loads(text) for text in texts]
+        assert expanded_without(path.read_bytes(), lost) == expected, lost
+
+
+def expanded_without(data: bytes, lost: Record) -> list[Payload]:
+    table, found = ItemTable(), []
+    broken = data[: lost.offset] + b"#" * lost.length + data[lost.offset + lost.length :]
+    for one in read(broken):
+        if isinstance(one, BadLine):
+            continue
+        if one.kind == "item":
+            table.add_item(one.data, one.crc)
+            continue
+        try:
+            found.append(table.expand(one.data))
+        except KeyError:
+            found.append(None)
+    return found
+
+
+def test_a_wrong_item_does_not_pass_the_check() -> None:
+    """A request whose numbers lead to another record than its writer meant says so."""
+    store = Store()
+    store.add('{"list":[{"a":1},{"a":2}]}')
+    table = ItemTable()
+    for seq, record in enumerate(map(json.loads, store.lines[:2]), start=1):
+        table.add_item(record["data"] | {"n": 1 - record["data"]["n"]}, seq * 7)
+
+    assert table.check(json.loads(store.lines[2])["data"]) is False

@@ -1,0 +1,29 @@
+"""Runs of one task each, and the tasks of those in a directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.storage.paths import journal_of
+
+
+def run(path: Path, task: str) -> TrajectoryRecorder:
+    """Record a whole run at a path of the user's."""
+    recorder = TrajectoryRecorder(path, task=task)
+    recorder.start()
+    recorder.finalize(success=True)
+    return recorder
+
+
+def tasks(directory: Path) -> dict[str, str]:
+    """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
+    found = {}
+    for path in sorted(directory.iterdir()):
+        if path.suffix == ".json" and journal_of(path).exists():
+            document = json.loads(path.read_text())["task"]
+            found[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
+        elif not (path.suffix == ".jsonl" and path.with_suffix(".json").exists()):
+            found[path.name] = "alone"
+    return found

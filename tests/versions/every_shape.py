@@ -1,0 +1,49 @@
+"""All shapes of clients, those of the SDKs that are installed, and a call of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution
+
+import pytest
+
+from tests.capture.server import Server
+from tests.versions import anthropic_shapes, google_shapes, ollama_shapes, openai_shapes
+from trace_recorder import LLMInteraction
+
+SHAPES = {
+    **{f"openai, {name}": shape for name, shape in openai_shapes.SHAPES.items()},
+    **{f"anthropic, {name}": shape for name, shape in anthropic_shapes.SHAPES.items()},
+    **{f"google-genai, {name}": shape for name, shape in google_shapes.SHAPES.items()},
+    **{f"ollama, {name}": shape for name, shape in ollama_shapes.SHAPES.items()},
+}
+
+
+def is_installed(package: str) -> bool:
+    """Whether an SDK is there."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+INSTALLED = {package: is_installed(package) for package in ("openai", "anthropic", "google-genai", "ollama")}
+
+
+def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Run a test with each of these shapes, but for those of an SDK that is not installed."""
+    packages = [(name, name.partition(",")[0]) for name in names]
+    marks = {package: pytest.mark.skipif(not there, reason=f"no {package}") for package, there in INSTALLED.items()}
+    shapes = [pytest.param(SHAPES[name], id=name, marks=marks[package]) for name, package in packages]
+    return pytest.mark.parametrize("shape", shapes)
+
+
+def said(one: LLMInteraction) -> object:
+    """What the record of a call says of how it went, and the request that it holds."""
+    return one.api, one.complete, one.error, one.raw_request
+
+
+def asked(server: Server) -> list[object]:
+    """The path and the body of every request that a server had, and the header of the user's own transport."""
+    return [(path, body, headers.get("x-sent-through")) for path, headers, body in server.requests]

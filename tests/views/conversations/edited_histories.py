@@ -1,0 +1,124 @@
+"""One conversation, and every way in which agents change a history before they send it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.views.made import assistant, call, gave, run, system, use
+from trace_recorder import Trajectory
+from trace_recorder.values.messages import Payload
+
+Change = Callable[[list[Payload], int], list[Payload]]
+
+HELP = "You are a helper with a shell, and you answer in one sentence, when you know the answer."
+USES = [[use("c1", city="Ulm"), use("c2", city="Rome")], [use("c3", city="Bonn")], [], [use("c4", city="Ulm")], []]
+SAYS = ["I look. \n", "One more.", "Rome is warmer. \n", None, "It snows.\n"]
+SUMMARY = {"role": "user", "content": "Summary: it is cold in Ulm, and warm in Rome."}
+OUTPUTS = {"c1": "7 degrees", "c2": "31 degrees", "c3": "9 degrees", "c4": "snow"}
+
+
+def same(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001 - others count
+    """Send back everything as it was."""
+    return history
+
+
+def own_ids(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Give each call an id of the agent's own, everywhere, and its result too."""
+
+    def named(message: Payload) -> Payload:
+        uses = [one | {"call_id": f"own-{one['call_id']}"} for one in message.get("tool_calls", ())]
+        about = {"call_id": f"own-{message['call_id']}"} if message["role"] == "tool" else {}
+        return message | ({"tool_calls": uses} if uses else {}) | about
+
+    return [*map(named, history)]
+
+
+def stripped(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Strip white space."""
+    return [message | {"content": (message["content"] or "").strip()} for message in history]
+
+
+def thoughtless(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Leave out what the model thought."""
+    return [{name: value for name, value in message.items() if name != "reasoning"} for message in history]
+
+
+def marked(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Move a mark for the cache along the end."""
+    part = {"type": "text", "text": history[-1]["content"], "cache_control": {"type": "ephemeral"}}
+    return [*history[:-1], history[-1] | {"content": [part]}]
+
+
+def trimmed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Cut out what tools gave before the last answer."""
+    last = max((at for at, message in enumerate(history) if message["role"] == "assistant"), default=0)
+    old = [message | ({"content": "..."} if message["role"] == "tool" else {}) for message in history[:last]]
+    return [*old, *history[last:]]
+
+
+def reminded(history: list[Payload], number: int) -> list[Payload]:
+    """Put a reminder at the end, which is not there the next time."""
+    return [*history, {"role": "user", "content": f"{5 - number} steps are left."}]
+
+
+def clock(history: list[Payload], number: int) -> list[Payload]:
+    """Tell the time in the instructions."""
+    return [system(f"It is {number}. {HELP}"), *history[1:]]
+
+
+def windowed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
+    """Keep the instructions, and what came since the last answer but one."""
+    answers = [at for at, message in enumerate(history) if message["role"] == "assistant"]
+    return [history[0], *history[max(2, answers[-2] if len(answers) > 2 else 0) :]] if len(answers) > 2 else history
+
+
+def compacted(history: list[Payload], number: int) -> list[Payload]:
+    """Put a summary in the place of all before the last answer."""
+    return [history[0], SUMMARY, *history[7:]] if number >= 3 else history
+
+
+def summed_up(history: list[Payload], number: int) -> list[Payload]:
+    """Put a summary in the place of all."""
+    return [history[0], SUMMARY, *history[9:]] if number >= 3 else history
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a change makes of the run. `events` are Invariant's roles; `news` what is told beside the conversation."""
+
+    relations: str = "begins extends extends extends extends"
+    documents: int = 1
+    turns: int = 2
+    rows: int = 1
+    news: int = 0
+
+
+CHANGES: dict[Change, Expected] = {
+    same: Expected(),
+    own_ids: Expected(),
+    stripped: Expected(),
+    thoughtless: Expected(),
+    marked: Expected(),
+    trimmed: Expected("begins extends edits edits extends", documents=3, rows=3),
+    reminded: Expected("begins edits edits edits edits", documents=5, turns=5, rows=5, news=5),
+    clock: Expected("begins edits edits edits edits", documents=5, rows=5, news=4),
+    windowed: Expected("begins extends extends rewrites rewrites", documents=3, rows=3),
+    compacted: Expected("begins extends extends rewrites extends", documents=2, rows=2, news=1),
+    summed_up: Expected("begins extends extends rewrites extends", documents=2, rows=2),
+}
+EVERY = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+
+
+def conversation(change: Change, *more: Payload) -> Trajectory:
+    """The run of an agent that changes its history so before it sends it."""
+    history = [system(HELP), {"role": "user", "content": "Is it warmer in Ulm or in Rome?"}]
+    calls = []
+    for number, (uses, says) in enumerate(zip(USES, SAYS, strict=True)):
+        calls.append(call(change(history, number), says, *uses, response={"reasoning": f"thought {number}"}))
+        history = [*history, assistant(says, *uses, reasoning=f"thought {number}")]
+        history += [gave(one["call_id"], OUTPUTS[one["call_id"]]) for one in uses]
+        history += [] if uses else [{"role": "user", "content": "And what falls in Ulm?"}]
+    return run(*calls, *more)

@@ -1,0 +1,72 @@
+"""A view returns its value alone, and by `with_report` what it left out as well."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from tests.views.made import call, run
+from trace_recorder import views
+from trace_recorder.views import LeftOut, preference_pairs, to_trl
+from trace_recorder.views.view import view
+
+REPORTING = sorted(name for name in views.__all__ if hasattr(getattr(views, name), "with_report") and name != "View")
+
+
+def test_every_view_has_a_report() -> None:
+    """Of `to_invariant` alone a dataset has it, since what it has no place for stands there."""
+    named = {name for name in views.__all__ if name.startswith("to_")} - {"to_invariant"}
+
+    assert set(REPORTING) == named | {"preference_pairs"}
+
+
+@pytest.mark.parametrize("name", REPORTING)
+def test_the_report_is_none_of_its_parameters(name: str) -> None:
+    """What callers see of a view, by `help` too, is what they can pass."""
+    made = getattr(views, name)
+
+    assert "left_out" not in inspect.signature(made).parameters
+    assert inspect.isfunction(made)
+    assert made.__doc__
+
+
+def test_the_value_is_the_same() -> None:
+    """With a report and without."""
+    made = run(call(["q"], "a"))
+
+    assert to_trl.with_report(made, "prompt_completion")[0] == to_trl(made, "prompt_completion")
+
+
+def test_each_report_is_of_one_call() -> None:
+    """A second call counts from nothing."""
+    faulty = run(call(["q"], None))
+
+    first, second = (to_trl.with_report(faulty)[1] for _ in range(2))
+    assert first == second == {"answers without a text or a tool call": 1}
+
+
+def test_of_an_iterator_it_is_complete_at_the_end() -> None:
+    """Runs are read one after another, and counted as they are."""
+    runs = [run(call(["q"], answer)) for answer in ("a", "b")]
+    pairs, left_out = preference_pairs.with_report(iter(runs), "passed")
+
+    assert left_out == {}
+    assert list(pairs) == []
+    assert left_out == {"runs without the reward": 2}
+
+
+def test_nothing_stands_in_it_with_0() -> None:
+    """What was not left out is not mentioned."""
+
+    @view
+    def evens(left_out: LeftOut, numbers: list[int]) -> Iterator[int]:
+        for number in numbers:
+            left_out.add("odd numbers", number % 2)
+            if number % 2 == 0:
+                yield number
+
+    found, left_out = evens.with_report([2, 4])
+    assert (list(found), left_out) == ([2, 4], {})
+    assert (list(evens([1, 2])), evens.__name__) == ([2], "evens")

@@ -1,0 +1,71 @@
+"""Attempts: a request that equals the last one of this context, which failed or was redirected, is its next attempt.
+
+What failed is known by the context, so that an agent's other tasks and threads do not take its next attempt.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from urllib.parse import urljoin
+
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.recording.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as it is about to be sent."""
+
+    endpoint: Endpoint
+    method: str
+    url: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedAttempt:
+    """The last exchange in this context, which failed or was sent elsewhere: an equal request is its next attempt."""
+
+    run: Run
+    interaction_id: str
+    attempt: int
+    sent: SentRequest
+    redirected: bool = False
+    claims: Iterator[int] = field(default_factory=itertools.count)
+    """Contexts are copied: of all that see this failure, the first that asks the same is the next attempt."""
+
+
+_failed: ContextVar[_FailedAttempt | None] = ContextVar("trace_recorder_failed_attempt", default=None)
+
+
+def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
+    """Give a request its interaction id, the number of its attempt, and whether that number is inferred."""
+    last = _failed.get()
+    if last is not None:
+        _failed.set(None)
+        if last.run is run and _is_same_request(last.sent, sent) and next(last.claims) == 0:
+            stated = dict(sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
+            return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
+    return run.next_id(), 0, False
+
+
+def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
+    """Have the next equal request of this context count as another attempt."""
+    _failed.set(_FailedAttempt(run, interaction_id, attempt, sent))
+
+
+def remember_redirect(
+    run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
+) -> None:
+    """Have the request to which these headers redirect count as another attempt."""
+    location = next((value for name, value in headers if name.lower() == b"location"), b"")
+    elsewhere = replace(sent, url=urljoin(sent.url, location.decode("latin-1")))
+    _failed.set(_FailedAttempt(run, interaction_id, attempt, elsewhere, redirected=True))
+
+
+def _is_same_request(one: SentRequest, other: SentRequest) -> bool:
+    return one.url == other.url and one.body == other.body

@@ -1,0 +1,56 @@
+"""Bytes of requests and responses as text of the journal's records."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+
+from trace_recorder.storage import stream_chunks
+from trace_recorder.values.json_text import NotJsonError, one_line, parse
+from trace_recorder.values.jsonable import message_of
+
+
+def joined_bytes(pieces: list[stream_chunks.Piece]) -> bytes:
+    """Join the bytes of pieces."""
+    return b"".join([data for _, data in pieces])
+
+
+def first_pieces(pieces: list[stream_chunks.Piece], size: int) -> list[stream_chunks.Piece]:
+    """The first pieces that make so many bytes, or all."""
+    found = 0
+    for number, (_, data) in enumerate(pieces[:], 1):
+        found += len(data)
+        if found >= size:
+            return pieces[:number]
+    return pieces[:]
+
+
+def packed(data: bytes, level: int) -> str:
+    """A part's text as it is on file. What can be packed beyond measure is not: a reader would take it for a bomb."""
+    packed = zlib.compress(data, level)
+    return base64.b64encode(packed if len(data) < 32 * len(packed) else zlib.compress(data, 0)).decode()
+
+
+def error_text(error: BaseException) -> str:
+    """Say an error as its class and message."""
+    message = message_of(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def body_member(data: bytes) -> str:
+    """A plain response as a member of a record: its JSON as it came, else its text, else its bytes."""
+    try:
+        text = data.decode()
+        parse(text)
+    except (UnicodeDecodeError, NotJsonError):
+        return text_member(data)
+    return f'"body":{one_line(text)}'
+
+
+def text_member(data: bytes) -> str:
+    """Bytes as a member of a record: as text, else in base64."""
+    try:
+        return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
+    except UnicodeDecodeError:
+        return f'"base64":"{base64.b64encode(data).decode()}"'

@@ -1,0 +1,189 @@
+"""The parts of a response, written to the journal while the rest still comes.
+
+A stream is cut at the ends of its lines, a large plain body anywhere; each part is one `llm_stream` record. What cannot
+be written now stays in the buffer and is tried again. Chunks are added to the buffer without a lock, by the one thread
+that reads the response; parts are taken from its beginning with the lock held.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from trace_recorder.background_work import breathe
+from trace_recorder.capture import attempts
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.decoding import Decoder
+from trace_recorder.capture.record_text import first_pieces, joined_bytes, packed
+from trace_recorder.recording.run import Run
+from trace_recorder.storage import stream_chunks
+from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
+from trace_recorder.values.jsonable import facts
+from trace_recorder.values.messages import Payload, known
+
+__records__ = True  # `guard.is_recording` looks for this name
+
+MOST_PARTS = 64
+"""Of so many parts is made, at most, what is there at once."""
+LARGE_BODY = 48 * 1024
+"""A plain body of more bytes is written in parts while it comes, a request aside: it would hold an event loop."""
+LONGEST_LINE = 4 * 1024 * 1024
+"""A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
+
+
+class ResponseParts:
+    """What has come of one response, and what of it is on file."""
+
+    def __init__(self, run: Run, sent: SentRequest) -> None:
+        self.run = run
+        self._sent = sent
+        self._began = time.perf_counter()
+        self._lock = threading.RLock()
+        self._done = False
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._decode: Decoder | None = None
+        self._streams = False
+        self._buffer: list[stream_chunks.Piece] = []
+        self._continues = False
+        self._written: list[bytes] = []
+        self._buffered = 0
+        self._limits = run.limits
+        self._due = self._limits.flush_bytes
+        self._flushed = self._began
+        self._chunks = 0
+        self._part = BodyPart()
+        self._parts = 0
+        self._decoding_failed = False
+        self._guarded = run.guard("record a part of a response")
+        self._first: float | None = None
+        self._last: float | None = None
+        self.interaction_id, self._attempt, self._inferred = attempts.identify(run, sent)
+
+    def _is_due(self, now: float) -> bool:
+        if self._streams:
+            return self._buffered >= self._due or now - self._flushed >= self._limits.flush_seconds
+        return self._buffered >= (self._due if self._parts else LARGE_BODY)
+
+    def _keep(self, now: float, data: bytes) -> None:
+        """Keep what came, to be written; a plain body's in pieces of a part's size."""
+        if self._streams or len(data) <= LARGEST:
+            self._buffer.append((now, data))
+        else:
+            self._buffer += [(now, data[at : at + LARGEST]) for at in range(0, len(data), LARGEST)]
+        self._buffered += len(data)
+
+    def _take_encoded(self, now: float, data: bytes) -> None:
+        """Undo the encoding; where that fails once, what follows cannot be understood either."""
+        with self._guarded, self._lock:
+            if self._decoding_failed or self._decode is None:
+                return
+            self._decoding_failed = True
+            decoded = self._decode(data)
+            self._decoding_failed = False
+            self._keep(now, decoded)
+
+    def write_on(self) -> None:
+        """Write a part of what has come."""
+        with self._guarded:
+            self._flush_part(last=False)
+
+    def is_behind(self) -> bool:
+        """Whether more can be written than one part: a chunk, above all an encoded one, may hold several."""
+        return not self._done and self._buffered >= self._due and (self._streams or self._parts > 0)
+
+    def catch_up(self) -> None:
+        """Write what waits, where no event loop does."""
+        while self.is_behind():
+            self.write_on()
+
+    def flush(self, *, last: bool = False) -> None:
+        """Write what has come and is not on file yet: of a stream up to the end of its last whole line."""
+        while self._flush_part(last=last):
+            breathe()
+
+    def _flush_part(self, *, last: bool) -> bool:
+        """Write one part; whether more can be written."""
+        with self._lock:
+            if self._done and not last:
+                return False
+            self._flushed = time.perf_counter()
+            size = self._limits.flush_bytes
+            before, is_first_try = self._buffered, self._due <= size
+            self._due = max(size, 2 * before)  # what cannot be written is not tried with every chunk
+            if self._streams:
+                self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
+            else:
+                self._flush_body(last=last)
+            if self._buffered < before:
+                self._due = size
+            return self._buffered < before and self._buffered >= (1 if last else size)
+
+    def _flush_body(self, *, last: bool) -> None:
+        """Write a part of a plain body."""
+        pieces = first_pieces(self._buffer, LARGEST)
+        data = joined_bytes(pieces)
+        if not data:
+            return
+        is_last = last and len(data) == self._buffered and len(data) <= LARGEST
+        part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
+        about = self._about() | about | {"zlib": packed(part.masked, 1)} | known(redacted=part.redacted or None)
+
+        def taken() -> None:
+            _, self._buffer[: len(pieces)], _ = stream_chunks.split(pieces, part.size)
+            self._buffered -= part.size
+            self._part = part
+            self._parts += 1
+
+        self.run.append("llm_stream", about, facts({"headers": self._headers}), taken)
+
+    def _flush_stream(self, size: int, *, last: bool) -> None:
+        """Write a part of a stream, up to the end of a line; of a long line, or one that waits, all that can be."""
+        before = self._buffered
+        if before > size:
+            parts = first_pieces(self._buffer, size)
+            data = joined_bytes(parts)
+            self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
+            if self._buffered < before:
+                return
+        parts = self._buffer[:]  # chunks may be added behind these meanwhile
+        data = joined_bytes(parts)
+        whole = last or len(data) >= LONGEST_LINE
+        self._write_lines(parts, data if whole else data[: data.rfind(b"\n") + 1], last=whole)
+
+    def _write_lines(self, parts: list[stream_chunks.Piece], data: bytes, *, last: bool) -> None:
+        """Write what stands in the first pieces."""
+
+        def taken(masked: bytes, end: int) -> None:
+            _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
+            self._buffered -= end
+            self._written.append(masked)
+
+        if data:  # what cannot be written now stays, and is tried again
+            self._write_stream(data, taken, last=last)
+
+    def _write_stream(self, data: bytes, taken: Callable[[bytes, int], None], *, last: bool) -> None:
+        """Write a part of a stream as far as its text is finished, and say what is on file, and of how many bytes."""
+        masked, redacted, end = self.run.mask_stream(data, last=last)
+        if not end:
+            return
+        about = {
+            "status": self._status,
+            "time_to_first_token_seconds": self._seconds(self._first),
+            "bytes": end,
+            "zlib": packed(masked, 6),
+            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
+        } | known(continues=self._continues or None, redacted=redacted or None)
+        about = self._about() | about
+        self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
+
+    def _about(self) -> dict[str, Payload]:
+        return {"interaction_id": self.interaction_id, "attempt": self._attempt}
+
+    def _seconds(self, at: float | None = -1.0) -> float | None:
+        if at is None:
+            return None
+        return round((time.perf_counter() if at < 0 else at) - self._began, 6)

@@ -1,0 +1,260 @@
+"""The records of one LLM interaction: request, stream parts, response or error, of each attempt.
+
+`CallRecords` collects the records and is the source of an `LLMInteraction`: the large parts, such as messages and raw
+bodies, are expanded from the records when they are asked for. A missing or damaged record never raises here: what is
+unknown is None, and `is_whole` says whether the request can be put together.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from itertools import takewhile
+
+from trace_recorder.derive.record_bodies import raw_body, read_body
+from trace_recorder.derive.requests import IncrementalReading, result_of
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.readers import Reader, join_stream, reader_of
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal import Record
+from trace_recorder.storage.stream_chunks import Piece, chunks
+from trace_recorder.values.json_text import NotJsonError, parse
+from trace_recorder.values.jsonable import plain
+from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
+
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+MAX_EXPANSION = 64
+"""A stream may unpack to `MAX_STREAM_BYTES`, or to this many times its size on file, whichever is more."""
+ENDINGS = frozenset({"llm_response", "llm_error"})
+
+
+class CallRecords:
+    """The records of one interaction, and what can be expanded from them."""
+
+    first_seq: int
+    """The number of its first record."""
+    incremental: IncrementalReading | None
+    """The newest attempt's request, if it was read together with earlier requests."""
+    request_data: Mapping[str, Payload]
+    """The data of the newest attempt's request; empty if that is missing."""
+    is_damaged: bool
+    """Whether a stream was found that cannot be unpacked."""
+    ending: Record | None
+    """The record that ends the newest attempt; None while it is in flight."""
+
+    def __init__(self, interaction_id: str, items: ItemTable, first_seq: int = 0) -> None:
+        self.interaction_id = interaction_id
+        self.first_seq = first_seq
+        self._items = items
+        self._records: list[Record] = []
+        self.requests: list[Record] = []
+        self.streams: list[Record] = []
+        self.endings: dict[int, Record] = {}
+        self._whole: bool | None = None
+        self.is_damaged = False
+        self.incremental = None
+        self.request_data = {}
+        self.ending = None
+
+    def add(self, record: Record) -> None:
+        """Add one more record."""
+        self.__dict__.pop("joined", None)
+        self.__dict__.pop("body_in_parts", None)
+        self._whole = None
+        self._records.append(record)
+        if record.kind in ENDINGS:
+            self.endings[record.data.get("attempt", 0)] = record
+        elif record.kind == "llm_stream":
+            self.streams.append(record)
+        else:
+            self.requests.append(record)
+            self.incremental, self.request_data = None, record.data
+        self.ending = self.endings.get(self.request_data.get("attempt", max(self.endings, default=0)))
+
+    def as_of(self, record: Record) -> CallRecords:
+        """Return the interaction as it was when one of its records was added."""
+        if record is self._records[-1]:
+            return self
+        earlier = CallRecords(self.interaction_id, self._items, self.first_seq)
+        for one in self._records[: self._records.index(record) + 1]:
+            earlier.add(one)
+        return earlier
+
+    @property
+    def first(self) -> Record:
+        """The record that begins it, or the first one that is there if that is missing."""
+        return (self.requests or list(self.endings.values()) or self.streams)[0]
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether the agent recorded it by hand, so that it was not captured."""
+        return self.first.kind == "llm_interaction"
+
+    @property
+    def last_part(self) -> Mapping[str, Payload]:
+        """The data of the newest part of a stream; empty if there is none."""
+        return self.streams[-1].data if self.streams else {}
+
+    def is_whole(self) -> bool:
+        """Whether the request can be put together, and its items are those that its writer meant."""
+        if self.incremental is not None:
+            return True
+        if self._whole is None:
+            self._whole = bool(self.requests) and ("items" not in self.request_data or self.raw_request() is not None)
+        return self._whole
+
+    def raw_request(self) -> Payload:
+        """The JSON that was sent, or the text if it was no JSON; None if a record that it needs is missing."""
+        if "items" not in self.request_data:
+            return raw_body(self.request_data)
+        try:
+            return self._items.expand(self.request_data)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return None
+
+    def request(self) -> RequestReading:
+        """The request as its dialect's reader reads it."""
+        body = self.raw_request() if "items" in self.request_data else read_body(self.request_data)
+        reader = self._reader()
+        return RequestReading() if reader is None or body is None else reader.read_request(body)
+
+    def offer(self) -> RequestReading:
+        """The request, without its messages if they need not be read for it."""
+        return self.request() if self.incremental is None else self.incremental.offer
+
+    @property
+    def new_results(self) -> list[ToolResult]:
+        """The tool results in the request since the model last spoke."""
+        return self._read_results() if self.incremental is None else list(self.incremental.results)
+
+    def _read_results(self) -> list[ToolResult]:
+        first_seq = list(takewhile(lambda message: message.role != "assistant", reversed(self.request().messages)))
+        return [result_of(message) for message in reversed(first_seq) if message.role == "tool"]
+
+    def _made_up_ids(self) -> int:
+        if self.incremental is not None:
+            return self.incremental.made_up
+        return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
+
+    def raw_stream(self) -> str | None:
+        """The text of the newest attempt's stream; if a plain body has no end on file, what came of it."""
+        raw = self.stream_bytes() if self.ending else self._joined_bytes(plain="plain" in self.last_part)
+        return None if raw is None else raw.decode("utf-8", "replace")
+
+    def stream_bytes(self) -> bytes | None:
+        """The decoded bytes of the newest attempt's stream."""
+        return self._joined_bytes(plain=False)
+
+    def _joined_bytes(self, *, plain: bool) -> bytes | None:
+        parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
+        return None if parts is None else b"".join(text for text, _ in parts)
+
+    def raw_chunks(self) -> tuple[Piece, ...] | None:
+        """The chunks of that stream, each with its time in seconds since the request; None if that is not known."""
+        try:
+            parts = self._parts(self.request_data.get("attempt", 0))
+            return None if parts is None else chunks(parts)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    @cached_property
+    def body_in_parts(self) -> Mapping[str, Payload]:
+        """The plain response of the newest attempt, if it was written in parts."""
+        return self.body_of_attempt(self.request_data.get("attempt", 0))
+
+    def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
+        """Return a plain response that was written in parts, as the members that its ending would have otherwise.
+
+        It is empty before the response has ended, and if a part is missing.
+        """
+        ending = self.endings.get(attempt)
+        if ending is None or "parts" not in ending.data:
+            return {}
+        parts = self._parts(attempt, plain=True)
+        if parts is None or ending.data["parts"] != len(parts):
+            return {}
+        data = b"".join(text for text, _ in parts)
+        try:
+            text = data.decode()
+            return {"body": parse(text)}
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(data).decode()}
+        except NotJsonError:
+            return {"text": text}
+
+    def lacks_parts(self) -> bool:
+        """Whether the response was written in parts, and some of them are missing."""
+        return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
+
+    def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
+        """Return the parts of an attempt's stream, or of its plain body: the text and the data of each."""
+        parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
+        parts = [data for data in parts if bool(data.get("plain")) is plain]
+        try:
+            inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
+            return list(zip(inflated, parts, strict=True)) or None
+        except (ValueError, TypeError, zlib.error):
+            self.is_damaged = True
+            return None
+
+    @cached_property
+    def joined(self) -> JoinedStream | None:
+        """The stream as its dialect's reader joins it; None if there is none."""
+        data = self.stream_bytes()
+        joined = None if data is None else join_stream(self.request_data.get("api"), data)
+        return joined and replace(joined, body=plain(joined.body), error=plain(joined.error))
+
+    def stream_error(self) -> Payload:
+        """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
+        data = self.stream_bytes()
+        return self.joined.error if data is not None and b"error" in data and self.joined is not None else None
+
+    def raw_response(self) -> Payload:
+        """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""
+        if self.is_manual:
+            return self.request_data.get("response")
+        data = self.ending.data if self.ending else {}
+        if "assembled" in data:
+            return data["assembled"]
+        if self.joined is not None:
+            return self.joined.body
+        return raw_body({**data, **self.body_in_parts})
+
+    def _readable_response(self) -> Payload:
+        raw, data = self.raw_response(), {**(self.ending.data if self.ending else {}), **self.body_in_parts}
+        return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
+
+    def _reader(self) -> Reader | None:
+        return manual if self.is_manual else reader_of(self.request_data.get("api"))
+
+    def read_response(self) -> LLMResponse:
+        """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
+        body, reader = self._readable_response(), self._reader()
+        if body is None or reader is None or http_status(self.ending) >= 400:
+            return NO_RESPONSE
+        response = reader.read_response(body)
+        if not any(call.call_id_made_up for call in response.tool_calls):
+            return response
+        return reader.read_response(body, self._made_up_ids())
+
+
+def _inflated(parts: list[bytes]) -> list[bytes]:
+    """Unpack the parts of a stream. Raises ValueError if they grow beyond the limits."""
+    left = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
+    inflated = []
+    for part in parts:
+        stream = zlib.decompressobj()
+        inflated.append(stream.decompress(part, left + 1))
+        left -= len(inflated[-1])
+        if left < 0 or not stream.eof:
+            raise ValueError("a part of a stream is cut off, or too large")
+    return inflated
+
+
+def http_status(ending: Record | None) -> int:
+    """Return the HTTP status of an ending; 0 if there is none."""
+    status = ending.data.get("status", 0) if ending else 0
+    return status if isinstance(status, int) else 0

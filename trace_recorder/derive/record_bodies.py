@@ -1,0 +1,45 @@
+"""The body of a request or a response, from the data of its record.
+
+A body that is JSON is stored as JSON (`body`). Any other body is stored as text (`text`) or, where it is not UTF-8,
+as bytes (`base64`). Request bodies that were taken apart into items are for `storage/items/table.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+
+from trace_recorder.dialects.json_access import json_value
+from trace_recorder.values.json_text import NotJsonError, mended, parse
+from trace_recorder.values.jsonable import plain
+from trace_recorder.values.messages import Payload
+
+
+def raw_body(data: Mapping[str, Payload]) -> Payload:
+    """Return a body that was not taken apart: its JSON, or else its text."""
+    return _body(data, lambda text: text)
+
+
+def read_body(data: Mapping[str, Payload]) -> Payload:
+    """Return a body for a dialect's reader. JSON that is not strict is repaired as far as possible."""
+    return _body(data, _strict_json)
+
+
+def _body(data: Mapping[str, Payload], fallback: Callable[[str], Payload]) -> Payload:
+    if "body" in data:
+        return data["body"]
+    text = data.get("text")
+    if text is None and "base64" in data:
+        text = base64.b64decode(data["base64"]).decode("utf-8", "replace")
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except NotJsonError:
+        return fallback(text)
+
+
+def _strict_json(text: str) -> Payload:
+    """JSON that strict parsers refuse: a lone surrogate becomes U+FFFD, other oddities are described."""
+    value = json_value(mended(text))
+    return text if value is None else plain(value)

@@ -1,0 +1,164 @@
+"""What the records say of the run itself: its start and end, annotations, rewards, gaps, and damaged lines.
+
+LLM interactions, tools and steps are left to `fold.py`, which passes each record on to the method that takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from trace_recorder.derive.interactions import stated_error
+from trace_recorder.dialects.json_access import as_int
+from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.metrics import Tally
+from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+
+MISSING_LINES = "lines of the journal"
+"""The `what` of a gap for records that are missing from the journal."""
+MAX_REPORTED_LINES = 1000
+"""At most this many damaged lines get a gap each; the others are counted together."""
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """The facts of one run, added record by record.
+
+    `torn` is a last line that was cut off, `records` how many records were read, and `redactions` how many secrets the
+    records say were masked in them. `summaries` are the summaries of steps, by the JSON of the step number.
+    """
+
+    start: Record | None = None
+    end: Record | None = None
+    summaries: dict[str, Payload] = field(default_factory=dict)
+    annotations: dict[str, Payload] = field(default_factory=dict)
+    rewards: list[Reward] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    torn: BadLine | None = None
+    records: int = 0
+    redactions: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
+    _annotated: dict[int, str] = field(default_factory=dict)
+    _last_seq: int = 0
+    _damaged_since: int = 0
+    _reported_lines: int = 0
+    _unreported_lines: int = 0
+    _unreported_bytes: int = 0
+
+    @property
+    def ends_in_damage(self) -> bool:
+        """Whether the newest line is damaged and not merely torn: a gap reports it already."""
+        return self._damaged_since > 0 and self.torn is None
+
+    def count(self, record: Record) -> None:
+        """Count a record, the secrets masked in it, and the records that are missing before it."""
+        self.records += 1
+        if redacted := as_int(record.data.get("redacted")):
+            self.redactions.add({"redactions": redacted})
+        if isinstance(record.seq, int):
+            self._report_missing(record)
+
+    def _report_missing(self, record: Record) -> None:
+        """Add a gap if more numbers are missing than there were damaged lines since the last record."""
+        last, damaged = self._last_seq, self._damaged_since
+        missing = record.seq - last - 1
+        self._last_seq, self._damaged_since = record.seq, 0
+        if missing > damaged:
+            which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
+            self.gaps.append(Gap(record.time, MISSING_LINES, f"{which} missing"))
+
+    def add_bad_line(self, line: BadLine) -> None:
+        """Add a line that is no record. A torn last line is no gap: the writer was killed in the middle of it."""
+        self._damaged_since += 1
+        if line.torn:
+            self.torn = line
+        elif self._reported_lines < MAX_REPORTED_LINES:
+            self._reported_lines += 1
+            why = f"{line.length} bytes at {line.offset}: {line.why}"
+            self.gaps.append(Gap(None, "a damaged line of the journal", why))
+        else:
+            self._unreported_lines += 1
+            self._unreported_bytes += line.length
+
+    def add_unusable(self, record: Record, error: Exception) -> None:
+        """Add a gap for a record whose data could not be used."""
+        why = f"record {record.seq}: {type(error).__name__}: {error}"
+        self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
+
+    def add_start(self, record: Record) -> None:
+        """Add a start record; only the first one counts."""
+        self.start = self.start or record
+
+    def add_end(self, record: Record) -> None:
+        """Add a finalize record; the last one counts."""
+        self.end = record
+
+    def add_annotation(self, record: Record) -> None:
+        """Add an annotation of the run, or the summary of a step."""
+        if "lakeview_step" in record.data:
+            self.summaries[to_json(record.data["lakeview_step"])] = record.data["value"]
+        else:
+            self.annotations[record.data["key"]] = record.data["value"]
+            self._annotated[record.seq] = record.data["key"]
+
+    def apply_redaction(self, record: Record) -> None:
+        """Replace the data of an earlier record by a copy in which a secret is masked that became known later."""
+        of, data = record.data["of"], record.data
+        if self.start is not None and of == self.start.seq:
+            masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
+            self.start = self.start._replace(data={**self.start.data, **masked})
+        elif self._annotated.get(of) in self.annotations and self._is_newest(of):
+            self.annotations[self._annotated[of]] = data["value"]
+
+    def _is_newest(self, seq: int) -> bool:
+        """Whether no later record gave the same annotation another value."""
+        return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
+
+    def add_reward(self, record: Record) -> None:
+        """Add a reward."""
+        given = {name: value for name, value in record.data.items() if name != "redacted"}
+        self.rewards.append(Reward(**given, timestamp=record.time))
+
+    def add_gap(self, record: Record) -> None:
+        """Add a gap that the recorder itself wrote."""
+        self.gaps.append(Gap(record.data.get("time") or record.time, record.data["what"], record.data["why"]))
+
+    def all_gaps(self) -> tuple[Gap, ...]:
+        """Return the gaps of the whole journal, those of single interactions excepted."""
+        if not self._unreported_lines:
+            return tuple(self.gaps)
+        why = f"{self._unreported_lines} more, {self._unreported_bytes} bytes"
+        return (*self.gaps, Gap(None, "damaged lines of the journal", why))
+
+    def with_summary(self, step: AgentStep) -> AgentStep:
+        """Add to a step the summary that was recorded for its number, if there is one."""
+        summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
+        return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+
+    def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
+        """Make the trajectory without its interactions and steps.
+
+        `status` is used if the journal has no end. The provider and model of `first`, the first interaction, are used
+        if the start record names none.
+        """
+        begun: Mapping[str, Payload] = self.start.data if self.start else {}
+        ended: Mapping[str, Payload] = self.end.data if self.end else {}
+        return Trajectory(
+            trajectory_id=begun.get("trajectory_id"),
+            task=begun.get("task"),
+            status=ended.get("status", status),
+            success=ended.get("success"),
+            final_result=ended.get("final_result"),
+            error=stated_error(ended.get("error")),
+            provider=begun.get("provider") or (first.provider if first else None),
+            model=begun.get("model") or (first.model if first else None),
+            max_steps=begun.get("max_steps"),
+            start_time=self.start.time if self.start else None,
+            end_time=self.end.time if self.end else None,
+            execution_time=ended.get("execution_time"),
+            metadata=begun.get("metadata") or {},
+            annotations=self.annotations,
+            rewards=tuple(self.rewards),
+            gaps=self.all_gaps(),
+        )

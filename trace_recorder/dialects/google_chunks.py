@@ -1,0 +1,152 @@
+"""Streams of Google's generateContent dialect: their chunks, joined to the body of the unstreamed answer.
+
+A stream is a series of answers, as server-sent events or as one JSON array. Parts follow each other and counts are
+cumulative, so the last counts are the ones that hold. The arguments of a function call may be streamed too, as values
+that each come with a JSON path.
+
+What the body means is for `google_generate.py`; the framing of events is for `sse.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from trace_recorder.dialects.chat_deltas import GrowingText, append_text, finish_texts
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
+from trace_recorder.dialects.sse import events
+from trace_recorder.values.messages import JoinedStream, Payload
+
+_CAMEL_NAMES = (
+    *("systemInstruction", "functionDeclarations", "parametersJsonSchema", "functionCall", "functionResponse"),
+    *("partialArgs", "jsonPath", "stringValue", "numberValue", "boolValue", "finishReason", "modelVersion"),
+    *("responseId", "usageMetadata", "promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount"),
+    "cachedContentTokenCount",
+)
+CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name): name for name in _CAMEL_NAMES}
+
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
+_MAX_PATH_STEPS = 32
+
+
+def camel(value: Payload) -> dict[str, Payload]:
+    """Return an object with those member names in camelCase that the reader knows in snake_case."""
+    return {CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
+
+
+def read_chunks(text: str) -> Iterator[Payload]:
+    """Yield the JSON of each event, then what is outside of events: an array, or an error that ends the stream."""
+    for _, data in events(text):
+        yield json_value(data)
+    position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
+    decoder = json.JSONDecoder()
+    while position >= 0 and (begin := text.find("{", position)) >= 0:
+        try:
+            value, position = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            return
+        yield value
+
+
+def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
+    """Join chunks: candidates by index; of every other member the last value is kept."""
+    number = 0
+    body: dict[str, Payload] = {}
+    candidates: dict[int, _Candidate] = {}
+    for number, chunk in enumerate(map(as_dict, chunks), start=1):  # noqa: B007 read after the loop
+        for position, candidate in enumerate(map(as_dict, as_list(chunk.get("candidates")))):
+            index = as_int(candidate.get("index"))
+            candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
+        body.update({name: value for name, value in chunk.items() if value is not None})
+    whole = [candidate.assembled() for _, candidate in sorted(candidates.items())]
+    blocked = "blockReason" in as_dict(body.get("promptFeedback"))
+    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
+    return JoinedStream({**body, "candidates": whole} if whole else body, ended, number, body.get("error"))
+
+
+class _Candidate:
+    """One candidate as its chunks come. Adjacent texts of one kind are joined."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._content: dict[str, Payload] = {}
+        self._parts: list[tuple[Payload, list[str]]] = []
+
+    def add(self, candidate: dict[str, Payload]) -> None:
+        """Add a chunk of the candidate. Each chunk has the log-probabilities of its own tokens."""
+        for name, value in candidate.items():
+            if name == "content":
+                for part in as_list(as_dict(value).get("parts")):
+                    self._add_part(part)
+                self._content.update(as_dict(value))
+            elif name == "logprobsResult":
+                seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
+                for key, more in seen.items():
+                    more.extend(as_list(as_dict(value).get(key)))  # in place: there may be very many
+                self._members[name] = as_dict(value) | seen
+            elif value is not None:
+                self._members[name] = value
+
+    def _add_part(self, part: Payload) -> None:
+        """Add a part: to the text or the call before it if it continues that, else as a new one."""
+        text = as_text(as_dict(part).get("text"))
+        kind = {name: value for name, value in as_dict(part).items() if name != "text"}
+        before, pieces = self._parts[-1] if self._parts else (None, [])
+        if text is None:
+            call = _continue_call(before, part)
+            self._parts[len(self._parts) - bool(call) :] = [(call or part, [])]
+        elif pieces and kind in ({}, {"thought": True}) and before == kind:
+            pieces.append(text)
+        else:
+            self._parts.append((kind, [text]))
+
+    def assembled(self) -> dict[str, Payload]:
+        """Return the candidate as it is without streaming."""
+        parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
+        content = {**self._content, "parts": parts} if parts else self._content
+        return {"content": content, **self._members} if content else self._members
+
+
+def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
+    """Return the call that a part continues, if its arguments are streamed; None if it is another part."""
+    call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
+    if call.get("willContinue") is not True or not isinstance(more, dict):
+        return None
+    if more.get("name") and more["name"] != call.get("name"):
+        return None
+    partial = as_list(call.get("partialArgs"))
+    partial += as_list(more.get("partialArgs"))  # in place: there may be very many
+    return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
+
+
+def join_arguments(pieces: list[Payload]) -> Payload:
+    """Build arguments from values that each come with their path, such as `$.places[0].name`."""
+    arguments: dict[Payload, Payload] = {}
+    for piece in map(camel, pieces):
+        path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_MAX_PATH_STEPS]
+        steps = [int(at) if at else name or quoted for name, quoted, at in path] or [""]
+        inner = arguments
+        for step in steps[:-1]:
+            nested = as_dict(inner.get(step))
+            inner[step] = nested
+            inner = nested
+        seen, value = inner.get(steps[-1]), _value_of(piece)
+        grows = isinstance(seen, str | GrowingText) and isinstance(value, str)
+        inner[steps[-1]] = append_text(seen, value) if grows else value
+    return _with_lists(finish_texts(arguments))
+
+
+def _value_of(piece: dict[str, Payload]) -> Payload:
+    values = (piece.get(name) for name in ("stringValue", "numberValue", "boolValue"))
+    return next((value for value in values if isinstance(value, str | int | float)), None)
+
+
+def _with_lists(value: Payload) -> Payload:
+    """Convert objects whose keys are all numbers to lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and all(isinstance(key, int) for key in value):
+        return [_with_lists(value[place]) for place in sorted(value)]
+    return {str(key): _with_lists(inner) for key, inner in value.items()}

@@ -1,0 +1,56 @@
+"""The data of records, from its members; and what the first record says of the process."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from trace_recorder.recording import process
+from trace_recorder.storage.journal import SCHEMA, VERSION
+from trace_recorder.values.messages import Payload, known
+
+_STARTED = time.time()
+
+
+def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str, Payload]:
+    """Describe the process that records a run; `parent` is the run that it was forked in, if any."""
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "trajectory_id": trajectory_id,
+        "host": socket.gethostname(),
+        "pid": pid,
+        "process_start": _STARTED,
+        "recorder": _version(),
+        "python": platform.python_version(),
+        "platform": sys.platform,
+        **known(parent=parent or process.parent_run()),
+    }
+
+
+def record_data(about: str, said: str, redacted: int) -> str:
+    """The data of a record, as JSON text, from its members."""
+    counted = f',"redacted":{redacted}' if redacted else ""
+    return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
+
+
+def split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
+    """What is said about a record, and how many secrets are masked in it."""
+    said = dict(about)
+    redacted = said.pop("redacted", 0)
+    return said, redacted if isinstance(redacted, int) else 0
+
+
+@cache
+def _version() -> str:
+    """The version of this package: readers are mended, and old files say by which they were written."""
+    metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
+    try:
+        return str(metadata.version("trace-recorder"))
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,145 @@
+"""The members of ATIF's steps for a call, for tools, and for a result. What ATIF has no member for is in `extra`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trace_recorder.imports.atif.extra_members import DIALECT, EXTRA_KEY, effort_of, kept_in
+from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, known
+from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.views.content.openai_functions import arguments_of, result_text
+from trace_recorder.views.conversations.call_chains import Turn
+from trace_recorder.views.token_counts import counts_of, tokens_of
+
+RECORDED_AFTER_ANSWER = frozenset({None, DIALECT})
+"""Dialects of calls whose time is that of the answer: those recorded by hand, and those of other tools."""
+_SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
+
+
+def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payload]:
+    """Make a step of tools that ran without a call to a model."""
+    results = []
+    for result in one.tool_results:
+        content = result_text(result)
+        extra = extra_of_result(result, content, derived=False)
+        results.append({"source_call_id": result.call_id, "content": content} | known(extra=extra or None))
+    return {
+        "step_id": number,
+        "timestamp": at or one.timestamp,
+        "source": "agent",
+        "message": "",
+        "tool_calls": [call_members(call) for call in one.tool_calls],
+        **known(observation={"results": results} if results else None),
+        "llm_call_count": 0,
+        "extra": {TOOL_STEP_FLAG: True} | known(error=one.error),
+    }
+
+
+def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
+    """Return what a result has beside the `content` of its observation. A derived one has no object of its own."""
+    value = None if derived or result.result == content else result.result
+    error = None if result.error == content else result.error
+    return known(
+        success=result.success,
+        error=error,
+        result=value,
+        duration_seconds=result.duration_seconds,
+    )
+
+
+def call_members(call: ToolCall) -> dict[str, Payload]:
+    """Return a tool call in ATIF's form."""
+    extra = {**call.extra, **known(call_id_made_up=call.call_id_made_up or None)}
+    members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
+    return members | ({"extra": extra} if extra else {})
+
+
+def model_members(turn: Turn) -> dict[str, Payload]:
+    """Return which model answered, and how hard it was asked to think."""
+    one, parameters = turn.interaction, turn.parameters
+    response = one.response
+    return known(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
+
+
+def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
+    """Return the metrics of a call, and in `extra` everything that ATIF has no member for."""
+    one = turn.interaction
+    made = one.answered or one.api is not None
+    kept = kept_in(one.response.extra)
+    metrics = metrics_of_call(one)
+    if "metrics_extra" in kept:
+        metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
+    extra = _extra_of_call(turn) | known(agent_steps=[_agent_step(step) for step in told if not step.derived] or None)
+    count = kept.get("llm_call_count", 1 if made else None)
+    return known(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
+
+
+def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
+    """Return a call's tokens, its cost where the provider stated one, and its token ids and log-probabilities."""
+    counts, tokens = counts_of(one), tokens_of(one)
+    usage = one.response.usage
+    return known(
+        prompt_tokens=counts and counts.prompt,
+        completion_tokens=counts and counts.completion,
+        cached_tokens=counts and counts.cache_read,
+        cost_usd=usage.cost,
+        prompt_token_ids=tokens.prompt_ids,
+        completion_token_ids=tokens.completion_ids,
+        logprobs=tokens.logprobs,
+        extra={"usage": stated} if (stated := usage.to_document()) else None,
+    )
+
+
+def _extra_of_call(turn: Turn) -> dict[str, Payload]:
+    one = turn.interaction
+    return known(
+        interaction_id=one.interaction_id,
+        requested_at=None if one.api in RECORDED_AFTER_ANSWER else one.timestamp,
+        step_number=one.step_number,
+        provider=one.provider,
+        api=one.api,
+        model_asked_for=one.model,
+        **_extra_of_response(one.response),
+        parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
+        duration_seconds=one.duration_seconds,
+        time_to_first_token_seconds=one.time_to_first_token_seconds,
+        stream=one.stream or None,
+        complete=None if one.complete else False,
+        ended_by=one.ended_by,
+        error=one.error.to_document() if one.error else None,
+        attempts=[attempt.to_document() for attempt in one.attempts] if len(one.attempts) > 1 else None,
+    )
+
+
+def _extra_of_response(response: LLMResponse) -> dict[str, Payload]:
+    others = [choice.to_document() for choice in response.choices[1:]]
+    return {
+        "response_id": response.id,
+        "finish_reason": response.finish_reason,
+        "other_choices": others or None,
+        "choice_extra": _without_samples(response.choices[0]) if response.choices else None,
+        "response_extra": _without_kept(response.extra),
+    }
+
+
+def _without_kept(extra: Mapping[str, Payload]) -> dict[str, Payload] | None:
+    return {name: value for name, value in extra.items() if name != EXTRA_KEY} or None
+
+
+def _without_samples(choice: Choice) -> dict[str, Payload] | None:
+    """Return the other members of a choice, without token ids and log-probabilities, which are in the metrics."""
+    return {name: value for name, value in choice.extra.items() if name not in _SAMPLED} or None
+
+
+def _agent_step(step: AgentStep) -> dict[str, Payload]:
+    """Return what an agent recorded of its own step, without what its call has."""
+    return known(
+        step_number=step.step_number,
+        timestamp=step.timestamp,
+        state=step.state,
+        reflection=step.reflection,
+        error=step.error,
+        duration_seconds=step.duration_seconds,
+        **step.extra,
+    )

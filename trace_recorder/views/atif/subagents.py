@@ -1,0 +1,73 @@
+"""Where sub-agents belong in an ATIF document: to which turn of another conversation, and to which call of it.
+
+An agent that was started in a tool was started by the call for which that tool ran. Of any other agent only its parent
+is known, or not even that: it belongs to the last turn of its parent, or else of the main agent, before its first
+request. So a sub-agent of a sub-agent belongs to the trajectory of that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from trace_recorder.values.trajectory import AgentStep
+from trace_recorder.views.conversations.call_chains import Turn
+from trace_recorder.views.conversations.conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The turn during which a conversation began, None where no turn was before it, and the call, where it is known."""
+
+    turn: Turn | None = None
+    call_id: str | None = None
+
+
+def parents_of(
+    others: Iterable[Conversation],
+    mains: Iterable[Conversation],
+    turns: Sequence[Turn],
+    steps: Mapping[Turn, Sequence[AgentStep]],
+) -> dict[Conversation, Parent]:
+    """Return the parent of each conversation that is not the main agent's. `turns` are those of the run."""
+    started = _calls_by_execution(steps)
+    main = {turn for one in mains for turn in one.turns}
+    return {one: _parent(one, main, turns[: turns.index(one.turns[0])], started) for one in others}
+
+
+def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
+    """Index the executions of tools, in which agents may have started: the turn of their step, and their call."""
+    return {
+        result.execution_id: (turn, result.call_id)
+        for turn, of_turn in steps.items()
+        for step in of_turn
+        for result in step.tool_results
+        if result.execution_id is not None
+    }
+
+
+def _parent(
+    of: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
+) -> Parent:
+    """Find a parent among the turns before a conversation, so that none is its own parent, however indirectly."""
+    of_parent = [turn for turn in before if of.parent_agent_id and turn.interaction.agent_id == of.parent_agent_id]
+    execution = started.get(of.turns[0].interaction.parent_execution_id or "")
+    if execution is not None:
+        turn, call_id = execution
+        callers = [one for one in before if _has_call(one, call_id)]
+        if callers:
+            return Parent(_likeliest(callers, turn, of_parent), call_id)
+    candidates = of_parent or [turn for turn in before if turn in main]
+    return Parent(candidates[-1]) if candidates else Parent()
+
+
+def _has_call(turn: Turn, call_id: str) -> bool:
+    return any(call.call_id == call_id for call in turn.answer().tool_calls)
+
+
+def _likeliest(callers: Sequence[Turn], turn: Turn, of_parent: Sequence[Turn]) -> Turn:
+    """Choose among turns with the same call id: the turn of the step, or the last of the parent agent, or the last."""
+    if turn in callers:
+        return turn
+    return ([one for one in callers if one in of_parent] or callers)[-1]

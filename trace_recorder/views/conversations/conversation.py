@@ -1,0 +1,172 @@
+"""Conversations: the turns of a run as lines in reading order, for formats that are written so.
+
+A turn that extends the newest answer of a conversation continues it, and adds only its new messages. Calls that failed
+are part of it, and so is the next attempt. A prompt that changes or forks the history of its agent begins a new
+conversation, which *continues* the agent's first; messages from before are *copied* there. A chain of calls that
+continues none of them is *apart*, such as a title that is asked for over the same question. The agent's longest chain
+is not.
+
+Each agent has conversations of its own, also where two agents have one name and the run tells them apart. An agent that
+has another id in each of its calls is the same one where it continues its own newest answer, under the same name and
+parent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Literal
+
+from trace_recorder.values.messages import Message, Tool
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage
+from trace_recorder.views.conversations.tool_results import message_of
+
+Kind = Literal["first", "continues", "apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationLine:
+    """One message of a conversation. `turn` is the one in whose prompt or answer it was first.
+
+    `answer` is whether the model said it, and `choice` the number of that answer. `copied` is whether an earlier
+    conversation of the agent has it.
+    """
+
+    message: Message
+    turn: Turn
+    answer: bool = False
+    copied: bool = False
+    choice: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """The lines of one conversation, and its turns."""
+
+    agent: str | None
+    agent_id: str | None
+    parent_agent_id: str | None
+    kind: Kind = "first"
+    lines: list[ConversationLine] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    _newest: Turn | None = None
+    _unanswered: list[Hashable] = field(default_factory=list)
+
+    @property
+    def agent_key(self) -> str | None:
+        """What identifies its agent: the id, or the name where it has no id."""
+        return self.agent_id or self.agent
+
+    def is_continued_by(self, turn: Turn) -> bool:
+        """Whether a turn continues the newest answer, or the beginning where there is no answer yet.
+
+        A turn without a known prompt is taken to.
+        """
+        return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
+
+    def is_resumed_by(self, turn: Turn) -> bool:
+        """Whether a turn of an agent with another id, but with this name and parent, continues the newest answer."""
+        one = turn.interaction
+        same = (one.agent, one.parent_agent_id) == (self.agent, self.parent_agent_id)
+        return same and turn.exact and self._newest is turn.previous
+
+    @property
+    def chain_start(self) -> Turn:
+        """The first turn of the chain of calls that it belongs to."""
+        return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
+
+    def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:
+        """Add a turn. `seen` identifies the messages in all conversations of its agent; new ones are added to it."""
+        if self._newest is not None and turn.choice:
+            self._replace_answer(turn.choice)
+        begins = not self.turns
+        messages = turn.messages() if begins else turn.appended
+        normalized = normalizer.normalize(messages)
+        self._add_prompt(turn, messages, normalized, seen if begins else set())
+        self.lines.append(ConversationLine(turn.answer(), turn, answer=True))
+        self.turns.append(turn)
+        if turn.answered:
+            self._newest, self._unanswered = turn, []
+        seen.update(one.key for one in [*normalized, *normalizer.normalize([turn.answer()])])
+
+    def _add_prompt(
+        self, turn: Turn, messages: Sequence[Message], normalized: Sequence[NormalizedMessage], seen: set[Hashable]
+    ) -> None:
+        """Add the lines of a prompt, without the messages that calls without an answer have added already."""
+        keys = [one.key for one in normalized]
+        pairs = enumerate(zip(keys, self._unanswered, strict=False))
+        same = next((number for number, (key, other) in pairs if key != other), min(len(keys), len(self._unanswered)))
+        begin = normalized[same - 1].end if same else 0
+        copied = {place for one in normalized if one.key in seen for place in range(one.begin, one.end)}
+        for place, message in enumerate(messages[begin:], start=begin):
+            self.lines.append(ConversationLine(message, turn, copied=place in copied))
+        self._unanswered = keys
+
+    def _replace_answer(self, choice: int) -> None:
+        """Replace the first answer of the newest turn by the one that was continued."""
+        for place in range(len(self.lines) - 1, -1, -1):
+            line = self.lines[place]
+            if line.answer and line.turn is self._newest:
+                self.lines[place] = ConversationLine(line.turn.answer(choice), line.turn, answer=True, choice=choice)
+                return
+
+    def tools(self) -> list[Tool]:
+        """Return the tools that were offered in it; of several with one name, the last."""
+        return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
+
+
+def conversations_of(trajectory: Trajectory) -> list[Conversation]:
+    """Return the conversations of a run, in the order in which they began."""
+    return conversations(turns_of(trajectory))
+
+
+def conversations(turns: Sequence[Turn]) -> list[Conversation]:
+    """Return the conversations that turns make, in the order in which they began."""
+    found: list[Conversation] = []
+    seen: dict[str | None, set[Hashable]] = {}
+    normalizer = MessageNormalizer()
+    for turn in turns:
+        one = turn.interaction
+        conversation = _conversation_continued_by(turn, found)
+        known = seen.setdefault(conversation.agent_key if conversation else agent_key(one), set())
+        if conversation is None:
+            conversation = Conversation(one.agent, one.agent_id, one.parent_agent_id)
+            found.append(conversation)
+        conversation.add(turn, known, normalizer)
+    for agent in seen:
+        _set_kinds([conversation for conversation in found if conversation.agent_key == agent])
+    return found
+
+
+def _conversation_continued_by(turn: Turn, found: Sequence[Conversation]) -> Conversation | None:
+    agent = agent_key(turn.interaction)
+    own = (one for one in reversed(found) if one.agent_key == agent and one.is_continued_by(turn))
+    resumed = (one for one in reversed(found) if one.is_resumed_by(turn))
+    return next(chain(own, resumed), None)
+
+
+def _set_kinds(own: Sequence[Conversation]) -> None:
+    """Set the kinds of an agent's conversations: those of its longest chain are the first, and what continues it."""
+    turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
+    offered = {conversation.chain_start for conversation in own if conversation.tools()}
+    main = max(turns, key=lambda start: (turns[start], start in offered), default=None)
+    kinds: Iterator[Kind] = chain(("first",), repeat("continues"))
+    for conversation in own:
+        conversation.kind = next(kinds) if conversation.chain_start is main else "apart"
+
+
+def lines_with_results(
+    conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]
+) -> Iterator[ConversationLine]:
+    """Yield a conversation's lines, and after each answer the results of its calls that only steps have."""
+    shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
+    for line in conversation.lines:
+        yield line
+        results = [result for step in steps.get(line.turn, ()) for result in step.tool_results] if line.answer else []
+        for result in results:
+            if result.call_id not in shown:
+                yield ConversationLine(message_of(result), line.turn)

@@ -1,0 +1,145 @@
+"""One request in a chain of calls: its normalized messages, what it continues, and which of its messages are new.
+
+`call_chains.py` decides what a request continues. Here is what it needs for that, and what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from trace_recorder.values.messages import Message, RequestReading
+from trace_recorder.values.trajectory import LLMInteraction
+from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.conversations.chained_call import Relation, Turn
+from trace_recorder.views.conversations.normalized_messages import (
+    EMPTY_PREFIX,
+    MessageNormalizer,
+    NormalizedContent,
+    NormalizedMessage,
+    prefix_digests,
+)
+from trace_recorder.views.conversations.prompt_matching import RepeatedAnswers, TurnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What a request continues. `answers` says which of its normalized messages are recorded answers."""
+
+    relation: Relation
+    previous: Turn | None = None
+    choice: int = 0
+    exact: bool = False
+    prefix_length: int = 0
+    answers: RepeatedAnswers = field(default_factory=dict)
+    chain_start: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrefix:
+    """An answer with everything before it: a digest of that, the answer's content, and the number of messages."""
+
+    digest: bytes
+    content: NormalizedContent | None
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request with its normalized messages. The first `instruction_count` are instructions for it alone.
+
+    `prefix_digests` are the digests after each of the other messages. A request that refers to a turn starts with that
+    turn's digest and number of messages.
+    """
+
+    call: LLMInteraction
+    reading: RequestReading
+    messages: Sequence[NormalizedMessage]
+    instruction_count: int
+    start_digest: bytes
+    start_count: int
+    prefix_digests: Sequence[bytes]
+
+    @classmethod
+    def of(
+        cls,
+        call: LLMInteraction,
+        reading: RequestReading,
+        normalizer: MessageNormalizer,
+        referred: TurnRecord | None,
+    ) -> Prompt:
+        """Normalize a request. `referred` is the record of the turn that it refers to."""
+        messages = normalizer.normalize(reading.messages, referred.answers[0] if referred else None)
+        own = sum(message.begin < reading.instructions for message in messages)
+        start, count = (referred.prefix_digest, referred.message_count) if referred else (EMPTY_PREFIX, 0)
+        return cls(call, reading, messages, own, start, count, [*prefix_digests(messages[own:], start)])
+
+    @property
+    def instructions_digest(self) -> bytes:
+        """Identifies the instructions for this request alone."""
+        return b"".join(one.content.digest for one in self.messages[: self.instruction_count])
+
+    @property
+    def instructions(self) -> str:
+        """The text of the instructions with which it begins."""
+        messages = self.reading.messages
+        end = next((at for at, message in enumerate(messages) if not is_instruction(message)), len(messages))
+        return "\n".join(map(text_of, messages[:end]))
+
+    def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
+        """Return the prefix that ends with an answer, in the form in which an agent sends it back.
+
+        Where the prompt ends with the beginning of the answer, both are one message.
+        """
+        messages, normalized = self.reading.messages, self.messages[self.instruction_count :]
+        is_begun = (
+            bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
+        )
+        begin, before = (normalized[-1].begin, normalized[:-1]) if is_begun else (len(messages), normalized)
+        content = normalizer.content_of([*messages[begin:], answer])
+        digest = self.prefix_digests[len(before) - 1] if before else self.start_digest
+        if content is None:
+            return AnswerPrefix(digest, None, self.start_count + len(before))
+        [after] = prefix_digests([NormalizedMessage(begin, begin + 1, content)], digest)
+        return AnswerPrefix(after, content, self.start_count + len(before) + 1)
+
+    def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
+        """Return the messages after the answer that this continues; results have the ids of its recorded calls."""
+        messages = self.reading.messages[continued.prefix_length :]
+        place = max(continued.answers, default=None)
+        if continued.previous is None or place is None:
+            return tuple(messages)
+        sent, recorded = self.messages[place].content.calls, continued.previous.answer(continued.choice).tool_calls
+        ids = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
+        return tuple(_with_call_id(message, ids) for message in messages)
+
+    def new_messages(
+        self, continued: Continuation, appended: Sequence[Message], known: Sequence[bool]
+    ) -> tuple[Message, ...]:
+        """Return the messages that no earlier prompt had, those after the previous answer's results last."""
+        new = {*self._new_places(continued, known)}
+        after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
+        results = next((number for number, message in enumerate(after) if message.role != "tool"), len(after))
+        before = [
+            message for place, message in enumerate(self.reading.messages[: continued.prefix_length]) if place in new
+        ]
+        return (*after[:results], *before, *after[results:])
+
+    def _new_places(self, continued: Continuation, known: Sequence[bool]) -> Iterator[int]:
+        """Where new messages stand; in a prompt that begins a chain, empty ones too, which are not normalized."""
+        for one, is_known in zip(self.messages, known, strict=True):
+            if not is_known:
+                yield from range(one.begin, one.end)
+        if continued.relation == "begins":
+            covered = {place for one in self.messages for place in range(one.begin, one.end)}
+            yield from (place for place in range(len(self.reading.messages)) if place not in covered)
+
+
+def is_instruction(message: Message) -> bool:
+    """Whether a message is from the system or the developer."""
+    return message.role in {"system", "developer"}
+
+
+def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
+    identity = ids.get(message.call_id or "") if message.role == "tool" else None
+    return message if identity in {None, message.call_id} else replace(message, call_id=identity, given=None)

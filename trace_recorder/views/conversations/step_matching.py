@@ -1,0 +1,113 @@
+"""Which steps of the agent and which turns belong together.
+
+Two questions, which have different answers where a step has several calls, or several steps tell of one call:
+
+- `step_of_turns`: in which step a call was made. Each turn has one step at most; a step may have several turns.
+- `steps_by_turn`: which steps tell something of a call. Each step has one turn at most; a turn may have several steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from trace_recorder.values.messages import LLMResponse, Payload, ToolCall
+from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.views.conversations.call_chains import Turn, agent_key
+from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
+
+Key = tuple[Payload, ...]
+
+
+# ── the step of a turn ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Turn, AgentStep]:
+    """Find the step in which each turn was made: the one that both name, or else by what both contain."""
+    by_key: dict[Key, list[Turn]] = {}
+    for turn in turns:
+        for key in _keys_of_call(turn.interaction):
+            by_key.setdefault(key, []).append(turn)
+    found: dict[Turn, AgentStep] = {}
+    for step in steps:
+        for key in _keys_of_step(step):
+            candidates = [turn for turn in by_key.get(key, ()) if turn not in found]
+            if candidates:
+                found |= dict.fromkeys(candidates if key[0] == "number" else candidates[:1], step)
+                break
+    return found
+
+
+def _keys_of_call(one: LLMInteraction) -> Iterator[Key]:
+    yield "interaction", one.interaction_id
+    if one.step_number is not None:
+        yield "number", agent_key(one), one.step_number
+        return
+    yield from _keys_of_response(one.response, one.response.tool_calls)
+
+
+def _keys_of_step(step: AgentStep) -> Iterator[Key]:
+    if step.interaction is not None:
+        yield "interaction", step.interaction.interaction_id
+    if not step.derived:  # a derived number is not the agent's, which may have given the same one
+        yield "number", agent_key(step), step.step_number
+    yield from _keys_of_response(step.llm_response or LLMResponse(), step.tool_calls)
+
+
+def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Iterator[Key]:
+    """What identifies a response, the most reliable first: its id, the ids of its calls, its text."""
+    if response.id:
+        yield "response", response.id
+    if calls:
+        yield "calls", *(call.call_id for call in calls)
+    if response.content:
+        yield "content", response.content
+
+
+# ── the turn of a step ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class StepsByTurn:
+    """The steps of each turn: those that are derived from it, and those that the agent recorded of it.
+
+    Tools that no model requested are in none of the `steps`. They are in `unrequested`, by the turn in whose step they
+    ran, or by None.
+    """
+
+    steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
+    unrequested: dict[Turn | None, list[AgentStep]] = field(default_factory=dict)
+
+
+def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> StepsByTurn:
+    """Find the turn of each step: the one that it names, or else the one that called its tools."""
+    by_id = {turn.interaction.interaction_id: turn for turn in turns}
+    by_response = _turns_by_response_id(turns)
+    without_request = {id(one.step): one for one in unrequested_tools_of(trajectory)}
+    found = StepsByTurn()
+    for number, step in enumerate(trajectory.agent_steps, start=1):
+        identity = step.interaction.interaction_id if step.interaction else f"step_{number}"
+        response_id = step.llm_response.id if step.llm_response else None
+        turn = by_id.get(identity) or by_response.get(response_id or "") or _turn_that_called(step, turns)
+        unrequested = without_request.get(id(step))
+        if unrequested is not None:
+            found.unrequested.setdefault(turn, []).append(unrequested.tools_step())
+        if turn is not None:
+            found.steps.setdefault(turn, []).append(unrequested.remaining_step() if unrequested else step)
+    return found
+
+
+def _turns_by_response_id(turns: Sequence[Turn]) -> dict[str, Turn]:
+    """Index turns by the ids of their responses, without ids that local servers gave to several of them."""
+    ids = [one.response.id for turn in turns if (one := turn.interaction).response.id]
+    unique = {identity for identity in ids if ids.count(identity) == 1}
+    return {one.response.id: turn for turn in turns if (one := turn.interaction).response.id in unique}
+
+
+def _turn_that_called(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
+    """Return the newest turn before a step that made one of its tool calls, of the step's own agent if possible."""
+    called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
+    callers = [turn for turn in turns if not called.isdisjoint(call.call_id for call in turn.answer().tool_calls)]
+    callers = [turn for turn in callers if agent_key(turn.interaction) == agent_key(step)] or callers
+    earlier = [turn for turn in callers if turn.interaction.timestamp <= step.timestamp]
+    return next(reversed(earlier or callers), None)

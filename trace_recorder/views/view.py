@@ -1,0 +1,57 @@
+"""Views: functions from a trajectory to a format, which can also report what the format left out.
+
+A view is written once, with the report as its first parameter. `@view` hides that parameter from callers and adds
+`with_report`, which takes the same arguments and returns the report beside the value:
+
+    document = to_atif(trajectory)
+    document, left_out = to_atif.with_report(trajectory)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class LeftOut(Counter[str]):
+    """What a view left out: a description, and how many times. Nothing that was not left out is in it."""
+
+    def add(self, what: str, times: int = 1) -> None:
+        """Count something that was left out."""
+        if times:
+            self[what] += times
+
+
+class View(Protocol[P, T_co]):
+    """A function that returns a run in another format."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
+        """Return the run in the format."""
+
+    def with_report(self, *args: P.args, **kwargs: P.kwargs) -> tuple[T_co, LeftOut]:
+        """Return the same value, and what was left out. For an iterator, the report is complete when it ends."""
+
+
+def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
+    """Make a view of a function whose first parameter is the report that it fills."""
+
+    def with_report(*args: P.args, **kwargs: P.kwargs) -> tuple[T, LeftOut]:
+        left_out = LeftOut()
+        return write(left_out, *args, **kwargs), left_out
+
+    @wraps(write)
+    def value_of(*args: P.args, **kwargs: P.kwargs) -> T:
+        return write(LeftOut(), *args, **kwargs)
+
+    written = inspect.signature(write)
+    signature = written.replace(parameters=[*written.parameters.values()][1:])
+    value_of.__signature__ = signature  # type: ignore[attr-defined]  # what help() and inspect show
+    value_of.with_report = with_report  # type: ignore[attr-defined]  # `View` declares it
+    return cast("View[P, T]", value_of)
