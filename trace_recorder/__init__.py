@@ -5,6 +5,9 @@ with TrajectoryRecorder(task="fix the failing test") as recorder:
     run_my_agent(client)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from trace_recorder.attach.current import (
     agent,
     annotate,
@@ -43,12 +46,15 @@ from trace_recorder.errors import (
 )
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.context import Step
-from trace_recorder.rerun.replayer import Replay
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
-from trace_recorder.values.trajectory import AgentStep, Attempt, Gap, LLMInteraction, Reward, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
 
-replay = Replay
+if TYPE_CHECKING:
+    from trace_recorder.rerun.replayer import Replay
+
+    replay = Replay
 
 __all__ = [
     "AgentStep",
@@ -102,3 +108,10 @@ __all__ = [
     "validate",
     "wrap",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what few programs need when it is asked for, so that importing the package stays quick."""
+    if name in {"Replay", "replay"}:
+        return import_module("trace_recorder.rerun.replayer").Replay
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.storage import journal
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import Record
-from trace_recorder.storage.paths import journal_of
-from trace_recorder.storage.stream_chunks import Piece, chunks
-from trace_recorder.values.json_text import members_of
+from trace_recorder.storage.journal_reader import VERSION, Record, read
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
+from trace_recorder.values.json_text import split_members
 from trace_recorder.values.messages import Payload
 
 _ENDINGS = ("llm_response", "llm_error")
@@ -97,7 +96,7 @@ class Recording:
     """The exchanges and the executions of tools of one journal. Raises TrajectoryFormatError where it is no journal."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = journal_of(Path(path))
+        self.path = journal_path_for(Path(path))
         if not self.path.is_file():
             raise TrajectoryFormatError(
                 f"{path} cannot be replayed without its journal, {self.path.name}: the document holds what was said, "
@@ -111,7 +110,7 @@ class Recording:
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
-        for record in journal.read(self._data):
+        for record in read(self._data):
             if isinstance(record, Record):
                 self._take(record)
             elif not record.torn:
@@ -144,10 +143,10 @@ class Recording:
             self._by_execution[data["execution_id"]].ending = record
 
     def _refuse_newer(self, version: Payload) -> None:
-        if isinstance(version, int) and version > journal.VERSION:
+        if isinstance(version, int) and version > VERSION:
             raise TrajectoryFormatError(
                 f"{self.path} is a journal of version {version}, and this trace_recorder replays up to "
-                f"{journal.VERSION}. Install a newer trace_recorder."
+                f"{VERSION}. Install a newer trace_recorder."
             )
 
     def request(self, exchange: RecordedExchange) -> Payload:
@@ -189,11 +188,11 @@ class Recording:
         line = self._data[record.offset : record.offset + record.length].decode("utf-8", "surrogatepass")
         return _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
 
-    def chunks(self, exchange: RecordedExchange) -> tuple[Piece, ...]:
+    def chunks(self, exchange: RecordedExchange) -> tuple[TimedBytes, ...]:
         """The chunks of a stream, and when each came; an event a chunk where the journal does not say."""
         parts = [(_inflated(part), part.data) for part in exchange.parts]
         try:
-            return chunks(parts)
+            return read_chunks(parts)
         except (ValueError, TypeError, KeyError):
             return tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
 
@@ -227,7 +226,7 @@ def _inflated(part: Record) -> bytes:
 
 def _member(text: str, name: str) -> str:
     """The text of a member's value of a JSON object."""
-    return next(member.value for member in members_of(text) if member.name == name)
+    return next(member.value for member in split_members(text) if member.name == name)
 
 
 def _events(text: bytes) -> Iterator[bytes]:

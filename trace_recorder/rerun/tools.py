@@ -11,7 +11,7 @@ from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.differences import differences
 from trace_recorder.rerun.matching import fits
 from trace_recorder.rerun.recorded import RecordedTool
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 
 
@@ -34,7 +34,7 @@ class RecordedTools:
 
     def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
         """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
-        live = self._mask(plain(arguments))
+        live = self._mask(to_jsonable(arguments))
         for one in self._left:
             if one.name == name and fits(one.arguments, live):
                 self._left.remove(one)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.storage.stream_chunks import Piece
+from trace_recorder.storage.stream_chunks import TimedBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Answer:
     status: int | None
     headers: dict[str, str]
     body: bytes = b""
-    chunks: tuple[Piece, ...] | None = None
+    chunks: tuple[TimedBytes, ...] | None = None
     error: tuple[str, str] | None = None
     stopped: str | None = None
 

@@ -33,7 +33,7 @@ def _kept_at_rest(run: Run | None) -> Kept:
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
-    monkeypatch.setattr(filed, "AT_HAND", 50_000)
+    monkeypatch.setattr(filed, "MAX_CACHED_BYTES", 50_000)
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
@@ -152,7 +152,7 @@ def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: 
     prompts: dict[int, bytes] = {}
 
     def look(frame: FrameType) -> None:
-        if frame.f_code is replacing._write.__code__:
+        if frame.f_code is replacing._write_buffers.__code__:
             texts = frame.f_locals["texts"]
             prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
 

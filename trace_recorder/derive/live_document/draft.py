@@ -28,11 +28,12 @@ from trace_recorder.derive.live_document.spool import Spool
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError, StepText, StepTexts
 from trace_recorder.derive.steps import is_step
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
-from trace_recorder.storage import journal
-from trace_recorder.storage.items.disk_backed import FiledItems, JournalFile
-from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.metrics import Tally, figures_of
-from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
+from trace_recorder.storage.journal_reader import BadLine, Record
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.metrics import Tally, interaction_counts
+from trace_recorder.values.trajectory import Gap, History, Status
 
 Key = TypeVar("Key")
 
@@ -68,7 +69,7 @@ class Draft:
         carry_over.draft_count += 1
         self._limit = limit
         self._status = status
-        self._fold = Fold(FiledItems(self._file), renderer.message)
+        self._fold = Fold(DiskBackedItems(self._file), renderer.message)
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
         self._interactions = ElementTexts()
         self._steps = StepTexts(carry_over, self._fold.with_summary)
@@ -94,7 +95,7 @@ class Draft:
         size = READ_BYTES
         while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
-            for record in journal.read(data[:whole], base=self._offset):
+            for record in journal_reader.read(data[:whole], base=self._offset):
                 self._add_record(record)
                 yield_to_others()
             self._offset += whole
@@ -181,7 +182,7 @@ class Draft:
         self._interactions_size += len(shown.element)
         if self._interactions_size > self._limit:
             self._switch_to_deltas()
-        shown.figures = self._call_figures.exchange(shown.figures, figures_of(one))
+        shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
         shown.gaps = unreadable_gaps([one])
         self._show_derived_step(shown)
 

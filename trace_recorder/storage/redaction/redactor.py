@@ -20,7 +20,7 @@ from itertools import accumulate, chain
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder.background_work import AT_ONCE, breathe
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction import patterns as secret_shapes
@@ -224,7 +224,7 @@ class Redaction:
 
     def mask_gap(self, text: str) -> str:
         """Mask what is said of a failure; where it is a redactor that fails, with what this package knows itself."""
-        return attempt(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
+        return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
         """Mask a name, past a redactor of the user's: what has the shape of a key, or is known, long, and no word."""
