@@ -161,9 +161,12 @@ def test_all_imports_are_absolute() -> None:
 
 def test_what_is_exported_is_all() -> None:
     """`__all__` is sorted, and names exactly what the top has that is not a module of it."""
+    helpers = {"TYPE_CHECKING", "Any", "import_module"}
     public = {
         name for name, value in vars(trace_recorder).items() if not name.startswith("_") and not inspect.ismodule(value)
     }
+    imported_late = {name for name in trace_recorder.__all__ if name not in public and hasattr(trace_recorder, name)}
+    public = public - helpers | imported_late
 
     assert (trace_recorder.__all__, public) == (sorted(trace_recorder.__all__), set(trace_recorder.__all__))
 

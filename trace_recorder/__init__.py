@@ -5,6 +5,9 @@ with TrajectoryRecorder(task="fix the failing test") as recorder:
     run_my_agent(client)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from trace_recorder.attach.current import (
     agent,
     annotate,
@@ -33,6 +36,7 @@ from trace_recorder.errors import (
     PushError,
     RecorderStateError,
     RenderingError,
+    ReplayMismatchError,
     StreamNotFinishedError,
     TraceRecorderError,
     TrajectoryFormatError,
@@ -46,6 +50,11 @@ from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
+
+if TYPE_CHECKING:
+    from trace_recorder.rerun.replayer import Replay
+
+    replay = Replay
 
 __all__ = [
     "AgentStep",
@@ -66,6 +75,8 @@ __all__ = [
     "RecorderStateError",
     "Redactor",
     "RenderingError",
+    "Replay",
+    "ReplayMismatchError",
     "Reward",
     "Step",
     "StreamNotFinishedError",
@@ -87,6 +98,7 @@ __all__ = [
     "http_client",
     "instrument",
     "load",
+    "replay",
     "reward",
     "step",
     "tool",
@@ -96,3 +108,10 @@ __all__ = [
     "validate",
     "wrap",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what few programs need when it is asked for, so that importing the package stays quick."""
+    if name in {"Replay", "replay"}:
+        return import_module("trace_recorder.rerun.replayer").Replay
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@
     ├── TrajectoryPathError       the path for the files cannot be used
     ├── UnsupportedClientError    wrap() does not know the inside of this client
     ├── BoundClientError          the client's HTTP client is bound to another recorder
+    ├── ReplayMismatchError       a replay was asked what its recording does not answer
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
     ├── RenderingError            a chat template rejected a conversation
@@ -45,6 +46,10 @@ class UnsupportedClientError(TraceRecorderError, TypeError):
 
 class BoundClientError(TraceRecorderError, ValueError):
     """An HTTP client cannot be bound to two recorders."""
+
+
+class ReplayMismatchError(TraceRecorderError):
+    """A replay was asked what its recording does not answer, or was not asked what it does."""
 
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):

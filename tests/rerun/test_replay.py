@@ -1,0 +1,388 @@
+"""Replay: a run is answered from its journal, and what it does not hold is refused with what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.capture.server import DROP, Answer, chat_chunk, serving, stream
+from trace_recorder import (
+    ReplayMismatchError,
+    TrajectoryFormatError,
+    TrajectoryRecorder,
+    load,
+    replay,
+)
+
+NOWHERE = "http://127.0.0.1:9/v1"
+"""No server is here: whoever asks for it fails at once."""
+KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
+
+
+def said(text: str, identity: str = "c1") -> Answer:
+    """A chat completion."""
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = {"id": identity, "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    return Answer([json.dumps(body).encode()])
+
+
+made_clients: list[openai.OpenAI] = []
+
+
+@pytest.fixture(autouse=True)
+def closed_clients() -> Iterator[None]:
+    """Close every client behind its test."""
+    yield
+    while made_clients:
+        made_clients.pop().close()
+
+
+def client(url: str = NOWHERE, **options: Any) -> openai.OpenAI:
+    made_clients.append(openai.OpenAI(api_key=KEY, base_url=url, **options))
+    return made_clients[-1]
+
+
+def ask(made: openai.OpenAI, text: str = "Please list the files", **more: Any) -> str:
+    """What the model says to one message."""
+    answer = made.chat.completions.create(model="m", messages=[{"role": "user", "content": text}], **more)
+    return answer.choices[0].message.content or ""
+
+
+def record(path: Path, answers: list[Answer], act: Callable[[openai.OpenAI], object]) -> object:
+    """Record what an agent does with a client whose server answers so; return what it returned."""
+    with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        return act(recorder.wrap(client(f"{server.url}/v1")))
+
+
+def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
+    """Each call gets the answer that it got, in whichever order calls that differ are made."""
+    path = tmp_path / "run.json"
+    record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
+
+    with replay(path) as run:
+        made = run.wrap(client())
+        answers = ask(made, "second"), ask(made, "first")
+
+    assert answers == ("two", "one")
+
+
+def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_path: Path) -> None:
+    """What was asked twice alike is given twice, and no third time."""
+    path = tmp_path / "run.json"
+    record(path, [said("one"), said("two")], lambda made: (ask(made), ask(made)))
+
+    def thrice() -> None:
+        with replay(path) as run:
+            made = run.wrap(client(max_retries=0))
+            assert (ask(made), ask(made)) == ("one", "two")
+            ask(made)
+
+    with pytest.raises(openai.APIConnectionError) as raised:
+        thrice()
+    assert "all of its calls have been given" in str(raised.value.__cause__)
+
+
+def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:
+    """Boundaries of chunks are those of the recording, whatever the events are."""
+    path = tmp_path / "run.json"
+    pieces = [
+        chat_chunk("Hel") + chat_chunk("lo")[:10],
+        chat_chunk("lo")[10:],
+        chat_chunk(None, "stop"),
+        b"data: [DONE]\n\n",
+    ]
+
+    def chunks(made: openai.OpenAI) -> list[bytes]:
+        with made.chat.completions.with_streaming_response.create(
+            model="m", messages=[{"role": "user", "content": "hello"}], stream=True
+        ) as response:
+            return list(response.iter_bytes())
+
+    came = record(path, [stream(*pieces)], chunks)
+    with replay(path) as run:
+        again = chunks(run.wrap(client()))
+
+    assert again == came
+
+
+def test_speed_gives_chunks_at_their_times(tmp_path: Path) -> None:
+    """At speed 1 a stream takes as long as it took; without, it is there at once: told by the clock that it asks."""
+    path = tmp_path / "run.json"
+    record(path, [stream(chat_chunk("a"), 0.3, chat_chunk("b"), b"data: [DONE]\n\n")], _streamed)
+
+    taken = []
+    for speed in (1.0, None):
+        began = time.perf_counter()
+        with replay(path, speed=speed) as run:
+            assert _streamed(run.wrap(client())) == "ab"
+        taken.append(time.perf_counter() - began)
+
+    assert taken[0] >= 0.3
+    assert taken[1] < taken[0]
+
+
+def _streamed(made: openai.OpenAI) -> str:
+    chunks = made.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}], stream=True)
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def test_retries_happen_as_they_happened_and_wait_for_nothing(tmp_path: Path) -> None:
+    """An attempt that failed fails again, and the SDK's own retry gets what it got."""
+    path = tmp_path / "run.json"
+    refused = Answer([b'{"error": {"message": "busy"}}'], status=429, headers={"retry-after": "30"})
+    with serving(Answer(refused.chunks, 429, {"retry-after-ms": "1"}), said("at last")) as server:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            ask(recorder.wrap(client(f"{server.url}/v1")))
+
+    with TrajectoryRecorder(tmp_path / "again.json", strict=True) as recorder, replay(path) as run:
+        assert ask(run.wrap(recorder.wrap(client()))) == "at last"
+
+    assert [one.status for one in load(tmp_path / "again.json").llm_interactions[0].attempts] == [429, 200]
+
+
+def test_an_error_is_the_same_exception_again(tmp_path: Path) -> None:
+    """The provider's own error is raised by the SDK as it was, with status and message."""
+    path = tmp_path / "run.json"
+
+    def failing(made: openai.OpenAI) -> tuple[type, int, str]:
+        with pytest.raises(openai.APIStatusError) as raised:
+            ask(made)
+        return type(raised.value), raised.value.status_code, raised.value.message
+
+    came = record(path, [Answer([b'{"error": {"message": "no such model"}}'], status=404)], failing)
+    with replay(path) as run:
+        again = failing(run.wrap(client()))
+
+    assert again == came
+
+
+def test_a_stream_that_broke_breaks_at_the_same_place(tmp_path: Path) -> None:
+    """What had come comes, and then the exception of the same class."""
+    path = tmp_path / "run.json"
+
+    def broken(made: openai.OpenAI) -> tuple[list[str], str]:
+        came: list[str] = []
+        try:
+            _gather(made, came)
+        except httpx_error() as error:
+            return came, f"{type(error).__module__}.{type(error).__name__}: {error}"
+        return came, "it did not break"
+
+    came = record(path, [stream(chat_chunk("Hel"), DROP)], broken)
+    with replay(path) as run:
+        again = broken(run.wrap(client()))
+
+    assert again == came == (["Hel"], again[1])
+    assert again[1] != "it did not break"
+
+
+def _gather(made: openai.OpenAI, came: list[str]) -> None:
+    asked: Any = [{"role": "user", "content": "hello"}]
+    for chunk in made.chat.completions.create(model="m", messages=asked, stream=True):
+        came += [chunk.choices[0].delta.content or ""]
+
+
+def httpx_error() -> tuple[type[Exception], ...]:
+    import httpx2
+
+    return httpx.TransportError, httpx2.TransportError, openai.APIConnectionError
+
+
+def test_a_prompt_that_was_changed_by_a_word_is_shown_by_word(tmp_path: Path) -> None:
+    """The SDK's own error has the mismatch as its cause; it names the message, and shows the word."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+
+    with pytest.raises(openai.APIConnectionError) as raised, replay(path) as run:
+        ask(run.wrap(client(max_retries=0)), "Please list all the files")
+
+    assert isinstance(raised.value.__cause__, ReplayMismatchError)
+    assert "llm_1" in str(raised.value.__cause__)
+    assert "messages[0].content: Please list{+ all+} the files" in str(raised.value.__cause__)
+
+
+def _described(how: str) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": "f", "description": how}}]
+
+
+@pytest.mark.parametrize(
+    ("ignored", "change"),
+    [
+        ("temperature", {"temperature": 0.7}),
+        ("messages[0].content", {"text": "something else"}),
+        ("messages[-1]", {"text": "something else"}),
+        (
+            "tools[*].function.description",
+            {"tools": [{"type": "function", "function": {"name": "f", "description": "2"}}]},
+        ),
+    ],
+)
+def test_what_the_user_names_may_differ(tmp_path: Path, ignored: str, change: dict[str, Any]) -> None:
+    """Members, elements and what is in them are left out of the comparison by their paths."""
+    path = tmp_path / "run.json"
+    before: dict[str, Any] = {"temperature": 0.2} if "temperature" in change else {}
+    if "tools" in change:
+        before = {"tools": _described("1")}
+    record(path, [said("one")], lambda made: ask(made, **before))
+    text = change.pop("text", "Please list the files")
+
+    with replay(path, ignore=[ignored]) as run:
+        assert ask(run.wrap(client()), text, **{**before, **change}) == "one"
+    with pytest.raises(openai.APIConnectionError), replay(path) as run:
+        ask(run.wrap(client(max_retries=0)), text, **{**before, **change})
+
+
+@pytest.mark.parametrize("path", ["", "[0]", "messages[x]", "a b"])
+def test_a_path_that_is_none_is_refused(tmp_path: Path, path: str) -> None:
+    """A path that leads nowhere would ignore nothing, silently."""
+    record(tmp_path / "run.json", [said("one")], ask)
+
+    with pytest.raises(ValueError, match="ignore="):
+        replay(tmp_path / "run.json", ignore=[path])
+
+
+def test_a_function_may_decide(tmp_path: Path) -> None:
+    """`match` is given both requests as JSON values."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+
+    with replay(path, match=lambda live, recorded: live["model"] == recorded["model"]) as run:
+        assert ask(run.wrap(client()), "something else") == "one"
+
+
+def test_calls_that_nobody_asked_for_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At the end of the block: raised where it is strict, else logged; never in place of the agent's own exception."""
+    path = tmp_path / "run.json"
+    record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
+
+    with pytest.raises(ReplayMismatchError, match="nobody asked for: llm_2"), replay(path) as run:
+        ask(run.wrap(client()), "first")
+    with caplog.at_level(logging.WARNING), replay(path, strict=False) as run:
+        ask(run.wrap(client()), "first")
+    assert "llm_2" in caplog.text
+    with pytest.raises(KeyError), replay(path):
+        raise KeyError
+
+
+def test_what_was_masked_comes_back_masked_and_matches(tmp_path: Path) -> None:
+    """A prompt with a secret is found again, though its recording has a mask in its place."""
+    path = tmp_path / "run.json"
+    secret = f"the key is {KEY}, use it"
+    record(path, [said(f"I use {KEY}")], lambda made: ask(made, secret))
+
+    with replay(path) as run:
+        answer = ask(run.wrap(client()), secret)
+
+    assert KEY not in answer
+    assert "[REDACTED:" in answer
+
+
+def test_async_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
+    """Fifty calls at once, some of them equal, in an order of their own."""
+    path = tmp_path / "run.json"
+    texts = [f"question {number % 40}" for number in range(50)]
+
+    async def all_of(made: openai.AsyncOpenAI, asked: list[str]) -> list[str]:
+        async def one(text: str) -> str:
+            given = await made.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+            return f"{text}: {given.choices[0].message.content}"
+
+        async with made:
+            return await asyncio.gather(*map(one, asked))
+
+    with serving(*(said(f"answer {number}") for number in range(50))) as server:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            made = recorder.wrap(openai.AsyncOpenAI(api_key=KEY, base_url=f"{server.url}/v1"))
+            came = asyncio.run(all_of(made, texts))
+    with replay(path) as run:
+        again = asyncio.run(all_of(run.wrap(openai.AsyncOpenAI(api_key=KEY, base_url=NOWHERE)), texts[::-1]))
+
+    assert sorted(again) == sorted(came)
+
+
+def test_the_whole_process_can_be_answered(tmp_path: Path) -> None:
+    """With `instrument`, clients that nobody wraps are answered, and go back to their network behind the block."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+    made = client(max_retries=0)
+
+    with replay(path, instrument=True):
+        assert ask(made) == "one"
+    with pytest.raises(openai.APIConnectionError) as raised:
+        ask(made)
+    assert not isinstance(raised.value.__cause__, ReplayMismatchError)
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+def test_http_clients_of_both_libraries_are_made(tmp_path: Path, library: Any) -> None:
+    """For an SDK, or a program that posts by itself."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+    body = load(path).llm_interactions[0].raw_request
+
+    with replay(path) as run, run.http_client(library) as made:
+        assert made.post(f"{NOWHERE}/chat/completions", json=body).json()["choices"][0]["message"]["content"] == "one"
+
+
+def test_other_traffic_of_a_wrapped_client_goes_on(tmp_path: Path) -> None:
+    """A client that is used for other things too sends these as ever."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+
+    with serving(Answer([b"fine"])) as server, replay(path, strict=False) as run:
+        with httpx.Client(trust_env=False) as made:
+            assert run.wrap(made).post(f"{server.url}/weather", content=b"?").text == "fine"
+
+
+def test_a_mismatch_that_the_agent_hides_is_raised_at_the_end(tmp_path: Path) -> None:
+    """An agent that catches everything, as many do, does not make a test pass."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+
+    def hide() -> None:
+        with replay(path) as run:
+            made = run.wrap(client(max_retries=0))
+            with suppress(openai.OpenAIError):
+                ask(made, temperature=0)
+            ask(made)
+
+    with pytest.raises(ReplayMismatchError, match="temperature"):
+        hide()
+
+
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
+    """A document without its journal, a journal of a newer version, and what is no journal."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+    journal = path.with_suffix(".jsonl")
+    newer = tmp_path / "newer.jsonl"
+    newer.write_bytes(_of_version(99))
+    (tmp_path / "none.jsonl").write_text("hello\n")
+    (tmp_path / "alone.json").write_bytes(path.read_bytes())
+
+    assert journal.exists()
+    refused = {"newer.jsonl": "version 99", "none.jsonl": "no journal", "alone.json": "without its journal"}
+    for wrong, why in refused.items():
+        with pytest.raises(TrajectoryFormatError, match=why):
+            replay(tmp_path / wrong)
+
+
+def _of_version(version: int) -> bytes:
+    from zlib import crc32
+
+    line = json.dumps(
+        {"seq": 1, "time": "t", "kind": "start", "data": {"schema": "trace-recorder/journal", "version": version}},
+        separators=(",", ":"),
+    )[:-1].encode()
+    return line + b',"crc":"%08x"}\n' % crc32(line)

@@ -1,0 +1,73 @@
+"""Tools in a replay: their recorded results are given, and a call that was not recorded is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, tool
+
+
+@tool
+def delete(name: str) -> str:
+    """A tool that changes the world."""
+    ran.append(name)
+    if name == "nothing":
+        raise FileNotFoundError(name)
+    return f"deleted {name}"
+
+
+@tool
+async def fetch(url: str) -> dict[str, str]:
+    """An async tool."""
+    ran.append(url)
+    return {"url": url}
+
+
+@tool
+def lines(count: int) -> Iterator[int]:
+    """A generator."""
+    ran.append(str(count))
+    yield from range(count)
+
+
+ran: list[str] = []
+
+
+def test_tools_give_what_they_gave_without_being_run(tmp_path: Path) -> None:
+    """Functions, coroutines, generators and exceptions; with tools="live" they run."""
+    path = tmp_path / "run.json"
+
+    def use() -> list[object]:
+        ran.clear()
+        given: list[object] = [delete("a.py"), asyncio.run(fetch(url="u")), list(lines(3))]
+        with pytest.raises(FileNotFoundError, match="nothing"):
+            delete(name="nothing")
+        return given
+
+    with TrajectoryRecorder(path, strict=True):
+        came, before = use(), list(ran)
+    with replay(path):
+        again, during = use(), list(ran)
+    with replay(path, tools="live"):
+        use()
+
+    assert (again, during, before, ran) == (came, [], ["a.py", "u", "3", "nothing"], ["a.py", "u", "3", "nothing"])
+
+
+def test_a_tool_that_is_called_otherwise_is_a_mismatch(tmp_path: Path) -> None:
+    """It is not run; what differs is shown."""
+    path = tmp_path / "run.json"
+    ran.clear()
+    with TrajectoryRecorder(path, strict=True):
+        delete("a.py")
+    ran.clear()
+
+    with pytest.raises(ReplayMismatchError, match="delete") as raised, replay(path):
+        delete("b.py")
+
+    assert "[-a-]{+b+}" in str(raised.value)
+    assert ran == []

@@ -1,0 +1,97 @@
+"""Stand-ins: what a tool gives without being run, as in a replay.
+
+A tool that has a stand-in stays what it is to its caller: a coroutine function is still awaited, a generator still
+yields. It is recorded like any execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from trace_recorder.values.messages import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an execution gave: its result or its exception; `items` are what a generator yielded."""
+
+    result: Payload = None
+    error: Exception | None = None
+    items: tuple[Payload, ...] | None = None
+
+    def give(self) -> Payload:
+        """Return the result, or raise the exception."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
+"""Gives what a tool of this name gave for these arguments; None where it is to be run."""
+
+_in_context: ContextVar[StandIn | None] = ContextVar("trace_recorder_stand_in", default=None)
+_in_process: list[StandIn] = []
+
+
+@contextmanager
+def stand_in_for_tools(give: StandIn) -> Iterator[None]:
+    """Have every tool ask `give` before it is run, in this context and in threads that have none of their own."""
+    token = _in_context.set(give)
+    _in_process.append(give)
+    try:
+        yield
+    finally:
+        _in_process.remove(give)
+        with suppress(ValueError):  # a block in an async generator may be left in another context
+            _in_context.reset(token)
+
+
+def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outcome | None:
+    """What stands in for a call of a tool; None where it is to be run."""
+    give = _in_context.get() or (_in_process[-1] if _in_process else None)
+    return None if give is None else give(name, arguments())
+
+
+def standing_in(outcome: Outcome, kind: str) -> Callable[..., Any]:
+    """A function of a kind that gives an outcome: "function", "coroutine", "generator" or "async_generator"."""
+    return _KINDS[kind](outcome)
+
+
+def _function(outcome: Outcome) -> Callable[..., Any]:
+    return lambda *_, **__: outcome.give()
+
+
+def _coroutine(outcome: Outcome) -> Callable[..., Any]:
+    async def given(*_: Any, **__: Any) -> Payload:
+        return outcome.give()
+
+    return given
+
+
+def _generator(outcome: Outcome) -> Callable[..., Any]:
+    def given(*_: Any, **__: Any) -> Generator[Payload, Any, Payload]:
+        yield from outcome.items or ()
+        return outcome.give()
+
+    return given
+
+
+def _async_generator(outcome: Outcome) -> Callable[..., Any]:
+    async def given(*_: Any, **__: Any) -> AsyncGenerator[Payload, Any]:
+        for item in outcome.items or ():
+            yield item
+        outcome.give()
+
+    return given
+
+
+_KINDS: Mapping[str, Callable[[Outcome], Callable[..., Any]]] = {
+    "function": _function,
+    "coroutine": _coroutine,
+    "generator": _generator,
+    "async_generator": _async_generator,
+}

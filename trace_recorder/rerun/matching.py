@@ -1,0 +1,190 @@
+"""Which recorded call a request is: the first that asks the same and has not been given yet.
+
+Requests are compared by digests of their members, those of long lists element by element, so that a conversation that
+is repeated with each call is digested once. A mask in a recorded text stands for whatever was there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeAlias
+
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.values.messages import Payload
+
+Match: TypeAlias = Callable[[Payload, Payload], bool]
+"""Whether a request (the first) is the recorded one (the second), both as JSON values."""
+Step: TypeAlias = str | int
+Digest: TypeAlias = bytes
+
+ANY = "*"
+_MASK = re.compile(r"\[REDACTED:[a-z0-9-]+\](?: \d+)?")
+_STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(-?\d+|\*)\]")
+
+
+def parse_path(path: str) -> tuple[Step, ...]:
+    """The steps of a path such as `messages[0].content` or `tools[*].function.description`. Raises ValueError."""
+    steps: list[Step] = []
+    at = 0
+    while at < len(path):
+        found = _STEP.match(path, at)
+        if found is None:
+            raise ValueError(f"ignore={path!r}: a path is members and positions, such as 'messages[0].content'")
+        name, position = found.groups()
+        steps.append(name or (ANY if position == ANY else int(position)))
+        at = found.end()
+    if not steps or not isinstance(steps[0], str):
+        raise ValueError(f"ignore={path!r}: a path begins with the name of a member, such as 'temperature'")
+    return tuple(steps)
+
+
+def without(value: Payload, paths: Iterable[Sequence[Step]]) -> Payload:
+    """A value without what the paths lead to; what they lead to in a list is null, so that positions stay."""
+    paths = [path for path in paths if path]
+    if isinstance(value, dict):
+        dropped = {path[0] for path in paths if len(path) == 1}
+        return {
+            name: without(one, [path[1:] for path in paths if path[0] in {name, ANY}])
+            for name, one in value.items()
+            if name not in dropped and ANY not in dropped
+        }
+    if isinstance(value, list):
+        return [_element(one, at, len(value), paths) for at, one in enumerate(value)]
+    return value
+
+
+def _element(value: Payload, at: int, length: int, paths: Sequence[Sequence[Step]]) -> Payload:
+    here = [path[1:] for path in paths if path[0] in {at, at - length, ANY}]
+    return None if () in map(tuple, here) else without(value, here)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A request that is to be answered: where it goes, and what it says."""
+
+    endpoint: Endpoint
+    body: Payload
+
+
+class Requests:
+    """The recorded calls that have not been given yet, by what they asked."""
+
+    def __init__(self, recording: Recording, ignore: Iterable[str] = (), match: Match | None = None) -> None:
+        self._recording = recording
+        self._ignored = [parse_path(path) for path in ignore]
+        self._match = match
+        self._item = recording.item
+        self._of_items: dict[int, Digest] = {}
+        self._left = {id(exchange): exchange for exchange in recording.exchanges}
+        self._by_key: dict[Digest, list[RecordedExchange]] = {}
+        for exchange in recording.exchanges if match is None else ():
+            self._by_key.setdefault(self._recorded_key(exchange), []).append(exchange)
+
+    @property
+    def left(self) -> list[RecordedExchange]:
+        """The recorded calls that nobody has asked for yet, in the order in which they began."""
+        return [*self._left.values()]
+
+    def take(self, live: Live) -> RecordedExchange | None:
+        """The first recorded call that this is, which is given no second time; None where there is none."""
+        found = next(self._candidates(live), None)
+        if found is not None:
+            del self._left[id(found)]
+        return found
+
+    def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
+        if self._match is not None:
+            yield from (one for one in self.left if self._match(live.body, self._recording.request(one)))
+            return
+        same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), [])
+        yield from (one for one in same if id(one) in self._left)
+        yield from (one for one in self.left if one.is_masked and self._fits(live, one))
+
+    def _fits(self, live: Live, one: RecordedExchange) -> bool:
+        if _address(live.endpoint) != _address(one.endpoint):
+            return False
+        recorded = without(self._recording.request(one), self._ignored)
+        return fits(recorded, without(live.body, self._ignored))
+
+    def _recorded_key(self, exchange: RecordedExchange) -> Digest:
+        if "items" not in exchange.begin.data:
+            return self._key(exchange.endpoint, self._digests(self._recording.request(exchange)))
+        try:
+            body, numbers = self._recording.elements(exchange)
+            return self._key(exchange.endpoint, dict(self._recorded_digests(body, numbers)))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return b""
+
+    def _recorded_digests(
+        self, body: Mapping[str, Payload], numbers: Mapping[str, int | list[int]]
+    ) -> Iterable[tuple[str, Digest]]:
+        for name, value in body.items():
+            paths = self._paths_of(name)
+            if () in paths:
+                continue
+            items = numbers.get(name)
+            if isinstance(items, list) and not paths:
+                yield name, _of_list(map(self._of_item, items))
+                continue
+            whole = value if items is None else self._value(items)
+            yield name, _of_member(without(whole, paths))
+
+    def _value(self, items: int | list[int]) -> Payload:
+        return self._item(items) if isinstance(items, int) else [*map(self._item, items)]
+
+    def _of_item(self, number: int) -> Digest:
+        if number not in self._of_items:
+            self._of_items[number] = _digest(self._item(number))
+        return self._of_items[number]
+
+    def _digests(self, body: Payload) -> dict[str, Digest]:
+        if not isinstance(body, dict):
+            return {"": _digest(body)}
+        paths = {name: self._paths_of(name) for name in body}
+        return {name: _of_member(without(body[name], paths[name])) for name in body if () not in paths[name]}
+
+    def _paths_of(self, name: str) -> list[tuple[Step, ...]]:
+        return [path[1:] for path in self._ignored if path[0] in {name, ANY}]
+
+    def _key(self, endpoint: Endpoint, digests: Mapping[str, Digest]) -> Digest:
+        whole = blake2b(repr(_address(endpoint)).encode(), digest_size=16)
+        for name in sorted(digests):
+            whole.update(name.encode("utf-8", "surrogatepass") + b"\0" + digests[name])
+        return whole.digest()
+
+
+def _address(endpoint: Endpoint) -> tuple[str, str | None, bool]:
+    """What an address says beside who serves it: a replay may be asked under any host."""
+    return endpoint.api, endpoint.model, endpoint.streams
+
+
+def _digest(value: Payload) -> Digest:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _of_member(value: Payload) -> Digest:
+    return _of_list(map(_digest, value)) if isinstance(value, list) else _digest(value)
+
+
+def _of_list(digests: Iterable[Digest]) -> Digest:
+    return blake2b(b"[" + b"".join(digests), digest_size=16).digest()
+
+
+def fits(recorded: Payload, live: Payload) -> bool:
+    """Whether two values are equal, a mask in a recorded text aside."""
+    if isinstance(recorded, str) and isinstance(live, str):
+        if recorded == live or "[REDACTED:" not in recorded:
+            return recorded == live
+        between = ".+?".join(re.escape(part) for part in _MASK.split(recorded))
+        return re.fullmatch(between, live, re.DOTALL) is not None
+    if isinstance(recorded, dict) and isinstance(live, dict):
+        return recorded.keys() == live.keys() and all(fits(one, live[name]) for name, one in recorded.items())
+    if isinstance(recorded, list) and isinstance(live, list):
+        return len(recorded) == len(live) and all(map(fits, recorded, live))
+    return type(recorded) is type(live) and recorded == live

@@ -1,0 +1,238 @@
+"""What a journal holds of each HTTP exchange and of each execution of a tool, in the order in which they began.
+
+These are the facts that a replay answers with: nothing is interpreted. An answer is read from its record when it is
+given, so that a long run costs no more memory than its journal.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.journal_reader import VERSION, Record, read
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
+from trace_recorder.values.json_text import split_members
+from trace_recorder.values.messages import Payload
+
+_ENDINGS = ("llm_response", "llm_error")
+_OF_THE_ENCODING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+
+@dataclass(slots=True)
+class RecordedExchange:
+    """One HTTP exchange: its request's record, the parts of a stream, and the record that ended it, if there is one."""
+
+    begin: Record
+    parts: list[Record] = field(default_factory=list)
+    ending: Record | None = None
+
+    @property
+    def interaction_id(self) -> str:
+        """The interaction of which it is an attempt."""
+        identity: str = self.begin.data["interaction_id"]
+        return identity
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Which dialect was spoken, and what the address said."""
+        data = self.begin.data
+        return Endpoint(data.get("api") or "", data.get("provider") or "", data.get("model"), bool(data.get("stream")))
+
+    @property
+    def streams(self) -> bool:
+        """Whether the response was a stream; a large plain one is written in parts too."""
+        if self.parts:
+            return not self.parts[0].data.get("plain")
+        return bool(self.ending and self.ending.data.get("stream"))
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the request had secrets, in whose places there are masks."""
+        return bool(self.begin.data.get("redacted"))
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status; None where there was no response, or none had come yet."""
+        status = self._newest().get("status")
+        return status if isinstance(status, int) else None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that were kept, without those about an encoding that has been undone."""
+        headers: Mapping[str, str] = self._newest().get("headers") or {}
+        return {
+            name: value for name, value in headers.items() if name.lower() not in {"content-encoding", "content-length"}
+        }
+
+    @property
+    def error(self) -> tuple[str, str] | None:
+        """The class and the message of the exception that ended it; None where it came to its end."""
+        data = self.ending.data if self.ending else {}
+        error = data if self.ending and self.ending.kind == "llm_error" else data.get("error")
+        return (str(error.get("type")), str(error.get("message"))) if isinstance(error, dict) else None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why nothing is on file of what came after the recorded part; None where all of it is."""
+        if self.ending is None:
+            return "the recording ends here"
+        data = self.ending.data
+        left_by_caller = data.get("complete") is False and "error" not in data and "last_event" not in data
+        return str(data.get("ended_by") or "it is not complete") if left_by_caller else None
+
+    def _newest(self) -> Mapping[str, Payload]:
+        records = [*self.parts, *filter(None, (self.ending,))]
+        return records[-1].data if records else {}
+
+
+class Recording:
+    """The exchanges and the executions of tools of one journal. Raises TrajectoryFormatError where it is no journal."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = journal_path_for(Path(path))
+        if not self.path.is_file():
+            raise TrajectoryFormatError(
+                f"{path} cannot be replayed without its journal, {self.path.name}: the document holds what was said, "
+                "and not the bytes that were sent. Keep both files of a run together."
+            )
+        self._data = self.path.read_bytes()
+        self._items = ItemTable()
+        self._began = False
+        self.exchanges: list[RecordedExchange] = []
+        self.tools: list[RecordedTool] = []
+        self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
+        self._by_execution: dict[str, RecordedTool] = {}
+        self.damaged = 0
+        for record in read(self._data):
+            if isinstance(record, Record):
+                self._take(record)
+            elif not record.torn:
+                self.damaged += 1
+        if not self._began:
+            raise TrajectoryFormatError(f"{self.path} is no journal: it has no first record of this package.")
+
+    def _take(self, record: Record) -> None:
+        data = record.data
+        if record.kind == "start":
+            self._began = True
+            self._refuse_newer(data.get("version"))
+        elif record.kind == "item":
+            self._items.add_record(record)
+        elif record.kind == "llm_request":
+            exchange = self._by_attempt[_attempt(data)] = RecordedExchange(record)
+            self.exchanges.append(exchange)
+            if "items" in data:
+                self._items.add_base(record.seq, data["items"])
+        elif record.kind == "llm_stream" or record.kind in _ENDINGS:
+            exchange_of = self._by_attempt.get(_attempt(data))
+            if exchange_of is not None and record.kind == "llm_stream":
+                exchange_of.parts.append(record)
+            elif exchange_of is not None:
+                exchange_of.ending = record
+        elif record.kind == "tool_call":
+            tool = self._by_execution[data["execution_id"]] = RecordedTool(record)
+            self.tools.append(tool)
+        elif record.kind == "tool_result" and data["execution_id"] in self._by_execution:
+            self._by_execution[data["execution_id"]].ending = record
+
+    def _refuse_newer(self, version: Payload) -> None:
+        if isinstance(version, int) and version > VERSION:
+            raise TrajectoryFormatError(
+                f"{self.path} is a journal of version {version}, and this trace_recorder replays up to "
+                f"{VERSION}. Install a newer trace_recorder."
+            )
+
+    def request(self, exchange: RecordedExchange) -> Payload:
+        """The JSON that was sent, or its text where that was none; None where a line that it needs is damaged."""
+        data = exchange.begin.data
+        if "items" not in data:
+            return data.get("body", data.get("text", data.get("base64")))
+        try:
+            return self._items.expand(data)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return None
+
+    def elements(self, exchange: RecordedExchange) -> tuple[Mapping[str, Payload], dict[str, int | list[int]]]:
+        """A request's members, and for those that are items, their numbers. Raises KeyError where one is missing."""
+        data = exchange.begin.data
+        parts: Mapping[str, Payload] = data["items"]
+        numbers = {
+            name: part if isinstance(part, int) else self._items.numbers(name, part) for name, part in parts.items()
+        }
+        return data["body"], numbers
+
+    def item(self, number: int) -> Payload:
+        """The value of an item. Raises KeyError where its line is damaged."""
+        return self._items.element(number)
+
+    def body(self, exchange: RecordedExchange) -> bytes:
+        """The body of a response that was no stream, as its text stands in the journal."""
+        record = exchange.ending
+        if exchange.parts:
+            return b"".join(map(_inflated, exchange.parts))
+        data: Mapping[str, Payload] = record.data if record else {}
+        if "text" in data:
+            text: str = data["text"]
+            return text.encode("utf-8", "surrogatepass")
+        if "base64" in data:
+            return base64.b64decode(data["base64"])
+        if record is None or "body" not in data:
+            return b""
+        line = self._data[record.offset : record.offset + record.length].decode("utf-8", "surrogatepass")
+        return _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
+
+    def chunks(self, exchange: RecordedExchange) -> tuple[TimedBytes, ...]:
+        """The chunks of a stream, and when each came; an event a chunk where the journal does not say."""
+        parts = [(_inflated(part), part.data) for part in exchange.parts]
+        try:
+            return read_chunks(parts)
+        except (ValueError, TypeError, KeyError):
+            return tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
+
+
+@dataclass(slots=True)
+class RecordedTool:
+    """One execution of a tool: its call, and its result where it had one."""
+
+    begin: Record
+    ending: Record | None = None
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        name: str = self.begin.data["name"]
+        return name
+
+    @property
+    def arguments(self) -> Payload:
+        """What it was called with, as JSON."""
+        return self.begin.data.get("arguments")
+
+
+def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
+    return data["interaction_id"], data.get("attempt", 0)
+
+
+def _inflated(part: Record) -> bytes:
+    return zlib.decompress(base64.b64decode(part.data["zlib"]))
+
+
+def _member(text: str, name: str) -> str:
+    """The text of a member's value of a JSON object."""
+    return next(member.value for member in split_members(text) if member.name == name)
+
+
+def _events(text: bytes) -> Iterator[bytes]:
+    """The events of a stream: each ends with an empty line, or where there are none, with its line."""
+    end = b"\n\n" if b"\n\n" in text else b"\r\n\r\n" if b"\r\n\r\n" in text else b"\n"
+    *events, rest = text.split(end)
+    yield from (event + end for event in events)
+    if rest:
+        yield rest

@@ -1,0 +1,175 @@
+"""A replay: what a user holds of a run that is answered from its journal.
+
+    with trace_recorder.rerun("trajectories/run.json") as replay:
+        run_my_agent(replay.wrap(OpenAI(api_key="none")))
+
+Each recorded call is given once, to the request that equals it; what equals nothing raises, and what was never asked
+for is reported at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NoReturn, Self, TypeVar
+
+from trace_recorder.capture.headers import secrets
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
+from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.differences import explained
+from trace_recorder.rerun.matching import Live, Match, Requests
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.tools import RecordedTools
+from trace_recorder.rerun.transport import Answer
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
+from trace_recorder.values.messages import Payload
+
+Client = TypeVar("Client")
+Tools = Literal["recorded", "live"]
+
+logger = logging.getLogger("trace_recorder")
+
+
+class Replay:
+    """Answers LLM calls from one journal, each recorded call once. Threads and tasks may ask at the same time.
+
+    `ignore` names what two requests may differ in (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`);
+    `match`, a function of the live request and the recorded one, takes the place of comparing them. `speed` plays
+    streams at so many times the speed at which they came; None gives all chunks at once. With `strict`, a replay that
+    ends without an exception raises ReplayMismatchError for recorded calls that nobody asked for; else they are logged.
+
+    Raises TrajectoryFormatError where there is no journal, or one that this version cannot read.
+    """
+
+    def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
+        self,
+        path: str | Path,
+        *,
+        ignore: Iterable[str] = (),
+        match: Match | None = None,
+        speed: float | None = None,
+        tools: Tools = "recorded",
+        instrument: bool = False,
+        strict: bool = True,
+        redact: Redactor | None = default_redactor,
+    ) -> None:
+        self.speed = speed
+        self.strict = strict
+        self.recording = Recording(path)
+        self._requests = Requests(self.recording, ignore, match)
+        self._redaction = Redaction(redact)
+        self._lock = threading.Lock()
+        self._installed = Installed(self)
+        self._instruments = instrument
+        self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked)
+        self._stands_in = tools == "recorded"
+        self._mismatch: ReplayMismatchError | None = None
+        self._blocks = ExitStack()
+
+    @property
+    def unused(self) -> list[str]:
+        """The recorded calls that nobody has asked for yet, as the ids of their interactions, one an attempt.
+
+        Calls that were made inside of a tool are not missed where that tool's recorded result was given.
+        """
+        given = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in self.tools.given]
+        return [
+            exchange.interaction_id
+            for exchange in self._requests.left
+            if not any(begin < exchange.begin.seq < end for begin, end in given)
+        ]
+
+    def __enter__(self) -> Self:
+        if self._instruments:
+            self._installed.everywhere()
+        if self._stands_in:
+            self._blocks.enter_context(stand_in_for_tools(self._tool))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._installed.remove()
+        self._blocks.close()
+        if error is not None:
+            return
+        if self._mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
+            raise self._mismatch
+        unused = self.unused
+        if not unused:
+            return
+        said = f"{self.recording.path.name} has calls that nobody asked for: {', '.join(unused[:10])}"
+        said += f" and {len(unused) - 10} more" if len(unused) > 10 else ""
+        if self.strict:
+            raise ReplayMismatchError(said)
+        logger.warning("%s", said)
+
+    def wrap(self, client: Client) -> Client:
+        """Have a client answered from the recording until the block ends; return the same client.
+
+        Retries do not wait. Raises UnsupportedClientError for what `TrajectoryRecorder.wrap` does not know either.
+        """
+        self._installed.wrap(client)
+        return client
+
+    def http_client(self, library: str | None = None, **arguments: Any) -> Any:
+        """Make an HTTP client of httpx or httpx2 that is answered from the recording, for an SDK that takes one."""
+        return self._installed.http_client(library, asynchronous=False, **arguments)
+
+    def async_http_client(self, library: str | None = None, **arguments: Any) -> Any:
+        """Make the same for an async SDK."""
+        return self._installed.http_client(library, asynchronous=True, **arguments)
+
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
+        """The recorded answer to one request. Raises ReplayMismatchError where there is none."""
+        with self._lock:
+            self._redaction.learn(secrets(headers))
+            live = Live(endpoint, self._read(body))
+            exchange = self._requests.take(live)
+            if exchange is None:
+                damaged = self.recording.damaged
+                said = explained(live, self.recording, self._requests.left)
+                self._refuse(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
+        return self._recorded(exchange)
+
+    def _tool(self, name: str, arguments: Mapping[str, object]) -> Outcome:
+        """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
+        with self._lock:
+            try:
+                return self.tools.take(name, arguments)
+            except ReplayMismatchError as mismatch:
+                self._refuse(str(mismatch))
+
+    def _refuse(self, said: str) -> NoReturn:
+        mismatch = ReplayMismatchError(said)
+        self._mismatch = self._mismatch or mismatch
+        raise mismatch
+
+    def _read(self, body: bytes) -> Payload:
+        """What a request says, masked as it would be on file."""
+        text = body.decode("utf-8", "replace")
+        try:
+            return self._masked(json.loads(text))
+        except ValueError:
+            return self._redaction.mask_plain(text)
+
+    def _masked(self, value: Payload) -> Payload:
+        text = json.dumps(value, ensure_ascii=False)
+        masked, _ = self._redaction.mask(text)
+        return value if masked == text else json.loads(masked)
+
+    def _recorded(self, exchange: RecordedExchange) -> Answer:
+        return Answer(
+            status=exchange.status,
+            headers=exchange.headers,
+            body=b"" if exchange.streams else self.recording.body(exchange),
+            chunks=self.recording.chunks(exchange) if exchange.streams else None,
+            error=exchange.error,
+            stopped=exchange.stopped,
+        )

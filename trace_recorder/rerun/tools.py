@@ -1,0 +1,69 @@
+"""The recorded results of tools, each given once to the call that equals it."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable, Mapping
+
+from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.recording.stand_ins import Outcome
+from trace_recorder.rerun.differences import differences
+from trace_recorder.rerun.matching import fits
+from trace_recorder.rerun.recorded import RecordedTool
+from trace_recorder.values.jsonable import to_jsonable
+from trace_recorder.values.messages import Payload
+
+
+class ReplayedToolError(Exception):
+    """A tool raised an exception of a class that is not Python's own; `kind` is that class's name."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class RecordedTools:
+    """The executions that have not been given yet; `given` are those that have."""
+
+    def __init__(self, executions: list[RecordedTool], name: str, mask: Callable[[Payload], Payload]) -> None:
+        self._left = list(executions)
+        self._name = name
+        self._mask = mask
+        self.given: list[RecordedTool] = []
+
+    def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
+        """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
+        live = self._mask(to_jsonable(arguments))
+        for one in self._left:
+            if one.name == name and fits(one.arguments, live):
+                self._left.remove(one)
+                self.given.append(one)
+                return self._outcome(one)
+        raise ReplayMismatchError(self._explained(name, live))
+
+    def _outcome(self, one: RecordedTool) -> Outcome:
+        if one.ending is None:
+            raise ReplayMismatchError(f"{self._name} ends while the tool {one.name} runs: its result is not on file.")
+        data = one.ending.data
+        items = tuple(data["result"]) if "yielded" in data and isinstance(data["result"], list) else None
+        result = data.get("returned") if items is not None else data.get("result")
+        error = data.get("error")
+        return Outcome(result, _exception(error) if isinstance(error, dict) else None, items)
+
+    def _explained(self, name: str, live: Payload) -> str:
+        called = f"{name}({json.dumps(live, ensure_ascii=False)[:400]})"
+        same = [one for one in self._left if one.name == name]
+        if not same:
+            return f"{self._name} has no result for {called}: no call of this tool is left. tools='live' runs tools."
+        changed = "\n  ".join(differences(same[0].arguments, live))
+        return f"{self._name} has no result for {called}. The next call of this tool was recorded with:\n  {changed}"
+
+
+def _exception(error: Mapping[str, Payload]) -> Exception:
+    """An exception of the class that was recorded, where that is one of Python's own."""
+    name, message = str(error.get("type")), str(error.get("message"))
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        return kind(message)
+    return ReplayedToolError(name, message)
