@@ -35,7 +35,7 @@ class Store:
         for text in texts:
             self.lost.append(text)
             encoded = self._encoder.encode(text.encode())
-            encoded.written(self._write(encoded))
+            encoded.mark_written(self._write(encoded))
             self.lost.remove(text)
 
     def kinds(self) -> list[str]:
@@ -56,7 +56,7 @@ class Store:
 def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
     """The records that an encoded request makes; its own says what depends on the CRCs of the others."""
     members = f'"items":{encoded.items},"body":{encoded.body}'
-    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.said}}}") for new in encoded.new]
+    items: list[tuple[str, Data]] = [("item", f"{{{new.about},{new.members_to_mask}}}") for new in encoded.new]
     return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]
 
 

@@ -30,7 +30,7 @@ def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[i
         text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
         encoded = encoder.encode(text.encode())
         seq, _ = journal.append_all(unfinished(encoded), TIME)
-        encoded.written(seq)
+        encoded.mark_written(seq)
         sizes.append(journal.size)
         texts.append(text)
     journal.close()
@@ -81,7 +81,7 @@ def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
     encoder = ItemEncoder()
     for text in texts:
         encoded = encoder.encode(text.encode())
-        encoded.written(journal.append_all(unfinished(encoded), TIME)[0])
+        encoded.mark_written(journal.append_all(unfinished(encoded), TIME)[0])
     journal.close()
     whole = list(read(path.read_bytes()))
 
