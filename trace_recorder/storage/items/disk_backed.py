@@ -60,8 +60,9 @@ class JournalFile:
 class FiledItems(ItemTable):
     """An `ItemTable` that takes the records of one journal, in order, and reads them there again."""
 
-    def __init__(self, file: JournalFile) -> None:
+    def __init__(self, file: JournalFile, *, at_hand: int = AT_HAND) -> None:
         super().__init__()
+        self._most_at_hand = at_hand
         self._file = file
         self._offsets = {"n": array("q"), "s": array("q")}
         self._sizes: dict[tuple[str, int], int] = {}
@@ -85,7 +86,7 @@ class FiledItems(ItemTable):
         self.add_item(record.data, record.crc)
         self._sizes[kind, number] = record.length
         self._at_hand += record.length
-        while self._at_hand > AT_HAND and len(self._sizes) > 1:
+        while self._at_hand > self._most_at_hand and len(self._sizes) > 1:
             oldest, oldest_number = next(iter(self._sizes))
             self._at_hand -= self._sizes.pop((oldest, oldest_number))
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
