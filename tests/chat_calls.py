@@ -100,7 +100,7 @@ def rich_run(path: Path) -> Path:
     recorder.update_lakeview(1, "it went well")
     recorder.reward("tests", 0.5, step_number=1)
     recorder.annotate("label", {"good": True})
-    recorder._lifecycle.guard.keep("read the clock", "there is none")
+    recorder._lifecycle.guard.queue_failure("read the clock", "there is none")
     recorder.finalize(success=True, final_result="mended")
     return recorder.trajectory_path
 

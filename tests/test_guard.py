@@ -13,7 +13,7 @@ import pytest
 import trace_recorder
 from tests.chat_calls import asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.guard import Guard, attempt, is_recording
+from trace_recorder.guard import Guard, is_recording, try_call
 
 
 class UnspeakableError(Exception):
@@ -112,9 +112,9 @@ def test_failures_that_cost_no_record_are_counted_together() -> None:
                 raise OSError("full")
 
     def tell() -> list[str]:
-        told = [f"{one.what}: {one.in_words()}" for one in guard.failures]
+        told = [f"{one.what}: {one.describe()}" for one in guard.failures]
         for one in guard.failures:
-            one.told = one.times
+            one.reported = one.count
         guard.failures.clear()
         return told
 
@@ -166,7 +166,7 @@ def test_attempt_gives_the_result_or_the_other() -> None:
     def fails() -> str:
         raise UnspeakableError
 
-    assert (attempt(lambda: "done", lambda _: "not done"), attempt(fails, lambda error: type(error).__name__)) == (
+    assert (try_call(lambda: "done", lambda _: "not done"), try_call(fails, lambda error: type(error).__name__)) == (
         *("done", "UnspeakableError"),
     )
 
@@ -175,7 +175,7 @@ def test_what_could_not_be_recorded_is_on_file_as_soon_as_it_can_be(tmp_path: Pa
     """A failure becomes a gap of the next record, and of the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"a": 1})
     recorder.start()
-    recorder._lifecycle.guard.keep("record a thought", "it was too long")
+    recorder._lifecycle.guard.queue_failure("record a thought", "it was too long")
 
     recorder.annotate("k", 1)
 

@@ -43,8 +43,9 @@ from trace_recorder.errors import (
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.context import Step
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
-from trace_recorder.values.trajectory import AgentStep, Attempt, Gap, LLMInteraction, Reward, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
 
 __all__ = [
     "AgentStep",

@@ -1,4 +1,4 @@
-"""The clock of records: what the time is, as files state it."""
+"""The time as it is written in files."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """The time as records state it: ISO 8601, UTC, to the microsecond."""
+    """Return the current time as ISO 8601 in UTC, to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

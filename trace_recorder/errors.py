@@ -1,22 +1,22 @@
 """The exceptions that this package raises, and nothing else.
 
     TraceRecorderError
-    ├── RecorderStateError        a method was called at a moment of the run at which it makes no sense
+    ├── RecorderStateError        a method was called in a state of the run that does not allow it
     │   └── AlreadyFinalizedError     … after finalize()
     ├── TrajectoryPathError       the path for the files cannot be used
     ├── UnsupportedClientError    wrap() does not know the inside of this client
     ├── BoundClientError          the client's HTTP client is bound to another recorder
-    ├── TrajectoryFormatError     load() was given a file that is no trajectory
-    ├── EmptyTrajectoryError      a view's format has no place for a run in which nothing happened
-    ├── RenderingError            a chat template did not take a conversation
+    ├── TrajectoryFormatError     load() was given a file that is not a trajectory
+    ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
+    ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 a dataset could not be sent to a server
     └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
-        ├── MissingKeyError           no key where the client looks for one
+        ├── MissingKeyError           no API key was given or found in the environment
         ├── MissingExtraError         the provider's SDK is not installed
-        ├── UnknownProviderError      create_client() was given a name that it does not know
+        ├── UnknownProviderError      create_client() was given an unknown name
         ├── MessageFormatError        a message, a part of one, or a tool in a form that cannot be sent
         ├── StreamNotFinishedError    the response of a stream that has not been read to its end
-        └── AnswerError               the provider said 200, and an error in the body
+        └── AnswerError               the provider answered 200 with an error in the body
 
 They are raised for misuse of the recorder's own methods, and by the clients, only. A failure of recording never raises
 in the agent (see `guard.py`); what a provider's SDK raises passes through untouched.
@@ -28,23 +28,23 @@ class TraceRecorderError(Exception):
 
 
 class RecorderStateError(TraceRecorderError, RuntimeError):
-    """A recorder's method was called at a moment at which it makes no sense."""
+    """A method of a recorder was called in a state that does not allow it."""
 
 
 class AlreadyFinalizedError(RecorderStateError):
-    """Something was to be recorded in a run that has been finalized."""
+    """A record was added to a run that has been finalized."""
 
 
 class TrajectoryPathError(TraceRecorderError, OSError):
-    """The path that was given cannot hold a trajectory."""
+    """The files of a trajectory cannot be created at this path."""
 
 
 class UnsupportedClientError(TraceRecorderError, TypeError):
-    """`wrap` was given an object in which it finds no HTTP client that it knows."""
+    """`wrap` was given an object in which it finds no supported HTTP client."""
 
 
 class BoundClientError(TraceRecorderError, ValueError):
-    """Two recorders would have to be bound to one HTTP client."""
+    """An HTTP client cannot be bound to two recorders."""
 
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):
@@ -52,11 +52,11 @@ class TrajectoryFormatError(TraceRecorderError, ValueError):
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):
-    """A view was given a run in which nothing happened, and its format has no place for that."""
+    """A view was given a run without LLM calls or steps, which its format cannot hold."""
 
 
 class RenderingError(TraceRecorderError, ValueError):
-    """A view was given a chat template that does not take the messages of the run."""
+    """A view was given a chat template that rejects the messages of the run."""
 
 
 class PushError(TraceRecorderError):
@@ -68,7 +68,7 @@ class ClientError(TraceRecorderError):
 
 
 class MissingKeyError(ClientError, ValueError):
-    """A client was made without a key, and the environment has none where it looks for one."""
+    """A client was created without an API key, and the environment has none."""
 
 
 class MissingExtraError(ClientError, ImportError):
@@ -76,7 +76,7 @@ class MissingExtraError(ClientError, ImportError):
 
 
 class UnknownProviderError(ClientError, ValueError):
-    """`create_client` was given a name that it does not know."""
+    """`create_client` was given an unknown name of a provider."""
 
 
 class MessageFormatError(ClientError, ValueError):

@@ -1,9 +1,9 @@
-"""The guard: what goes wrong in recording stays here, and never reaches the agent.
+"""The guard: failures of recording stop here and never reach the agent.
 
-`attempt` holds the package's only blind `except`. `Guard` stands wherever recording touches the agent: it lets the
-agent go on, logs a failure once a kind, counts it, and keeps it as a gap until it can be written. Ctrl-C,
-cancellation and other exits are not failures of recording and pass; so does what a signal's handler raised, whatever
-it is. A failure that costs no record, such as of the document, is a gap when it begins, and one that counts the rest.
+`try_call` holds the package's only blind `except`. `Guard` is used wherever recording touches the agent: the agent goes
+on, and the failure is counted, logged once for each kind, and kept until it can be written to the journal as a gap.
+KeyboardInterrupt, cancellation and other exits are not failures of recording and pass. So does whatever the agent's own
+signal handler raises while something is recorded.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ logger = logging.getLogger("trace_recorder")
 Result = TypeVar("Result")
 
 
-def attempt(function: Callable[[], Result], otherwise: Callable[[Exception], Result]) -> Result:
-    """Call what may raise anything, such as a property or a `__repr__` of the user's; else call `otherwise`."""
+def try_call(function: Callable[[], Result], on_error: Callable[[Exception], Result]) -> Result:
+    """Call a function that may raise anything, such as a user's `__repr__`; return `on_error(error)` if it does."""
     try:
         return function()
-    except Exception as error:  # noqa: BLE001 - the one place: code that is not ours may raise anything
-        if came_by_signal(error):
+    except Exception as error:  # noqa: BLE001 - the only one: code of others may raise anything
+        if raised_by_signal_handler(error):
             raise
-        return otherwise(error)
+        return on_error(error)
 
 
-def has_room(frames: int) -> bool:
-    """Whether the stack has room for so many frames more."""
+def stack_has_room(frames: int) -> bool:
+    """Whether that many more frames fit below the recursion limit."""
     try:
         sys._getframe(sys.getrecursionlimit() - frames)
     except ValueError:
@@ -44,28 +44,29 @@ def has_room(frames: int) -> bool:
     return False
 
 
-def came_by_signal(error: BaseException) -> bool:
-    """Whether a handler of a signal raised this: it is the agent's own, and came while recording by chance.
+def raised_by_signal_handler(error: BaseException) -> bool:
+    """Whether a signal handler raised this: it belongs to the agent, and only by chance ran during recording.
 
-    A handler is given the frame that it interrupts. One that has let go of that is known while it is installed.
+    A handler is recognised in the traceback by its arguments: one is the frame that it interrupted, its caller.
+    If it has rebound that argument, its code is compared with that of the handlers that are installed now.
     """
     passed: set[CodeType | None] = set()
     at = error.__traceback__
     try:
         while at is not None and (last := at).tb_next is not None:
-            at = last.tb_next  # the first frame is the one that catches
+            at = last.tb_next  # the first frame is the one that catches the exception
             code = at.tb_frame.f_code
-            if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # as a handler has; few others need to be compared
-                if _is_given(at.tb_frame, last.tb_frame):
+            if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # a handler has two arguments
+                if _receives_frame(at.tb_frame, last.tb_frame):
                     return True
                 passed.add(code)
-        return bool(passed) and not passed.isdisjoint(_handlers())
-    except RecursionError:  # the stack is full, which is more likely to be what was raised
+        return bool(passed) and not passed.isdisjoint(_installed_handlers())
+    except RecursionError:  # the stack is full: most likely that is the error
         return False
 
 
-def _is_given(called: FrameType, caller: FrameType) -> bool:
-    """Whether a function has the frame that called it among its arguments, as only a signal's handler has."""
+def _receives_frame(called: FrameType, caller: FrameType) -> bool:
+    """Whether a function has its caller's frame among its arguments, as only a signal handler has."""
     code = called.f_code
     names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
     values = called.f_locals
@@ -73,14 +74,14 @@ def _is_given(called: FrameType, caller: FrameType) -> bool:
     return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
 
 
-def _handlers() -> set[CodeType | None]:
+def _installed_handlers() -> set[CodeType | None]:
     return {_code_of(signal.getsignal(number)) for number in _SIGNALS} - {None}
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """The code that runs when a handler is called: a function, a method, a partial, or an object that can be called."""
+    """Return the code of a handler: a function, a method, a partial, or an object with `__call__`."""
     handler = getattr(handler, "func", handler)
-    called = getattr(type(handler), "__call__", None)  # noqa: B004 - it is the method that is wanted
+    called = getattr(type(handler), "__call__", None)  # noqa: B004 - the method itself is needed
     for candidate in (handler, getattr(handler, "__func__", None), called):
         code = getattr(candidate, "__code__", None)
         if isinstance(code, CodeType):
@@ -93,29 +94,30 @@ _SIGNALS = tuple(signal.valid_signals())
 
 @dataclass(slots=True)
 class Failure:
-    """Something that could not be recorded: what, why, when, how often; and how often of that is on file."""
+    """Something that could not be recorded: when, what, why, and how often; `reported` of these are on file."""
 
     time: str
     what: str
     why: str
-    times: int = 1
-    told: int = 0
+    count: int = 1
+    reported: int = 0
 
-    def in_words(self) -> str:
-        """Why, and how often since it was told."""
-        new = self.times - self.told
-        if self.told:
+    def describe(self) -> str:
+        """Return the reason, and how often it happened since it was last reported."""
+        new = self.count - self.reported
+        if self.reported:
             return f"{self.why} ({new} more)"
         return f"{self.why} ({new} times)" if new > 1 else self.why
 
 
 class Guard:
-    """Keeps failures of recording away from the agent; with `strict` they are raised instead.
+    """Catches failures of recording, so that they do not reach the agent; with `strict` they are raised.
 
         with guard("record a request"):
             …
 
-    `failures` are those that are not on file yet, the newest 1,000; `count` is of all of them.
+    `failures` are the newest 1,000 that are not on file yet; `count` is the number of all failures. Methods
+    take no lock, as any thread may fail at any point: operations of a deque are atomic, and `count` may be too low.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -126,54 +128,58 @@ class Guard:
         self._logged: set[str] = set()
 
     def __call__(self, what: str, *, costs_record: bool = True) -> _Guarded:
-        """Guard a block; `what` completes "could not …"."""
+        """Return a context manager for a block; `what` completes the sentence "could not …".
+
+        With costs_record=False a failure loses no record (of the document, for example): repetitions are then counted,
+        and make one gap when they begin and one when they end.
+        """
         return _Guarded(self, what, costs_record)
 
-    def note(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
-        """Count a failure, keep it for the file, and log it if it is the first of its kind."""
-        why = attempt(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
+    def record_failure(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
+        """Count a failure, queue it for the journal, and log it if it is the first of its kind."""
+        why = try_call(lambda: f"{type(error).__name__}: {error}", lambda _: type(error).__name__)
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
-        self.keep(what, why, costs_record=costs_record)
+        self.queue_failure(what, why, costs_record=costs_record)
         kind = f"{what}: {type(error).__name__}"
         if kind not in self._logged and len(self._logged) < 100:
             self._logged.add(kind)
             message = "could not %s: %s (the agent is not affected; logged once)"
-            attempt(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
+            try_call(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
 
-    def keep(self, what: str, why: str, *, costs_record: bool = True) -> None:
-        """Keep a failure for the file; where none of them costs a record, those that follow one are counted with it."""
+    def queue_failure(self, what: str, why: str, *, costs_record: bool = True) -> None:
+        """Queue a failure for the journal. A repetition of one that costs no record is only counted."""
         last = self._last
         if last is not None and (last.what, last.why) == (what, why):
-            last.time, last.times = (now() if last.told else last.time), last.times + 1
+            last.time, last.count = (now() if last.reported else last.time), last.count + 1
             return
         failure = Failure(now(), what, why)
         if not costs_record:
-            self.settle()
+            self.note_recovery()
             self._last = failure
         self.failures.append(failure)
 
-    def settle(self, what: str | None = None) -> None:
-        """Hear that a failure which costs no record is over, if it was of `what`: how often it came can be told."""
+    def note_recovery(self, what: str | None = None) -> None:
+        """End the repetitions of a failure that costs no record, if it is `what`; queue how often it came."""
         last = self._last
         if last is None or what not in {None, last.what}:
             return
         self._last = None
-        if 0 < last.told < last.times:
+        if 0 < last.reported < last.count:
             self.failures.append(last)
 
-    def forget(self) -> None:
-        """Leave what is not on file yet to another process, in which it happened."""
+    def discard_failures(self) -> None:
+        """Discard the failures that are not on file yet: after a fork, the parent process writes them."""
         self._last = None
         self.failures.clear()
 
 
 def is_recording() -> bool:
-    """Whether whoever calls this was called in the middle of recording something, in a thread that may hold locks.
+    """Whether this thread is in the middle of recording something, and so may hold a lock of ours.
 
-    What the garbage collector ends at such a moment must wait for nobody. The stack is asked, and no counter, which
-    Ctrl-C could leave wrong for good. A module that records, and so may hold a lock, says `__records__ = True`; the
-    frames of the caller's own module that are on top of the stack do not count.
+    The garbage collector may run a destructor at any moment, also while its thread holds the run's lock; such a
+    destructor must not wait for another thread. The stack is searched, as Ctrl-C could leave a counter wrong. A module
+    that records under a lock has `__records__ = True`; frames of the caller's module on top of the stack do not count.
     """
     frame: FrameType | None = sys._getframe(1)
     caller = sys._getframe(1).f_globals
@@ -200,9 +206,9 @@ class _Guarded:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None:
             if not self._costs_record:
-                self._guard.settle(self._what)
+                self._guard.note_recovery(self._what)
             return False
-        if not isinstance(error, Exception) or came_by_signal(error):
+        if not isinstance(error, Exception) or raised_by_signal_handler(error):
             return False
-        self._guard.note(self._what, error, costs_record=self._costs_record)
+        self._guard.record_failure(self._what, error, costs_record=self._costs_record)
         return not self._guard.strict

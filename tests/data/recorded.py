@@ -136,7 +136,7 @@ def poisoned(directory: Path) -> Path:
     recorder.record_agent_step(1, "\ud800", error="\ud800")
     recorder.reward("\ud800", math.nan, explanation=None)
     recorder.annotate("set", {1, 2})
-    recorder._lifecycle.guard.keep("record \ud800", "because \ud800")
+    recorder._lifecycle.guard.queue_failure("record \ud800", "because \ud800")
     recorder.finalize(success=True, final_result={(1, 2): b"bytes"})
     return path
 

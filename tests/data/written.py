@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zlib import compress, crc32
 
-from trace_recorder.storage import journal
 from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload
 
 BEGAN = datetime(2025, 6, 12, 20, 5, 46, tzinfo=UTC)
@@ -28,7 +28,7 @@ class Writing:
         self._seconds = 0
         where = {"host": host, "pid": 1, "process_start": 0.0, "python": "3.11.7", "platform": "linux"}
         told = {"task": None, "provider": None, "model": None, "max_steps": None, "metadata": {}, **about}
-        self.add("start", schema=journal.SCHEMA, version=journal.VERSION, trajectory_id=ID, **where, **told)
+        self.add("start", schema=SCHEMA, version=VERSION, trajectory_id=ID, **where, **told)
 
     def add(self, kind: str, **data: Payload) -> int:
         """Write a record; return its CRC."""

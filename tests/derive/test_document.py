@@ -15,8 +15,10 @@ from tests.chat_calls import Answer, asked, call, rich_run, said, streamed
 from tests.journals import folded, line, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_deltas import MessageDeltas
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolCall, ToolResult
-from trace_recorder.values.trajectory import Deltas, LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 
 ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps", "success"),
@@ -177,14 +179,14 @@ class Source:
     """A request that is nothing but its messages."""
 
     messages: list[Message]
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return RequestReading(self.messages)
 
-    offer = request
+    request_without_messages = request
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         return True
 
     def raw_request(self) -> Payload:
@@ -221,9 +223,9 @@ def test_a_delta_says_only_what_is_new() -> None:
     """A conversation that grows is written against the call before it; two that alternate each against their own."""
     one, two = [Message("user", "one")], [Message("user", "two")]
     lists = [one, two, [*one, Message("user", "more")], [*two, Message("user", "more")]]
-    deltas = Deltas()
+    deltas = MessageDeltas()
 
-    written = [deltas.of(interaction(number, messages)) for number, messages in enumerate(lists)]
+    written = [deltas.delta_of(interaction(number, messages)) for number, messages in enumerate(lists)]
 
     assert [one and one["input_messages_delta"] for one in written] == [
         {"since": None, "kept": 0, "messages": [{"role": "user", "content": "one"}]},

@@ -18,7 +18,7 @@ from tests.chat_calls import Answer, asked, call, rich_run, said, streamed
 from tests.journals import folded, journal_of, line, records_of
 from tests.json_strategies import json_values
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 

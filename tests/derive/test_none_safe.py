@@ -13,8 +13,8 @@ import pytest
 from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, Usage
-from trace_recorder.values.trajectory import LLMInteraction
 
 REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429)
 REQUEST = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}

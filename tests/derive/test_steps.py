@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from trace_recorder.derive.steps import derive_steps
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Payload, RequestReading, ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(frozen=True)
 class Source:
     """What an interaction is made of here: nothing but the results that its request brings back."""
 
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return RequestReading()

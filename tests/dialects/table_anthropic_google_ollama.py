@@ -117,7 +117,7 @@ def _ours(response: LLMResponse) -> Payload:
         for choice in response.choices
     ]
     usage = response.usage
-    return _answer(response.id, response.model, choices, usage.stated and [getattr(usage, name) for name in COUNTS])
+    return _answer(response.id, response.model, choices, usage.is_known and [getattr(usage, name) for name in COUNTS])
 
 
 def _answer(

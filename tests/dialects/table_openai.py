@@ -64,7 +64,7 @@ def our_reading(exchange: Exchange) -> Reading:
         for c in response.choices
     ]
     usage = response.usage
-    counts = usage.stated and (
+    counts = usage.is_known and (
         usage.input_tokens,
         usage.output_tokens,
         usage.cache_read_input_tokens,

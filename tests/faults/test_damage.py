@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.chat_calls import asked, call, said, streamed
 from tests.journals import records_of
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 
 DAMAGES = {
     "nuls": lambda block: bytes(len(block)),

@@ -13,7 +13,8 @@ from tests.faults.unlucky import UnavailableError, attribute, limit
 from tests.journals import TIME, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
-from trace_recorder.storage.journal import Journal, Record, read
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import Record, read
 
 PIECES = [chat_chunk("one " * 50), 1.3, chat_chunk("two " * 50), 0.1, chat_chunk("three"), chat_chunk(None, "stop")]
 

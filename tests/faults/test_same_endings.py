@@ -17,8 +17,8 @@ from tests.agents import Place, ending
 from tests.capture.server import CHAT, Server, plain, serving
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.final_status import status_from_exception
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.run_ending import ending_of
 
 BLOCK = """
 import asyncio, os, signal, sys
@@ -185,7 +185,7 @@ def test_a_generator_that_is_closed_is_interrupted(tmp_path: Path) -> None:
 )
 def test_several_exceptions_are_what_all_of_them_are(error: BaseException, status: str) -> None:
     """A group is an interruption where nothing in it is anything else."""
-    assert ending_of(error).status == status
+    assert status_from_exception(error).status == status
 
 
 def test_a_step_that_exits_with_0_has_not_failed(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from tests.faults.unlucky import limit as system_limit
 from tests.journals import TIME
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
-from trace_recorder.guard import Guard, attempt
-from trace_recorder.storage.journal import Journal, Record, read
+from trace_recorder.guard import Guard, try_call
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import Record, read
 
 
 class TooLateError(Exception):
@@ -85,10 +86,10 @@ def test_what_a_handler_raises_passes_the_guard(handler: str) -> None:
 def test_what_a_handler_raises_passes_where_a_value_is_asked() -> None:
     """So it is where the user's own code is called, whose exceptions are not."""
     with handling(limit), pytest.raises(TooLateError):
-        attempt(signalled, lambda _: None)
+        try_call(signalled, lambda _: None)
 
     with handling(limit):
-        assert attempt(_raise, type) is TooLateError
+        assert try_call(_raise, type) is TooLateError
 
 
 def once(number: int, frame: FrameType | None) -> None:
@@ -126,7 +127,7 @@ def test_what_a_handler_raises_passes_though_it_is_not_installed_any_more(handle
     with handling(ONCE[handler]), pytest.raises(TooLateError), guard("record"):
         signalled()
     with handling(ONCE[handler]), pytest.raises(TooLateError):
-        attempt(signalled, lambda _: None)
+        try_call(signalled, lambda _: None)
 
     pending = [signalled]
     recorder = TrajectoryRecorder(

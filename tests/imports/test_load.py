@@ -19,7 +19,7 @@ from tests.journals import journal_of, line, records_of
 from tests.json_strategies import json_values
 from tests.processes import ROOT
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
-from trace_recorder.storage.journal import read
+from trace_recorder.storage.journal_reader import read
 from trace_recorder.values.messages import Payload
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 from tests.journals import records_of
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
 
 
 def no_constant(name: str) -> NoReturn:
@@ -20,7 +20,7 @@ def faults(path: Path) -> list[str]:
     """What is wrong with the files of a run."""
     text = path.read_bytes().decode()
     json.loads(text, parse_constant=no_constant)
-    parse(text, DEEPEST_DOCUMENT)
+    parse(text, MAX_DOCUMENT_DEPTH)
     records_of(path)
     trajectory, alone = load(path.with_suffix(".jsonl")), load(path)
     json.dumps(trajectory.to_document(), allow_nan=False).encode()

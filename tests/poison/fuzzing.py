@@ -27,9 +27,9 @@ from trace_recorder.dialects.readers import join_stream, reader_of
 from trace_recorder.dialects.sse import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import read
+from trace_recorder.storage.journal_reader import read
 from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
-from trace_recorder.values.json_text import NotJsonError, members_of, parse
+from trace_recorder.values.json_text import NotJsonError, parse, split_members
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 
@@ -123,7 +123,7 @@ def take_apart(data: bytes) -> None:
     assert json.dumps(value) == json.dumps(json.loads(text))
     if not isinstance(value, dict):
         return
-    members_of(text)
+    split_members(text)
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
     for crc, new in enumerate(encoded.new):

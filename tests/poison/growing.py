@@ -16,10 +16,10 @@ from tests.secrets.corpus import keys
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.dialects.sse import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal import read
+from trace_recorder.storage.journal_reader import read
 from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
-from trace_recorder.values.json_text import NotJsonError, members_of, one_line, parse
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.json_text import NotJsonError, one_line, parse, split_members
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 
 UNITS = (
@@ -186,7 +186,7 @@ def look(text: str) -> None:
     list(events(text)), list(json_lines(text))
     with contextlib.suppress(NotJsonError):
         parse(text)
-    members_of(text)
+    split_members(text)
 
 
 def take(text: str) -> None:
@@ -194,7 +194,7 @@ def take(text: str) -> None:
     parse(text)
     redaction().mask(text)
     redaction().mask_stream(f"data: {text}\n\n".encode())
-    plain(json.loads(text))
+    to_jsonable(json.loads(text))
     ItemEncoder().encode(f'{{"messages":[{text}],"x":{text}}}'.encode())
 
 

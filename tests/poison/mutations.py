@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA
 from tests.chat_calls import TOOL, asked
 from tests.wire.corpus import load
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 
 DATA = Path(__file__).parents[1] / "dialects" / "data"
 
@@ -100,7 +100,7 @@ def real_bodies() -> tuple[tuple[str | None, Payload], ...]:
     for one in load():
         bodies.append((one.dialect, one.request))
         if not one.stream:
-            bodies += [(one.dialect, parsed) for parsed in known(body=_parsed(one.response_text)).values()]
+            bodies += [(one.dialect, parsed) for parsed in without_none(body=_parsed(one.response_text)).values()]
     return tuple(bodies)
 
 

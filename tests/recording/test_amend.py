@@ -16,7 +16,7 @@ from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
 from trace_recorder.recording.amend import append_end, append_rewards
-from trace_recorder.storage.journal import Record, read
+from trace_recorder.storage.journal_reader import Record, read
 
 GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_recorder.storage.journal import BadLine, Record, read
+from trace_recorder.storage.journal_reader import BadLine, Record, read
 
 LONG = "x" * 500
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.storage.paths import journal_of
+from trace_recorder.storage.paths import journal_path_for
 
 
 def run(path: Path, task: str) -> TrajectoryRecorder:
@@ -21,7 +21,7 @@ def tasks(directory: Path) -> dict[str, str]:
     """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
     found = {}
     for path in sorted(directory.iterdir()):
-        if path.suffix == ".json" and journal_of(path).exists():
+        if path.suffix == ".json" and journal_path_for(path).exists():
             document = json.loads(path.read_text())["task"]
             found[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
         elif not (path.suffix == ".jsonl" and path.with_suffix(".json").exists()):

@@ -39,7 +39,7 @@ def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
         try:
             with pytest.raises(OSError, match="File too large"):
-                replace_file(path, [b"0123456789"] * (2 * replacing._WRITTEN_AT_ONCE))
+                replace_file(path, [b"0123456789"] * (2 * replacing._MAX_BUFFERS))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         left.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))

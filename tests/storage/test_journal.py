@@ -21,8 +21,10 @@ from tests.journals import TIME, line
 from tests.json_strategies import json_objects
 from tests.processes import ROOT
 from tests.storage.journal_lines import damages, records
-from trace_recorder.storage import journal as journals
-from trace_recorder.storage.journal import BadLine, Journal, Record, read, writer_holds, writer_is_alive
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lock import is_locked, writer_is_alive
+from trace_recorder.storage.journal_reader import BadLine, Record, read
 from trace_recorder.values.jsonable import to_json
 
 DATA = ({"text": "one"}, {"text": "zwei\n\u2028"}, {}, {"list": [1, {"seq": 2}]}, {"text": "three\0"})
@@ -139,7 +141,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     def read_all() -> None:
         found.extend(read(broken))
 
-    checked = arguments_of(read_all, journals._parse, lambda arguments: len(arguments["line"]))
+    checked = arguments_of(read_all, journal_reader._parse_record, lambda arguments: len(arguments["line"]))
 
     assert (len(found), sum(checked) < 3 * len(broken)) == (1, True)
 
@@ -172,11 +174,11 @@ def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
     ) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
-        alive = writer_holds(path)
+        alive = is_locked(path)
         writer.send_signal(signal.SIGKILL)
         writer.wait()
 
-        assert (alive, writer_holds(path)) == (True, False)
+        assert (alive, is_locked(path)) == (True, False)
 
 
 def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) 
     answers = (
         writer_is_alive(journal.path, "elsewhere"),
         writer_is_alive(journal.path, None),
-        writer_holds(tmp_path / "none"),
+        is_locked(tmp_path / "none"),
     )
 
     journal.close()

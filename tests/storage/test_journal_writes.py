@@ -16,7 +16,8 @@ from tests.interrupts import interrupted
 from tests.journals import TIME
 from tests.processes import python
 from tests.storage.journal_lines import LONG, damages, records
-from trace_recorder.storage.journal import Journal, Record, read
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import Record, read
 
 FILL = """
 import resource, sys

@@ -14,7 +14,7 @@ import pytest
 from tests.processes import ROOT, python
 from tests.storage.small_runs import run, tasks
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
-from trace_recorder.storage.paths import create, default_name, document_of, journal_of
+from trace_recorder.storage.paths import create_files, default_name, document_path_for, journal_path_for
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_document_and_its_journal_know_each_other(given: str, document: str, j
     """From either of a run's paths the other is known."""
     path = Path("d") / given
 
-    assert (document_of(path), journal_of(document_of(path)), journal_of(path)) == (
+    assert (document_path_for(path), journal_path_for(document_path_for(path)), journal_path_for(path)) == (
         *(Path("d") / document, Path("d") / journal, Path("d") / journal),
     )
 
@@ -252,7 +252,7 @@ def run_by_time(directory: Path) -> Path:
 
 def test_create_says_where_the_document_goes(tmp_path: Path) -> None:
     """The candidates are the name itself, then numbers, whichever is free."""
-    made = [create(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
+    made = [create_files(tmp_path / "run.json", own=False, sync=False) for _ in range(3)]
 
     for _, journal in made:
         journal.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.storage.stream_chunks import Piece, chunks, described, split
+from trace_recorder.storage.stream_chunks import TimedBytes, describe_chunks, read_chunks, split_at
 from trace_recorder.values.messages import Payload
 
 TEXTS = st.lists(st.sampled_from([b"\n", b"\n\n", b"a", b"data: {}", b"\xff", b"sk-1", b"data: {}\n\n"]), max_size=4)
@@ -21,7 +21,7 @@ def test_chunks_of_whole_events_take_some_bytes() -> None:
     """Fifty chunks of an event each are one word, and their times a digit or two each."""
     came = [(0.2 + number / 50, b"data: {}\n\n") for number in range(50)]
 
-    said = described(came, 0.0, b"".join(data for _, data in came))
+    said = describe_chunks(came, 0.0, b"".join(data for _, data in came))
 
     assert said == {"chunk_ends": "2*50", "chunk_times": "oG" + "U" * 49}
 
@@ -30,38 +30,38 @@ def test_what_the_texts_say_is_what_the_format_says() -> None:
     """Lines and bytes, runs, and numbers of several digits, the lowest first, as docs/format.md has it."""
     came = [(1.5, b"a\nb"), (1.5, b"c"), (1.531, b"\n"), (3.0, b"\n"), (3.0, b"\n\nx")]
 
-    said = described(came, 0.5, b"a\nbc\n\n\n\nx")
+    said = describe_chunks(came, 0.5, b"a\nbc\n\n\n\nx")
 
     assert said == {"chunk_ends": "1+1,+1,1*2,2+1", "chunk_times": "ofAf9tBA"}
 
 
 @given(CAME, st.lists(st.integers(0, 60), max_size=4).map(sorted))
-def test_chunks_come_back_as_they_came(came: list[Piece], cuts: list[int]) -> None:
+def test_chunks_come_back_as_they_came(came: list[TimedBytes], cuts: list[int]) -> None:
     """Wherever parts end, within chunks too, the chunks of all parts together are those that came."""
     parts = []
     continues, left, written = False, came, 0
     for cut in [*cuts, sum(len(data) for _, data in came)]:
         end = min(max(cut - written, 0), sum(len(data) for _, data in left))
-        before, left, goes_on = split(left, end)
+        before, left, goes_on = split_at(left, end)
         text = b"".join(data for _, data in before)
         if text:
-            parts.append((text, {**described(before, 0.0, text), "continues": continues}))
+            parts.append((text, {**describe_chunks(before, 0.0, text), "continues": continues}))
             continues = goes_on
         written += end
 
-    assert chunks(parts) == tuple(came)
+    assert read_chunks(parts) == tuple(came)
 
 
 MASKS = st.sampled_from([b"", b"*", b"[REDACTED:key]", b"s", b"1"])
 
 
 @given(CAME, MASKS, st.booleans())
-def test_chunks_of_a_masked_text_are_all_of_it(came: list[Piece], mask: bytes, lines: bool) -> None:
+def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: bytes, lines: bool) -> None:
     """Whatever masking made of it, and if it took lines away, the chunks are the text, in order and at their times."""
     masked = b"".join(data for _, data in came).replace(b"sk-1", mask)
     masked = masked.replace(b"\n\n", b"\n") if lines else masked
 
-    found = chunks([(masked, described(came, 0.0, masked))])
+    found = read_chunks([(masked, describe_chunks(came, 0.0, masked))])
 
     assert b"".join(data for _, data in found) == masked
     assert [at for at, _ in found] == [at for at, _ in came]
@@ -71,7 +71,7 @@ def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
     """What stands before the mask in its line, behind it, and in other lines is cut where it was."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
-    found = chunks([(text := b'data: a"[KEY]" bc\nd\n', described(came, 0.0, text))])
+    found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])
 
     assert [data for _, data in found] == [b"data: a", b'"[KEY]', b'" b', b"c\nd", b"\n"]
 
@@ -92,7 +92,7 @@ def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
 def test_what_says_something_else_than_its_text_is_refused(said: dict[str, object]) -> None:
     """A part without the two texts, as older journals have them, and one whose texts do not fit, are errors."""
     with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
-        chunks([(b"a\n", said)])
+        read_chunks([(b"a\n", said)])
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_what_says_something_else_than_its_text_is_refused(said: dict[str, objec
 def test_what_a_stranger_says_of_chunks_is_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
     """A run of any length, a number of any size, or another type is an error like any other."""
     with pytest.raises((ValueError, TypeError)):
-        chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])
+        read_chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])

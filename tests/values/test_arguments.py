@@ -17,9 +17,9 @@ import pytest
 from tests.journals import records_of
 from tests.json_strategies import exactly
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.plain_forms import MOST_ELEMENTS
+from trace_recorder.values.simple_forms import MAX_ARRAY_ELEMENTS
 
 
 class Verdict(enum.Enum):
@@ -258,26 +258,26 @@ ZONE = datetime.timezone(datetime.timedelta(hours=2))
 )
 def test_what_has_a_plain_form_has_it(value: object, expected: Payload) -> None:
     """Wherever it stands: a text, a list, a number."""
-    assert exactly(plain({"inside": [value]})) == exactly({"inside": [expected]})
+    assert exactly(to_jsonable({"inside": [value]})) == exactly({"inside": [expected]})
 
 
 def test_keys_have_it_too() -> None:
     """A name is the text of what it was."""
     keys = {datetime.date(2025, 6, 12): 1, pathlib.PurePosixPath("/a"): 2, np.int64(3): 3, Verdict.YES: 4}
 
-    assert plain(keys) == {"2025-06-12": 1, "/a": 2, "3": 3, "True": 4}
+    assert to_jsonable(keys) == {"2025-06-12": 1, "/a": 2, "3": 3, "True": 4}
 
 
 def test_what_is_no_number_in_an_array_is_described() -> None:
     """As it is in a list."""
-    assert plain(np.array([1.5, float("nan")])) == [1.5, {"__type__": "float", "repr": "nan"}]
+    assert to_jsonable(np.array([1.5, float("nan")])) == [1.5, {"__type__": "float", "repr": "nan"}]
 
 
 def test_an_array_of_many_elements_is_described() -> None:
     """Writing it out would take longer than an agent may be kept waiting."""
-    largest, larger = plain(np.zeros(MOST_ELEMENTS)), plain(np.zeros(MOST_ELEMENTS + 1))
+    largest, larger = to_jsonable(np.zeros(MAX_ARRAY_ELEMENTS)), to_jsonable(np.zeros(MAX_ARRAY_ELEMENTS + 1))
 
-    assert largest == [0.0] * MOST_ELEMENTS
+    assert largest == [0.0] * MAX_ARRAY_ELEMENTS
     assert (larger["__type__"], len(larger["repr"]) < 300) == ("numpy.ndarray", True)
 
 

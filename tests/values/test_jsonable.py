@@ -20,7 +20,7 @@ from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
 from tests.interrupts import interrupted
 from tests.json_strategies import exactly, json_values
 from trace_recorder.values import jsonable as plain_values
-from trace_recorder.values.jsonable import handed_over, plain, to_json
+from trace_recorder.values.jsonable import object_to_jsonable, to_json, to_jsonable
 from trace_recorder.values.messages import Payload
 
 
@@ -42,7 +42,7 @@ def read_strictly(text: str) -> Payload:
 @given(json_values)
 def test_what_json_can_say_comes_back_equal(value: Payload) -> None:
     """Dicts, lists, texts, numbers, booleans and None are themselves, also once written and read."""
-    assert exactly([plain(value), read_strictly(to_json(value))]) == exactly([value, value])
+    assert exactly([to_jsonable(value), read_strictly(to_json(value))]) == exactly([value, value])
 
 
 @given(json_values)
@@ -51,7 +51,7 @@ def test_later_changes_do_not_show(value: Payload) -> None:
     given_value = {"list": [value], "dict": {"a": value}}
     before = copy.deepcopy(given_value)
 
-    copied = plain(given_value)
+    copied = to_jsonable(given_value)
 
     given_value["list"].append("later")
     given_value["dict"].clear()
@@ -121,7 +121,7 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
 )
 def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
     """What stands for something that JSON has a word for becomes that."""
-    assert exactly(plain(value)) == exactly(expected)
+    assert exactly(to_jsonable(value)) == exactly(expected)
 
 
 @pytest.mark.parametrize(
@@ -142,24 +142,24 @@ def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
 )
 def test_values_without_a_word_in_json(value: object, name: str, representation: str) -> None:
     """What JSON has no word for says its class and its repr."""
-    assert plain([value]) == [{"__type__": name, "repr": representation}]
+    assert to_jsonable([value]) == [{"__type__": name, "repr": representation}]
 
 
 def test_a_key_that_is_no_text_has_its_place() -> None:
     """A lone surrogate in a name is spelled out; names that would fall together stay apart."""
-    assert plain({"\ud800": 1, "\\ud800": 2}) == {"\\ud800": 1, "\\ud800 (str)": 2}
+    assert to_jsonable({"\ud800": 1, "\\ud800": 2}) == {"\\ud800": 1, "\\ud800 (str)": 2}
 
 
 def test_a_thousand_keys_with_one_repr_have_short_names() -> None:
     """Names that are told apart do not grow with their number."""
-    names = plain({Opaque(): number for number in range(1000)})
+    names = to_jsonable({Opaque(): number for number in range(1000)})
 
     assert (len(names), max(map(len, names)) < 100) == (1000, True)
 
 
 def test_a_huge_integer_is_on_file() -> None:
     """An integer of 10,000 digits, which Python's repr refuses, can be read back from what stands for it."""
-    assert int(plain(10**5000)["repr"], 0) == 10**5000
+    assert int(to_jsonable(10**5000)["repr"], 0) == 10**5000
 
 
 # ── values that try to do harm ────────────────────────────────────────────────────────────────────────────────────
@@ -182,15 +182,15 @@ def outcome(write: Callable[[object], str], name: str, holder: str) -> str:
 
 
 def copied_to_json(value: object) -> str:
-    return to_json(handed_over(value))
+    return to_json(object_to_jsonable(value))
 
 
 @given(values)
 def test_no_combination_of_values_raises_or_poisons(value: object) -> None:
     """Values of every kind, in one another, are written as text that the strictest reader reads."""
-    assert [read_strictly(to_json(value)), read_strictly(to_json(handed_over(value)))] == [
-        plain(value),
-        handed_over(value),
+    assert [read_strictly(to_json(value)), read_strictly(to_json(object_to_jsonable(value)))] == [
+        to_jsonable(value),
+        object_to_jsonable(value),
     ]
 
 
@@ -202,7 +202,7 @@ def test_an_interrupt_is_no_value() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        plain(Interrupting())
+        to_jsonable(Interrupting())
 
 
 def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
@@ -228,7 +228,7 @@ def outcome_of(value: object) -> str:
 
 def test_a_value_that_unfolds_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty lists that each stand twice in the next are not written 2**40 times, but as many as there may be."""
-    monkeypatch.setattr(plain_values, "_NODES", 10_000)
+    monkeypatch.setattr(plain_values, "_MAX_NODES", 10_000)
     value: Payload = [1]
     for _ in range(40):
         value = [value, value]
@@ -254,7 +254,7 @@ def test_an_object_is_read_by_the_attributes_that_count() -> None:
         def error(self) -> None:
             """Not an attribute that counts."""
 
-    assert handed_over([Message()]) == [
+    assert object_to_jsonable([Message()]) == [
         {
             "role": "assistant",
             "content": "x",
@@ -265,7 +265,7 @@ def test_an_object_is_read_by_the_attributes_that_count() -> None:
 
 def test_what_was_not_given_is_not_there() -> None:
     """The SDKs' words for an argument that was not given leave no trace among a message's members."""
-    assert handed_over({"role": "user", "tool_calls": NotGiven(), "usage": Omit()}) == {"role": "user"}
+    assert object_to_jsonable({"role": "user", "tool_calls": NotGiven(), "usage": Omit()}) == {"role": "user"}
 
 
 def test_a_call_and_its_result_may_know_each_other() -> None:
@@ -273,11 +273,17 @@ def test_a_call_and_its_result_may_know_each_other() -> None:
     call = types.SimpleNamespace(call_id="1", name="bash")
     call.tool_result = types.SimpleNamespace(call_id="1", result="ok", tool_call=call)
 
-    copied = handed_over(call)
+    copied = object_to_jsonable(call)
 
     assert (copied["call_id"], copied["tool_result"]["result"]) == ("1", "ok")
 
 
 def test_handing_over_nothing_gives_nothing() -> None:
     """None, texts, numbers and what has no such attribute pass as they are."""
-    assert handed_over([None, "x", 3, b"", Opaque()]) == [None, "x", 3, {"__type__": "bytes", "repr": "b''"}, OPAQUE]
+    assert object_to_jsonable([None, "x", 3, b"", Opaque()]) == [
+        None,
+        "x",
+        3,
+        {"__type__": "bytes", "repr": "b''"},
+        OPAQUE,
+    ]

@@ -150,7 +150,7 @@ def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
     why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
     logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:
-        recorder._lifecycle.guard.keep(f"record {what}", why)
+        recorder._lifecycle.guard.queue_failure(f"record {what}", why)
 
 
 def unwrap(client: Client) -> Client:

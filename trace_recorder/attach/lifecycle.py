@@ -19,10 +19,10 @@ from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
+from trace_recorder.storage.paths import RunPaths
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
-from trace_recorder.storage.reserved_path import Files
+from trace_recorder.values.final_status import FinalStatus, status_of_process
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.run_ending import Ending, ending_of_process
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -36,7 +36,7 @@ class Lifecycle:
 
     def __init__(  # noqa: PLR0913 - a recorder's settings
         self,
-        files: Files,
+        files: RunPaths,
         redact: Redactor | Sequence[Redactor] | None,
         guard: Guard,
         *,
@@ -85,7 +85,7 @@ class Lifecycle:
         self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
 
-    def end(self, ending: Ending, final_result: object = None) -> None:
+    def end(self, ending: FinalStatus, final_result: object = None) -> None:
         """End the run. Everything is on file on return."""
         self.ended = True
         if self.run is not None:
@@ -129,25 +129,25 @@ class Lifecycle:
         if self.run is not None and self._path is not None:
             return self._path
         if self._disabled:
-            return self._files.unused()
+            return self._files.disabled_path()
         with self.lock:
             return self._files.reserve(self._parent or process.parent_run())
 
     def after_fork(self) -> None:
         """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
         self.lock = threading.RLock()  # a thread of the parent's may hold the old one for good
-        self.guard.forget()
+        self.guard.discard_failures()
         if self.run is not None and not self.run.closed:
             self._parent = self.run.trajectory_id
             self.run.abandon()
             self._finalizer.detach()
             self.run = None
-        self._files.forked()
+        self._files.release_after_fork()
 
     def at_exit(self) -> None:
         """Have everything on file before the interpreter ends."""
         if self.run is not None:
-            self.run.exit(ending_of_process())
+            self.run.exit(status_of_process())
 
     def __str__(self) -> str:
         state = "ended" if self.ended else "running" if self.is_running() else "not started"
@@ -158,4 +158,4 @@ def _interrupt(run: Run) -> None:
     """Close a run whose recorder is gone without finalize."""
     if not run.closed and run.pid == os.getpid():
         process.run_ended(run.trajectory_id)
-        run.finish(Ending("interrupted"))
+        run.finish(FinalStatus("interrupted"))

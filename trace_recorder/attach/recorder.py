@@ -28,11 +28,11 @@ from trace_recorder.recording import manual_records, process, tools
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
-from trace_recorder.storage.reserved_path import DIRECTORY, Files, is_sentence
-from trace_recorder.values.arguments import Numbers
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.run_ending import Ending, ending_of
+from trace_recorder.values.arguments import ArgumentReader
+from trace_recorder.values.final_status import FinalStatus, status_from_exception
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -73,7 +73,7 @@ class TrajectoryRecorder:
         model: str | None = None,
         max_steps: int | None = None,
         metadata: Mapping[str, object] | None = None,
-        directory: str | os.PathLike[str] = DIRECTORY,
+        directory: str | os.PathLike[str] = DEFAULT_DIRECTORY,
         history: Literal["auto", "inline", "delta"] = "auto",
         redact: Redactor | Sequence[Redactor] | None = default_redactor,
         durability: Literal["process", "disk"] = "process",
@@ -81,13 +81,13 @@ class TrajectoryRecorder:
     ) -> None:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
-        if task is None and is_sentence(trajectory_path):
+        if task is None and looks_like_sentence(trajectory_path):
             message = (
                 f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
             )
             warnings.warn(message, stacklevel=2)
         self._lifecycle = Lifecycle(
-            Files(trajectory_path, directory, sync=durability == "disk"),
+            RunPaths(trajectory_path, directory, sync=durability == "disk"),
             redact,
             Guard(strict=strict),
             history=history,
@@ -113,7 +113,7 @@ class TrajectoryRecorder:
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
         given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
         """
-        given = known(**manual_records.about_run("start()", task, provider, model, max_steps))
+        given = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
                 warnings.warn(
@@ -121,7 +121,7 @@ class TrajectoryRecorder:
                     "begins. Call finalize() first.",
                     stacklevel=2,
                 )
-                self._end(Ending("interrupted"))
+                self._end(FinalStatus("interrupted"))
             self._lifecycle.about |= given
             self._begin()
         current.set(self)
@@ -135,10 +135,10 @@ class TrajectoryRecorder:
         `success` is True, False, or a number that stands for one, of any class; None is unknown. Raises
         AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
         """
-        numbers = Numbers("finalize()")
+        numbers = ArgumentReader("finalize()")
         with self._lifecycle.lock:
             self._lifecycle.run_for("finalize()")
-            self._end(Ending("completed", numbers.verdict("success", success)), final_result)
+            self._end(FinalStatus("completed", numbers.optional_bool("success", success)), final_result)
         numbers.raise_if_refused()
 
     finalize_recording = finalize
@@ -153,7 +153,7 @@ class TrajectoryRecorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._leave_context()
         with self._lifecycle.lock:
-            self._end(ending_of(error))
+            self._end(status_from_exception(error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -173,7 +173,7 @@ class TrajectoryRecorder:
         self._lifecycle.begin()
         running.add(self)
 
-    def _end(self, ending: Ending, final_result: object = None) -> None:
+    def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         running.discard(self)
         if current.get() is self:
             current.set(None)
@@ -217,8 +217,8 @@ class TrajectoryRecorder:
         number, it is told of that step: what is given here stands in the place of what was gathered there. Raises
         TypeError where the number is none, once the rest is on file.
         """
-        numbers = Numbers("record_agent_step()")
-        number = numbers.whole("step_number", step_number)
+        numbers = ArgumentReader("record_agent_step()")
+        number = numbers.integer("step_number", step_number)
         details = {
             "llm_response": llm_response,
             "tool_calls": tool_calls,
@@ -247,9 +247,9 @@ class TrajectoryRecorder:
         Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError where they are anything
         else, once that is on file as what it is.
         """
-        numbers = Numbers("reward()")
+        numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
-        number = None if step_number is None else numbers.whole("step_number", step_number)
+        number = None if step_number is None else numbers.integer("step_number", step_number)
         given = {"name": name, **counts, "step_number": number, "explanation": explanation}
         self._record("reward()", "record a reward", partial(manual_records.reward, given=given))
         numbers.raise_if_refused()
@@ -260,8 +260,10 @@ class TrajectoryRecorder:
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
-        numbers = Numbers("update_lakeview()")
-        tell = partial(manual_records.summary, number=numbers.whole("step_number", step_number), said=lakeview_summary)
+        numbers = ArgumentReader("update_lakeview()")
+        tell = partial(
+            manual_records.summary, number=numbers.integer("step_number", step_number), said=lakeview_summary
+        )
         self._record("update_lakeview()", "record an annotation", tell)
         numbers.raise_if_refused()
 
@@ -286,8 +288,8 @@ class TrajectoryRecorder:
         `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on. Raises
         TypeError where the number is none.
         """
-        numbers = Numbers("step()")
-        number = None if step_number is None else numbers.whole("step_number", step_number)
+        numbers = ArgumentReader("step()")
+        number = None if step_number is None else numbers.integer("step_number", step_number)
         numbers.raise_if_refused()
         run = self._lifecycle.run_for("step()")
         return steps.Step(run, self._lifecycle.number_step(number))

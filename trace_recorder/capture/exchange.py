@@ -5,9 +5,9 @@ is sent, the response before the caller has its last byte. Every method is guard
 happens here, the call goes on as it would without us.
 
 `_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
-may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second at
-most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that
-holds any lock: then the ending is deferred.
+may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
+at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread
+that holds any lock: then the ending is deferred.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from trace_recorder.capture.record_text import body_member, error_text, joined_b
 from trace_recorder.capture.response_parts import LARGE_BODY, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
-from trace_recorder.guard import attempt, is_recording
+from trace_recorder.guard import is_recording, try_call
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction.redactor import clean_url, url_secrets
 from trace_recorder.values.json_text import NotJsonError
-from trace_recorder.values.jsonable import facts, members, named_error, to_json
-from trace_recorder.values.messages import JoinedStream, Payload, known
+from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
+from trace_recorder.values.messages import JoinedStream, Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -62,7 +62,7 @@ class Exchange(ResponseParts):
         sent = self._sent
         self.run.unfinished.hold(self)
         self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
-        about = self._about() | known(
+        about = self._about() | without_none(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
             model=sent.endpoint.model,
@@ -71,7 +71,7 @@ class Exchange(ResponseParts):
             inferred=self._inferred or None,
             **context,
         )
-        said = facts({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
+        said = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
@@ -145,7 +145,7 @@ class Exchange(ResponseParts):
             if self._finish():
                 self._remember_failure()
                 about = self._about() | {"duration_seconds": self._seconds()}
-                self.run.append("llm_error", about, members(named_error(error)))
+                self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.unfinished.release(self)
 
     def chunk(self, data: bytes) -> None:
@@ -260,7 +260,7 @@ class Exchange(ResponseParts):
             return
         with self.run.guard(what), self._lock:
             if self._finish():
-                attempt(lambda: self._write_ending(why, error), self._write_bare_ending)
+                try_call(lambda: self._write_ending(why, error), self._write_bare_ending)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
                 self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
 
@@ -273,19 +273,19 @@ class Exchange(ResponseParts):
         if broken:
             self._remember_failure()
         about = self._about() | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
-        more = known(
+        more = without_none(
             headers=self._headers,
-            error=named_error(error) if error and broken else None,
+            error=describe_error(error) if error and broken else None,
             ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
         )
         when: When | None = "later" if self._parts else None  # there is much to read for the document
-        self.run.append("llm_response", about, ",".join(filter(None, (facts(more), said))), when=when)
+        self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Say at least that it has ended, where what came cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
-        attempt(lambda: self.run.append("llm_response", about), lambda _: None)
+        try_call(lambda: self.run.append("llm_response", about), lambda _: None)
         raise failure
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
@@ -293,7 +293,7 @@ class Exchange(ResponseParts):
         joined = self._joined()
         why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
         complete = why is None or (joined is not None and joined.ended and not self._decoding_failed)
-        about = {"complete": complete, "stream": True, "chunks": self._chunks} | known(
+        about = {"complete": complete, "stream": True, "chunks": self._chunks} | without_none(
             ended_by=None if complete else why,
             events=joined.events if joined else None,
             last_event=joined.ended if joined else None,
@@ -315,12 +315,12 @@ class Exchange(ResponseParts):
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
         body = body_member(self.run.mask_bytes(joined_bytes(self._buffer)))
-        return {"complete": why is None, **known(ended_by=why)}, body
+        return {"complete": why is None, **without_none(ended_by=why)}, body
 
     def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         why = why or self._missing()
-        return {"complete": why is None, "parts": self._parts, **known(ended_by=why)}, ""
+        return {"complete": why is None, "parts": self._parts, **without_none(ended_by=why)}, ""
 
     def _finish(self) -> bool:
         """Whether this is the first end that is heard of."""

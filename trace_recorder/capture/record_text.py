@@ -8,15 +8,15 @@ import zlib
 
 from trace_recorder.storage import stream_chunks
 from trace_recorder.values.json_text import NotJsonError, one_line, parse
-from trace_recorder.values.jsonable import message_of
+from trace_recorder.values.jsonable import error_message
 
 
-def joined_bytes(pieces: list[stream_chunks.Piece]) -> bytes:
+def joined_bytes(pieces: list[stream_chunks.TimedBytes]) -> bytes:
     """Join the bytes of pieces."""
     return b"".join([data for _, data in pieces])
 
 
-def first_pieces(pieces: list[stream_chunks.Piece], size: int) -> list[stream_chunks.Piece]:
+def first_pieces(pieces: list[stream_chunks.TimedBytes], size: int) -> list[stream_chunks.TimedBytes]:
     """The first pieces that make so many bytes, or all."""
     found = 0
     for number, (_, data) in enumerate(pieces[:], 1):
@@ -34,7 +34,7 @@ def packed(data: bytes, level: int) -> str:
 
 def error_text(error: BaseException) -> str:
     """Say an error as its class and message."""
-    message = message_of(error)
+    message = error_message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

@@ -20,8 +20,8 @@ from trace_recorder.capture.record_text import first_pieces, joined_bytes, packe
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
-from trace_recorder.values.jsonable import facts
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.jsonable import dump_members
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -46,7 +46,7 @@ class ResponseParts:
         self._headers: dict[str, str] = {}
         self._decode: Decoder | None = None
         self._streams = False
-        self._buffer: list[stream_chunks.Piece] = []
+        self._buffer: list[stream_chunks.TimedBytes] = []
         self._continues = False
         self._written: list[bytes] = []
         self._buffered = 0
@@ -130,15 +130,15 @@ class ResponseParts:
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
-        about = self._about() | about | {"zlib": packed(part.masked, 1)} | known(redacted=part.redacted or None)
+        about = self._about() | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
 
         def taken() -> None:
-            _, self._buffer[: len(pieces)], _ = stream_chunks.split(pieces, part.size)
+            _, self._buffer[: len(pieces)], _ = stream_chunks.split_at(pieces, part.size)
             self._buffered -= part.size
             self._part = part
             self._parts += 1
 
-        self.run.append("llm_stream", about, facts({"headers": self._headers}), taken)
+        self.run.append("llm_stream", about, dump_members({"headers": self._headers}), taken)
 
     def _flush_stream(self, size: int, *, last: bool) -> None:
         """Write a part of a stream, up to the end of a line; of a long line, or one that waits, all that can be."""
@@ -154,11 +154,11 @@ class ResponseParts:
         whole = last or len(data) >= LONGEST_LINE
         self._write_lines(parts, data if whole else data[: data.rfind(b"\n") + 1], last=whole)
 
-    def _write_lines(self, parts: list[stream_chunks.Piece], data: bytes, *, last: bool) -> None:
+    def _write_lines(self, parts: list[stream_chunks.TimedBytes], data: bytes, *, last: bool) -> None:
         """Write what stands in the first pieces."""
 
         def taken(masked: bytes, end: int) -> None:
-            _, self._buffer[: len(parts)], self._continues = stream_chunks.split(parts, end)
+            _, self._buffer[: len(parts)], self._continues = stream_chunks.split_at(parts, end)
             self._buffered -= end
             self._written.append(masked)
 
@@ -175,10 +175,10 @@ class ResponseParts:
             "time_to_first_token_seconds": self._seconds(self._first),
             "bytes": end,
             "zlib": packed(masked, 6),
-            **stream_chunks.described(stream_chunks.split(self._buffer, end)[0], self._began, masked),
-        } | known(continues=self._continues or None, redacted=redacted or None)
+            **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
+        } | without_none(continues=self._continues or None, redacted=redacted or None)
         about = self._about() | about
-        self.run.append("llm_stream", about, facts({"headers": self._headers}), partial(taken, masked, end))
+        self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
 
     def _about(self) -> dict[str, Payload]:
         return {"interaction_id": self.interaction_id, "attempt": self._attempt}

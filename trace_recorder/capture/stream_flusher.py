@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -67,7 +67,7 @@ class StreamFlusher:
                     self._thread = None
                     return
             for stream in streams:
-                attempt(stream.write_pending, lambda _: None)  # a strict run raises; the streams of others go on
+                try_call(stream.write_pending, lambda _: None)  # a strict run raises; the streams of others go on
 
 
 process_flusher = StreamFlusher()

@@ -28,8 +28,8 @@ from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import EntryWriter
-from trace_recorder.guard import attempt
-from trace_recorder.storage.reserved_path import DIRECTORY
+from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.toolbrain.parsing import PARSERS
 
@@ -44,7 +44,9 @@ app = typer.Typer(
 
 Runs = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE|DIR...]", help=f"Default: $TRACE_RECORDER_DIR, or {DIRECTORY}.", show_default=False),
+    typer.Argument(
+        metavar="[FILE|DIR...]", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}.", show_default=False
+    ),
 ]
 File = Annotated[
     Path,
@@ -91,7 +93,7 @@ def list_(runs: Runs = None, as_json: AsJson = False) -> None:
 
     Several directories and files may be given; a file that cannot be read is then told, and the exit code is 1.
     """
-    paths = runs or [Path(os.environ.get("TRACE_RECORDER_DIR") or DIRECTORY)]
+    paths = runs or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
     try:
         found = listing(paths)
     except UnreadableError as error:
@@ -151,7 +153,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 
     try:
         file = newest(file) if is_directory(file) else file
-        attempt(partial(print_it, file), partial(_refuse_damaged, file))
+        try_call(partial(print_it, file), partial(_refuse_damaged, file))
     except UnreadableError as error:
         fail(str(error))
 

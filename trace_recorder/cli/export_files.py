@@ -23,7 +23,7 @@ from trace_recorder.cli.formats import FORMATS, ReportingView, Source, outputs_o
 from trace_recorder.cli.read_files import UnreadableError, error_message, read
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -119,7 +119,7 @@ class Export:
         """What one run becomes; nothing where it cannot be read, or has nothing in it."""
         try:
             trajectory = read(path)
-            pieces, left_out = attempt(
+            pieces, left_out = try_call(
                 lambda: self._make_outputs(trajectory, source),
                 lambda error: _raise_unreadable(path, error),
             )

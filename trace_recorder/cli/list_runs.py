@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, is_directory, read
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
@@ -67,7 +67,7 @@ def listing(paths: Sequence[Path]) -> Listing:
     for path in find_runs(paths):
         name = path.name if within else str(path)
         try:
-            rows.append(attempt(partial(_read_row, path, name), partial(_raise_unreadable, path)))
+            rows.append(try_call(partial(_read_row, path, name), partial(_raise_unreadable, path)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
     return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)

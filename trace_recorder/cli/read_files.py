@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load
-from trace_recorder.storage.paths import journal_of
+from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 def read(path: Path) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return attempt(lambda: load(path), lambda error: _raise_unreadable(path, error))
+    return try_call(lambda: load(path), lambda error: _raise_unreadable(path, error))
 
 
 def _raise_unreadable(path: Path, error: Exception) -> Trajectory:
@@ -41,7 +41,7 @@ def runs_in_directory(directory: Path) -> list[Path]:
     """Return the documents of a directory, and the journals without a document. Raises OSError."""
     files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
     documents = [path for path in files if path.suffix == ".json"]
-    with_document = {journal_of(path) for path in files if path.suffix != ".jsonl"}
+    with_document = {journal_path_for(path) for path in files if path.suffix != ".jsonl"}
     return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
 
 
@@ -67,7 +67,7 @@ def is_directory(path: Path) -> bool:
 def _identity(run: Path) -> Path:
     """What the two files of a run have in common."""
     try:
-        return journal_of(run).resolve()
+        return journal_path_for(run).resolve()
     except (OSError, RuntimeError):  # a loop of links, which is an error of either kind
         return run
 

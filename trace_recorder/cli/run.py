@@ -15,8 +15,8 @@ from trace_recorder.attach.subprocess import supervisor as parent
 from trace_recorder.cli import run_summary
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.text_layout import in_one_line
-from trace_recorder.guard import attempt
-from trace_recorder.storage.reserved_path import DIRECTORY
+from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
 Task = Annotated[str | None, typer.Option("--task", help="What the agent is to do, for the file.")]
@@ -25,7 +25,7 @@ TrajectoryFile = Annotated[
 ]
 InDirectory = Annotated[
     Path | None,
-    typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DIRECTORY}."),
+    typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say at the end what was recorded.")]
 SETTINGS = {"allow_interspersed_args": False}
@@ -47,7 +47,7 @@ def run(
     if not command:
         warn("run: there is no command. Give it behind two dashes: trace-recorder run -- python agent.py")
         raise typer.Exit(2)
-    directory = directory or Path(os.environ.get("TRACE_RECORDER_DIR") or DIRECTORY)
+    directory = directory or Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)
     try:
         ended = parent.run(command, directory, trajectory_file, task)
     except parent.CommandError as error:
@@ -71,7 +71,7 @@ def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
                 warn(line)
 
     with suppress(KeyboardInterrupt):
-        attempt(tell, lambda _: None)
+        try_call(tell, lambda _: None)
 
 
 def _exit_by_signal(number: int) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, text_of
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
+from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.trajectory import ErrorInfo, Gap, Reward, Trajectory
+from trace_recorder.values.trajectory import Gap, Reward, Trajectory
 from trace_recorder.views.token_counts import is_usage_left_out
 
 _SUCCESS = {True: ", success", False: ", no success"}

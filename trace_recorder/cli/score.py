@@ -17,7 +17,7 @@ from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.output import console, fail, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.recording.amend import append_rewards
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -110,7 +110,7 @@ class _Scoring:
         """Score all runs by one call: those that go on, or have the reward already, are not among them."""
         runs: dict[Path, Trajectory] = {}
         failed = sum(not _report(path, partial(self._collect, path, runs)) for path in paths)
-        values = attempt(partial(self._rewards, [*runs.values()]), self._fail_all)
+        values = try_call(partial(self._rewards, [*runs.values()]), self._fail_all)
         return failed + sum(
             not _report(path, partial(self._store, path, value)) for path, value in zip(runs, values, strict=True)
         )
@@ -121,7 +121,7 @@ class _Scoring:
         if standing is not None:
             return standing
         work = partial(score_of, trajectory, self.function, self.parser, **self.values)
-        return self._store(path, attempt(work, partial(self._raise_unreadable, path)))
+        return self._store(path, try_call(work, partial(self._raise_unreadable, path)))
 
     def _collect(self, path: Path, runs: dict[Path, Trajectory]) -> str | None:
         trajectory = read(path)
@@ -164,7 +164,7 @@ def _report(path: Path, work: Callable[[], str | None]) -> bool:
     def refuse(error: Exception) -> None:
         warn(str(error) if isinstance(error, UnreadableError) else error_message(path, error, "scored"))
 
-    said = attempt(work, refuse)
+    said = try_call(work, refuse)
     if said:
         print_lines(console(), [f"{path}: {said}"])
         sys.stdout.flush()

@@ -13,7 +13,7 @@ from trace_recorder.cli.output import console, fail, print_json, print_lines, wa
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
 from trace_recorder.views.stats import Stats
@@ -35,7 +35,7 @@ def stats(paths: Paths, as_json: AsJson = False) -> None:
     try:
         for path in find_runs(paths):
             try:
-                figures.merge(attempt(partial(_count, path), partial(_raise_unreadable, path)))
+                figures.merge(try_call(partial(_count, path), partial(_raise_unreadable, path)))
             except UnreadableError as error:
                 failed += 1
                 warn(str(error))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 
 
@@ -23,7 +23,7 @@ def report(file: Path) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
         return Report(file, (Finding("error", "file", why or str(error)),))
 
-    return attempt(lambda: validate(file), failed)
+    return try_call(lambda: validate(file), failed)
 
 
 def as_json(report: Report) -> dict[str, Payload]:

@@ -2,7 +2,7 @@
 
 `CallRecords` collects the records and is the source of an `LLMInteraction`: the large parts, such as messages and raw
 bodies, are expanded from the records when they are asked for. A missing or damaged record never raises here: what is
-unknown is None, and `is_whole` says whether the request can be put together.
+unknown is None, and `has_request` says whether the request can be put together.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from trace_recorder.derive.requests import IncrementalReading, result_of
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.readers import Reader, join_stream, reader_of
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import Record
-from trace_recorder.storage.stream_chunks import Piece, chunks
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError, parse
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
@@ -98,7 +98,7 @@ class CallRecords:
         """The data of the newest part of a stream; empty if there is none."""
         return self.streams[-1].data if self.streams else {}
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         """Whether the request can be put together, and its items are those that its writer meant."""
         if self.incremental is not None:
             return True
@@ -121,12 +121,12 @@ class CallRecords:
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         """The request, without its messages if they need not be read for it."""
         return self.request() if self.incremental is None else self.incremental.offer
 
     @property
-    def new_results(self) -> list[ToolResult]:
+    def new_tool_results(self) -> list[ToolResult]:
         """The tool results in the request since the model last spoke."""
         return self._read_results() if self.incremental is None else list(self.incremental.results)
 
@@ -152,11 +152,11 @@ class CallRecords:
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
-    def raw_chunks(self) -> tuple[Piece, ...] | None:
+    def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
         """The chunks of that stream, each with its time in seconds since the request; None if that is not known."""
         try:
             parts = self._parts(self.request_data.get("attempt", 0))
-            return None if parts is None else chunks(parts)
+            return None if parts is None else read_chunks(parts)
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -205,7 +205,7 @@ class CallRecords:
         """The stream as its dialect's reader joins it; None if there is none."""
         data = self.stream_bytes()
         joined = None if data is None else join_stream(self.request_data.get("api"), data)
-        return joined and replace(joined, body=plain(joined.body), error=plain(joined.error))
+        return joined and replace(joined, body=to_jsonable(joined.body), error=to_jsonable(joined.error))
 
     def stream_error(self) -> Payload:
         """The provider's error event in the stream. A stream without the word "error" is not joined for this."""

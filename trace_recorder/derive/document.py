@@ -19,7 +19,8 @@ from typing import TypeVar, cast, get_args
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.values.checked_types import typed
+from trace_recorder.values.checked_types import check_types
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     Choice,
@@ -29,18 +30,7 @@ from trace_recorder.values.messages import (
     RequestReading,
     ToolResult,
 )
-from trace_recorder.values.trajectory import (
-    SCHEMA_VERSION,
-    AgentStep,
-    Attempt,
-    ErrorInfo,
-    Gap,
-    LLMInteraction,
-    NothingRaw,
-    Reward,
-    Status,
-    Trajectory,
-)
+from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
 Element = TypeVar("Element")
 
@@ -84,13 +74,13 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         error=_error(document.get("error")),
         metadata=document.get("metadata") or {},
         annotations=document.get("annotations") or {},
-        rewards=tuple(typed(Reward(**reward)) for reward in document.get("rewards") or ()),
+        rewards=tuple(check_types(Reward(**reward)) for reward in document.get("rewards") or ()),
         metrics=document.get("metrics") or {},
         llm_interactions=interactions,
         agent_steps=[_step(step, by_id) for step in document.get("agent_steps") or ()],
-        gaps=tuple(typed(Gap(**gap)) for gap in document.get("gaps") or ()),
+        gaps=tuple(check_types(Gap(**gap)) for gap in document.get("gaps") or ()),
     )
-    return typed(trajectory)
+    return check_types(trajectory)
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -111,19 +101,19 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class _DocumentSource(NothingRaw):
+class _DocumentSource(WithoutRawData):
     """The source of an interaction that was read from a document: it has nothing raw."""
 
     reading: RequestReading
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return self.reading
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         return self.reading
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         return True
 
 
@@ -156,7 +146,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
-    tools = [typed(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
+    tools = [check_types(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
     one = LLMInteraction(
@@ -164,7 +154,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         timestamp=document["timestamp"],
         provider=document.get("provider"),
         model=document.get("model"),
-        source=_DocumentSource(typed(reading)),
+        source=_DocumentSource(check_types(reading)),
         **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
         **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
@@ -174,7 +164,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: list[
         stream=document.get("stream", False),
         complete=document.get("complete", True),
     )
-    return typed(one)
+    return check_types(one)
 
 
 def _response(document: dict[str, Payload]) -> LLMResponse:
@@ -187,7 +177,7 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
         extra=document.get("extra") or {},
         given=document,
     )
-    return typed(response)
+    return check_types(response)
 
 
 def _choice(document: Mapping[str, Payload]) -> Choice:
@@ -199,15 +189,15 @@ def _choice(document: Mapping[str, Payload]) -> Choice:
         extra=document.get("extra") or {},
         interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
     )
-    return typed(choice)
+    return check_types(choice)
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:
-    return typed(Attempt(**{**document, "error": _error(document.get("error"))}))
+    return check_types(Attempt(**{**document, "error": _error(document.get("error"))}))
 
 
 def _error(document: Payload) -> ErrorInfo | None:
-    return typed(ErrorInfo(**document)) if isinstance(document, dict) else None
+    return check_types(ErrorInfo(**document)) if isinstance(document, dict) else None
 
 
 _STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
@@ -231,4 +221,4 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         derived=document.get("derived", False),
         extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
     )
-    return typed(step)
+    return check_types(step)

@@ -25,12 +25,13 @@ from trace_recorder.derive.steps import is_step, step_of
 from trace_recorder.derive.tool_executions import DuringStream, ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key
 from trace_recorder.dialects.manual import read_step
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.storage.journal_reader import BadLine, Record
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Status, Trajectory
 
 Value = TypeVar("Value")
 
@@ -92,7 +93,7 @@ class Fold:
         self.run.count(record)
         handle = _HANDLERS.get(record.kind)
         if handle is not None:
-            attempt(partial(handle, self, record), partial(self.run.add_unusable, record))
+            try_call(partial(handle, self, record), partial(self.run.add_unusable, record))
 
     def _add_item(self, record: Record) -> None:
         self.items.add_record(record)
@@ -156,22 +157,22 @@ class Fold:
         for call, record in pending:
             if call is None:
                 read = self._read_tool if record.kind != "agent_step" else self._read_recorded_step
-                attempt(partial(read, record), partial(self.run.add_unusable, record))
+                try_call(partial(read, record), partial(self.run.add_unusable, record))
                 continue
             if "items" in record.data:
-                attempt(partial(self._read_request, call, record), lambda _: None)
+                try_call(partial(self._read_request, call, record), lambda _: None)
             if call.is_manual or record.kind in ENDINGS:
-                attempt(partial(self._read_response, call, record), partial(self.run.add_unusable, record))
+                try_call(partial(self._read_response, call, record), partial(self.run.add_unusable, record))
             yield_to_others()
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
         """Read what is new in a request, and assign the tool results that it carries to the calls they answer."""
         call = whole if whole.request_data is record.data else whole.as_of(record)
         data = call.request_data
-        call.incremental = attempt(partial(self._request_reader.read, call.interaction_id, data), lambda _: None)
+        call.incremental = try_call(partial(self._request_reader.read, call.interaction_id, data), lambda _: None)
         self.tools.add_sub_agent(data.get("parent_execution_id"))
         streams = asks_for_stream(data)
-        self.tools.read_request(call.interaction_id, agent_key(data), call.new_results, streams=streams)
+        self.tools.read_request(call.interaction_id, agent_key(data), call.new_tool_results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
         call = whole.as_of(record)
@@ -242,7 +243,7 @@ class Fold:
             self.tools.detach(identity)
             self.run.add_unusable(call.first, error)
 
-        return attempt(partial(interaction_of, call), on_error)
+        return try_call(partial(interaction_of, call), on_error)
 
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -317,7 +318,7 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
     """Return a gap for each request that cannot be put together and each stream that cannot be unpacked."""
     gaps = []
     for one in interactions:
-        if not one.source.is_whole():
+        if not one.source.has_request():
             why = "a record that it needs is damaged or missing"
             gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
         if isinstance(one.source, CallRecords) and one.source.is_damaged:

@@ -12,9 +12,9 @@ from trace_recorder.derive.call_records import CallRecords, http_status
 from trace_recorder.derive.record_bodies import read_body
 from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.readers import join_stream, why_incomplete
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import JoinedStream, Payload
-from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction
 
 
 def interaction_of(call: CallRecords) -> LLMInteraction:

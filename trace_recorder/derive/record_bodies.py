@@ -10,8 +10,8 @@ import base64
 from collections.abc import Callable, Mapping
 
 from trace_recorder.dialects.json_access import json_value
-from trace_recorder.values.json_text import NotJsonError, mended, parse
-from trace_recorder.values.jsonable import plain
+from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 
 
@@ -41,5 +41,5 @@ def _body(data: Mapping[str, Payload], fallback: Callable[[str], Payload]) -> Pa
 
 def _strict_json(text: str) -> Payload:
     """JSON that strict parsers refuse: a lone surrogate becomes U+FFFD, other oddities are described."""
-    value = json_value(mended(text))
-    return text if value is None else plain(value)
+    value = json_value(replace_lone_surrogates(text))
+    return text if value is None else to_jsonable(value)

@@ -17,7 +17,7 @@ from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.readers import ElementReader, element_reader_of, merge_rule_of
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup, read_groups
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.values.json_text import writer
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 
 MAX_PREFIXES = 64
@@ -179,7 +179,7 @@ def _remembered(prefixes: list[_ConversationPrefix], at_most: int) -> list[_Conv
 
 
 _size_of = attrgetter("size")
-_dump = writer(",", ":")
+_dump = make_json_writer(",", ":")
 
 
 class _ConversationPrefix:

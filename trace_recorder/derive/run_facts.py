@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from trace_recorder.derive.interactions import stated_error
 from trace_recorder.dialects.json_access import as_int
-from trace_recorder.storage.journal import BadLine, Record
+from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Tally
-from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""

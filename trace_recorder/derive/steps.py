@@ -12,8 +12,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 
 MAX_FORGOTTEN_CALLS = 4096
 """The ids of this many forgotten calls are remembered."""
@@ -92,7 +93,7 @@ def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
     open_calls = OpenCalls()
     answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
     for one in interactions:
-        for requested_by, result in open_calls.match_results(one.agent, one.source.new_results):
+        for requested_by, result in open_calls.match_results(one.agent, one.source.new_tool_results):
             if requested_by is not None:
                 answers[requested_by].setdefault(result.call_id, result)
         open_calls.add(one.interaction_id, one.agent, one.response.tool_calls)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from trace_recorder.derive.steps import OpenCalls, is_step
 from trace_recorder.derive.tool_matching import PendingCalls, RecordedStep, ToolExecution
 from trace_recorder.derive.tool_steps import ToolSteps
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.trajectory import LLMInteraction
 
 
 @dataclass(slots=True)

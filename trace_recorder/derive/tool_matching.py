@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from trace_recorder.dialects.json_access import as_dict, as_text
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 
 Answers = Mapping[str, ToolResult]
 """The results of one interaction's tool calls, by call id."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 
 from trace_recorder.derive.tool_matching import ToolExecution, ToolStep, agent_key
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import ToolCall
 
 MAX_TOOLS_PER_STEP = 64

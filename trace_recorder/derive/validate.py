@@ -25,11 +25,11 @@ from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.journal import Record as RecordShape
 from trace_recorder.derive.schemas.json_schema import violations
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.storage import journal, paths
+from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, parse
-from trace_recorder.values.jsonable import plain
+from trace_recorder.storage.journal_reader import VERSION, BadLine, Record
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -69,19 +69,22 @@ def validate(path: str | Path) -> Report:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    journal_path = paths.journal_of(path)
+    journal_path = paths.journal_path_for(path)
     if not journal_path.is_file():
         return Report(path, tuple(_document(path.read_bytes(), None)))
     data = journal_path.read_bytes()
     if not data.strip(b"\0"):
         return Report(path, (Finding("error", "journal", "it is empty: nothing is on file"),))
-    lines = list(journal.read(data))
+    lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
     refused = _refusal(lines, records)
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
-    findings = [*_journal(lines, records, fold), *_document_beside(paths.document_of(journal_path), fold, records)]
+    findings = [
+        *_journal(lines, records, fold),
+        *_document_beside(paths.document_path_for(journal_path), fold, records),
+    ]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
 
@@ -93,8 +96,8 @@ def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Fi
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line of it is a record of this package")
     version = records[0].data.get("version") if records else None
-    if isinstance(version, int) and version > journal.VERSION:
-        return Finding("error", "journal", f"it has version {version}, and {journal.VERSION} is the newest known here")
+    if isinstance(version, int) and version > VERSION:
+        return Finding("error", "journal", f"it has version {version}, and {VERSION} is the newest known here")
     return None
 
 
@@ -208,7 +211,7 @@ def _stream(call: CallRecords, ending: Record) -> str | None:
 
 def _same(written: Payload, again: Payload) -> bool:
     """Whether two values are equal, except for what was masked in the first. A secret may span several events."""
-    first, second = json.dumps(written, sort_keys=True), json.dumps(plain(again), sort_keys=True)
+    first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
 
@@ -237,7 +240,7 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
         yield Finding("error", "document", "it is empty: nothing is on file")
         return
     try:
-        document = parse(data.decode(), DEEPEST_DOCUMENT)
+        document = parse(data.decode(), MAX_DOCUMENT_DEPTH)
         from_document(document, "it")
     except TrajectoryFormatError as error:
         yield Finding("error", "document", str(error))

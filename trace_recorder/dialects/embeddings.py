@@ -23,7 +23,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     for vectors in ("data", "embeddings", "embedding"):
         members.array(vectors)
     usage = read_usage(members.object("usage"))
-    if not usage.stated and (tokens := members.integer("prompt_eval_count")) is not None:
+    if not usage.is_known and (tokens := members.integer("prompt_eval_count")) is not None:
         usage = Usage(input_tokens=tokens)
     return LLMResponse(usage=usage, model=members.text("model"), id=members.text("id"), extra=members.rest())
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from trace_recorder.values.json_text import NotJsonError, mended, parse
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
+from trace_recorder.values.messages import Payload, without_none
 
 _DECODER = json.JSONDecoder()
 _ROLES = {"model": "assistant", "function": "tool"}
@@ -144,7 +144,7 @@ class Members:
         left = self._left
         if self._opened:
             left = left | {key: opened.rest() or None for key, opened in self._opened.items() if key in left}
-        return known(**left) if left else {}
+        return without_none(**left) if left else {}
 
     def all(self) -> dict[str, Payload]:
         """Return what was not taken, with nulls: in a request's parameters they were sent on purpose."""
@@ -167,7 +167,7 @@ def arguments_of(raw: Payload) -> Payload:
     if not isinstance(raw, str):
         return raw
     try:
-        parsed = parse(mended(raw))
+        parsed = parse(replace_lone_surrogates(raw))
     except NotJsonError:
         return raw
     return parsed if isinstance(parsed, dict) else raw

@@ -16,11 +16,11 @@ from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.imports.atif.document import from_atif, is_atif
-from trace_recorder.storage import journal
-from trace_recorder.storage.paths import document_of, journal_of
-from trace_recorder.values.json_text import DEEPEST_DOCUMENT, refuse_depth
+from trace_recorder.storage import journal_lock, journal_reader
+from trace_recorder.storage.paths import document_path_for, journal_path_for
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
@@ -36,7 +36,7 @@ def load(path: str | Path) -> Trajectory:
     path = Path(path)
     if path.is_dir():
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
-    journal_path = journal_of(path)
+    journal_path = journal_path_for(path)
     if journal_path.is_file():
         return fold_journal(journal_path)[0]
     data = path.read_bytes()
@@ -45,7 +45,7 @@ def load(path: str | Path) -> Trajectory:
     try:
         text = data.decode("utf-8-sig")
         document = json.loads(text)
-        refuse_depth(text, DEEPEST_DOCUMENT)
+        check_depth(text, MAX_DOCUMENT_DEPTH)
     except (ValueError, RecursionError) as error:
         raise TrajectoryFormatError(
             f"{path} is no trajectory: it is not JSON ({error}). "
@@ -60,25 +60,25 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     """Read a journal; also return its fold, for callers that need more than the trajectory."""
     fold = Fold()
     data = path.read_bytes()
-    for record in journal.read(data):
+    for record in journal_reader.read(data):
         fold.add(record)
     _refuse_others(fold, data, path)
     host = fold.run.start.data.get("host") if fold.run.start else None
-    alive = journal.writer_is_alive(path, host)
+    alive = journal_lock.writer_is_alive(path, host)
     status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.run.end is None and not fold.run.ends_in_damage and not journal.writer_holds(path):
+    if fold.run.end is None and not fold.run.ends_in_damage and not journal_lock.is_locked(path):
         fold.run.gaps += _cut_off(path)
 
     def refuse(error: Exception) -> Trajectory:
         raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
-    return attempt(lambda: fold.trajectory(status), refuse), fold
+    return try_call(lambda: fold.trajectory(status), refuse), fold
 
 
 def _cut_off(path: Path) -> list[Gap]:
     """Return a gap if the document beside a journal without an end says that the run has ended."""
     try:
-        document: Payload = json.loads(document_of(path).read_bytes())
+        document: Payload = json.loads(document_path_for(path).read_bytes())
         status = document.get("status")
     except (OSError, ValueError, RecursionError, AttributeError):
         return []
@@ -96,9 +96,9 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
             )
         return
     version = fold.run.start.data.get("version")
-    if isinstance(version, int) and version > journal.VERSION:
+    if isinstance(version, int) and version > journal_reader.VERSION:
         raise TrajectoryFormatError(
-            f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal.VERSION}. "
+            f"{path} is a journal of version {version}, and this trace_recorder reads up to {journal_reader.VERSION}. "
             "Install a newer trace_recorder to read it."
         )
 

@@ -17,12 +17,13 @@ from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.loader import fold_journal
-from trace_recorder.storage import journal
-from trace_recorder.storage.journal import BINARY, Journal, Record
-from trace_recorder.storage.paths import document_of, journal_of
+from trace_recorder.storage.file_system import BINARY, lock
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.redaction.redactor import default_redactor, masks_in
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
 _JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
@@ -50,7 +51,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
         if status is not None:
             end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
             seconds = {"execution_time": _seconds(writer.path)}
-            writer.append("finalize", to_json({**end, **known(error=error), **seconds}), now())
+            writer.append("finalize", to_json({**end, **without_none(error=error), **seconds}), now())
 
 
 def _seconds(path: Path) -> Payload:
@@ -83,7 +84,7 @@ def _files_of(path: Path) -> tuple[Path, Path]:
         other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
         if other.exists():
             return other, path
-    return document_of(path), journal_of(path)
+    return document_path_for(path), journal_path_for(path)
 
 
 def _data(reward: Mapping[str, Payload]) -> str:
@@ -91,7 +92,7 @@ def _data(reward: Mapping[str, Payload]) -> str:
     said = record["explanation"]
     if isinstance(said, str):
         record["explanation"] = default_redactor(said)
-        record |= known(redacted=masks_in(said, record["explanation"]) or None)
+        record |= without_none(redacted=masks_in(said, record["explanation"]) or None)
     return to_json(record)
 
 
@@ -104,7 +105,7 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
         _lock(fd, path)
         status = _status(path)
         data = path.read_bytes()
-        writer.next_seq = 1 + max((one.seq for one in journal.read(data) if isinstance(one, Record)), default=0)
+        writer.next_seq = 1 + max((one.seq for one in read(data) if isinstance(one, Record)), default=0)
         if not writer.is_in_place():
             raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
         if data and not data.endswith(b"\n"):  # a torn end is closed, so that what comes is a line of its own
@@ -115,7 +116,7 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
 
 
 def _lock(fd: int, path: Path) -> None:
-    if journal.lock(fd) is False:  # where there are no locks, `_status` decides
+    if lock(fd) is False:  # where there are no locks, `_status` decides
         raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.")
 
 

@@ -21,9 +21,16 @@ from typing import Self
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import is_recording
 from trace_recorder.recording.run import Run
-from trace_recorder.values.jsonable import is_error, members, message_of, plain, stated, to_json
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.run_ending import ending_of
+from trace_recorder.values.final_status import status_from_exception
+from trace_recorder.values.jsonable import (
+    error_message,
+    is_error,
+    members_to_json,
+    to_json,
+    to_jsonable,
+    to_jsonable_of_type,
+)
+from trace_recorder.values.messages import Payload, without_none
 
 _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
@@ -82,13 +89,15 @@ def agent_of(run: Run) -> dict[str, Payload]:
 def step_of(run: Run, number: object) -> dict[str, Payload]:
     """The id of the step that is open, where it has this number."""
     about = context_of(run)
-    return known(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
+    return (
+        without_none(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
+    )
 
 
 def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
     """Both, with the secrets that were masked in either."""
     redacted = one.get("redacted", 0) + other.get("redacted", 0)
-    return {**one, **other, **known(redacted=redacted or None)}
+    return {**one, **other, **without_none(redacted=redacted or None)}
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
@@ -166,7 +175,7 @@ class Step(_Block):
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         self._began = time.perf_counter()
-        about = {**context_of(run), "step_id": "", "step_number": stated(self.step_number, int)}
+        about = {**context_of(run), "step_id": "", "step_number": to_jsonable_of_type(self.step_number, int)}
         with run.guard("record the beginning of a step"):
             about["step_id"] = run.next_id("step")
             self._open = about
@@ -181,17 +190,22 @@ class Step(_Block):
             if self._held is not None:
                 self._run.unfinished.release(self._held)
             closed = isinstance(error, GeneratorExit)
-            if error is not None and self.error is None and not closed and ending_of(error).status != "completed":
+            if (
+                error is not None
+                and self.error is None
+                and not closed
+                and status_from_exception(error).status != "completed"
+            ):
                 self.error = error
             about = {**about, "duration_seconds": round(time.perf_counter() - self._began, 6)}
             record_or_defer(self._run if closed else None, partial(self._ended, self._run, about))
 
     def _ended(self, run: Run, about: dict[str, Payload]) -> None:
         with run.guard("record the end of a step"):
-            stands = merge_facts(about, run.named(state=stated(self.state, str)))
+            stands = merge_facts(about, run.named(state=to_jsonable_of_type(self.state, str)))
             nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
-            said = {**nothing, "reflection": stated(self.reflection, str), "error": error_text(self.error)}
-            run.append_body("agent_step", stands, members(said), to_json({"llm_messages": None}).encode())
+            said = {**nothing, "reflection": to_jsonable_of_type(self.reflection, str), "error": error_text(self.error)}
+            run.append_body("agent_step", stands, members_to_json(said), to_json({"llm_messages": None}).encode())
 
     def __repr__(self) -> str:
         return f"<step {self.step_number}>"
@@ -240,8 +254,8 @@ class Agent(_Block):
         outer.pop("redacted", None)
         with run.guard("name an agent"):
             self.agent_id = run.next_id("agent")
-            outer |= run.named(agent=stated(self.name, str)) | {"agent_id": self.agent_id}
-        return outer | known(parent_agent_id=self.parent_agent_id, parent_execution_id=current_execution(run))
+            outer |= run.named(agent=to_jsonable_of_type(self.name, str)) | {"agent_id": self.agent_id}
+        return outer | without_none(parent_agent_id=self.parent_agent_id, parent_execution_id=current_execution(run))
 
     def __repr__(self) -> str:
         return f"<agent {self.name!r}>"
@@ -249,4 +263,4 @@ class Agent(_Block):
 
 def error_text(error: object) -> Payload:
     """An error as steps tell it: an exception by its class and message."""
-    return f"{type(error).__name__}: {message_of(error)}" if is_error(error) else plain(error)
+    return f"{type(error).__name__}: {error_message(error)}" if is_error(error) else to_jsonable(error)

@@ -8,38 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
-from trace_recorder.values.arguments import Numbers
+from trace_recorder.values.arguments import ArgumentReader
 from trace_recorder.values.jsonable import (
-    handed_over,
+    describe_error,
     is_error,
-    listed,
-    members,
-    name_of,
-    named_error,
-    plain,
-    stated,
+    json_key,
+    members_to_json,
+    object_to_jsonable,
+    objects_to_jsonable,
     to_json,
+    to_jsonable,
+    to_jsonable_of_type,
 )
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
     """Return what a call of `who` says of a run that begins. Raises TypeError where `max_steps` is no number."""
-    texts = {"task": stated(task, str), "provider": stated(provider, str), "model": stated(model, str)}
-    numbers = Numbers(who)
-    most = None if max_steps is None else numbers.whole("max_steps", max_steps)
+    texts = {
+        "task": to_jsonable_of_type(task, str),
+        "provider": to_jsonable_of_type(provider, str),
+        "model": to_jsonable_of_type(model, str),
+    }
+    numbers = ArgumentReader(who)
+    most = None if max_steps is None else numbers.integer("max_steps", max_steps)
     numbers.raise_if_refused()
     return {**texts, "max_steps": most}
 
 
 def metadata_of(given: object) -> dict[str, Payload]:
     """Metadata as a mapping, whatever was given."""
-    copied = plain(given)
+    copied = to_jsonable(given)
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
 
@@ -47,41 +51,45 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     run: Run, messages: object, response: object, provider: object, model: object, tools: object
 ) -> None:
     """Record a call to a model; an exception as its response is a call that failed."""
-    error = named_error(response) if is_error(response) else None
-    names = run.named(provider=stated(provider, str), model=stated(model, str))
+    error = describe_error(response) if is_error(response) else None
+    names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
     about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
-    said = {"response": None if error else handed_over(response), **known(error=error)}
-    body = {"messages": listed(messages), "tools": listed(tools)}
-    run.append_body("llm_interaction", about, members(said), to_json(body).encode())
+    said = {"response": None if error else object_to_jsonable(response), **without_none(error=error)}
+    body = {"messages": objects_to_jsonable(messages), "tools": objects_to_jsonable(tools)}
+    run.append_body("llm_interaction", about, members_to_json(said), to_json(body).encode())
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
     """Record a step; `details` is what else is said of it, by the names of `record_agent_step`."""
-    names = run.named(step_number=number, state=stated(state, str))
+    names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
     about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
-        "llm_response": handed_over(details["llm_response"]),
-        "tool_calls": None if details["tool_calls"] is None else listed(details["tool_calls"]),
-        "tool_results": None if details["tool_results"] is None else listed(details["tool_results"]),
-        "reflection": stated(details["reflection"], str),
+        "llm_response": object_to_jsonable(details["llm_response"]),
+        "tool_calls": None if details["tool_calls"] is None else objects_to_jsonable(details["tool_calls"]),
+        "tool_results": None if details["tool_results"] is None else objects_to_jsonable(details["tool_results"]),
+        "reflection": to_jsonable_of_type(details["reflection"], str),
         "error": steps.error_text(details["error"]),
     }
-    body = {"llm_messages": None if messages is None else listed(messages)}
-    run.append_body("agent_step", about, members(said), to_json(body).encode())
+    body = {"llm_messages": None if messages is None else objects_to_jsonable(messages)}
+    run.append_body("agent_step", about, members_to_json(said), to_json(body).encode())
 
 
 def reward(run: Run, given: Mapping[str, object]) -> None:
     """Record a reward, given by the names of the recorder's method."""
-    about = {"name": stated(given["name"], str)} | {name: given[name] for name in ("value", "weight", "step_number")}
-    run.append("reward", run.named(**about), members({"explanation": stated(given["explanation"], str)}))
+    about = {"name": to_jsonable_of_type(given["name"], str)} | {
+        name: given[name] for name in ("value", "weight", "step_number")
+    }
+    run.append(
+        "reward", run.named(**about), members_to_json({"explanation": to_jsonable_of_type(given["explanation"], str)})
+    )
 
 
 def annotation(run: Run, key: object, value: object) -> None:
     """Record something that is known of the run."""
-    about = {"key": attempt(lambda: name_of(str(key)), lambda _: name_of(key))}
-    run.append("annotation", run.named(**about), members({"value": plain(value)}))
+    about = {"key": try_call(lambda: json_key(str(key)), lambda _: json_key(key))}
+    run.append("annotation", run.named(**about), members_to_json({"value": to_jsonable(value)}))
 
 
 def summary(run: Run, number: object, said: object) -> None:
     """Record a summary of a step."""
-    run.append("annotation", run.named(lakeview_step=number), members({"value": plain(said)}))
+    run.append("annotation", run.named(lakeview_step=number), members_to_json({"value": to_jsonable(said)}))

@@ -11,8 +11,8 @@ from functools import cache
 from importlib import import_module
 
 from trace_recorder.recording import process
-from trace_recorder.storage.journal import SCHEMA, VERSION
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.values.messages import Payload, without_none
 
 _STARTED = time.time()
 
@@ -29,7 +29,7 @@ def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str,
         "recorder": _version(),
         "python": platform.python_version(),
         "platform": sys.platform,
-        **known(parent=parent or process.parent_run()),
+        **without_none(parent=parent or process.parent_run()),
     }
 
 

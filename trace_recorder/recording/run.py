@@ -32,7 +32,7 @@ from trace_recorder.background_work import AT_ONCE
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
-from trace_recorder.guard import Guard, attempt
+from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
 from trace_recorder.recording.unfinished import UnfinishedWork
@@ -41,9 +41,9 @@ from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import Data, Journal
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
-from trace_recorder.values.jsonable import facts, members, plain
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.run_ending import Ending
+from trace_recorder.values.final_status import FinalStatus
+from trace_recorder.values.jsonable import dump_members, members_to_json, to_jsonable
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -108,7 +108,7 @@ class Run:
         """Write the first record: the schema, where this runs, and what the caller says of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
         about, redacted = split_redacted(about)
-        self._begin = members(where | about), members(said), redacted
+        self._begin = members_to_json(where | about), members_to_json(said), redacted
         with self._lock:
             self._prepare()
         self._update_document("start")
@@ -137,7 +137,7 @@ class Run:
             said, count = self._redaction.mask(said) if said else ("", 0)
             seq = self._journal.next_seq
             try:
-                self._journal.append(kind, record_data(facts(about), said, redacted + count), now())
+                self._journal.append(kind, record_data(dump_members(about), said, redacted + count), now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
@@ -153,7 +153,7 @@ class Run:
         with self._lock:
             self._prepare()
             encoded = self._items.encode(body)
-            texts = [new.said for new in encoded.new]
+            texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= AT_ONCE:
                 masked = self._redaction.mask_all(texts)
@@ -173,10 +173,10 @@ class Run:
         about, redacted = split_redacted(about)
         *of_items, (said, count) = masked
         items = [("item", record_data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
-        data = record_data(f'{facts(about)},"items":{encoded.items}', said, redacted + count)[:-1]
+        data = record_data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
         records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
         seq, _ = self._journal.append_all(records, now())
-        encoded.written(seq)
+        encoded.mark_written(seq)
 
     def new_bytes(self, body: bytes) -> int:
         """How many bytes of a request are likely to be new to this run."""
@@ -225,10 +225,10 @@ class Run:
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
-            self._journal.put_back()
+            self._journal.recreate()
             self._recreate_after = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
-            self.guard.note(what, FileNotFoundError(why), costs_record=False)
+            self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
 
     def _append_required(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
         """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
@@ -236,10 +236,10 @@ class Run:
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:
                 raise error
-            self.guard.note(f"mask what the {kind} record says", error)
+            self.guard.record_failure(f"mask what the {kind} record says", error)
             return nothing, 0
 
-        masked, count = attempt(lambda: self._redaction.mask(said), unmasked)
+        masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
         self._journal.append(kind, record_data(about, masked, count + redacted), now())
         self._remember(kind, seq, masked)
@@ -248,12 +248,12 @@ class Run:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            times, said = failure.times, failure.in_words()
+            times, said = failure.count, failure.describe()
             what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
             masked = masks_in(failure.what, what) + masks_in(said, why)
-            gap = {"time": failure.time, **known(redacted=masked or None), "what": what, "why": why}
-            self._journal.append("gap", f"{{{members(gap)}}}", now())
-            failure.told = times
+            gap = {"time": failure.time, **without_none(redacted=masked or None), "what": what, "why": why}
+            self._journal.append("gap", f"{{{members_to_json(gap)}}}", now())
+            failure.reported = times
             failures.popleft()
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> None:
@@ -268,7 +268,7 @@ class Run:
         masked, count = self._redaction.mask(text.said)
         if masked != text.said and not self.closed:
             text.said = masked
-            self._journal.append("redaction", record_data(facts({"of": text.seq}), masked, count), now())
+            self._journal.append("redaction", record_data(dump_members({"of": text.seq}), masked, count), now())
 
     def _remember(self, kind: str, seq: int, said: str) -> None:
         """Keep what the run itself is said to be, for as long as a client may still tell its key."""
@@ -293,11 +293,11 @@ class Run:
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
-        copied = {name: plain(value) for name, value in names.items()}
+        copied = {name: to_jsonable(value) for name, value in names.items()}
         texts = {name: value for name, value in copied.items() if isinstance(value, str)}
         masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
         count = sum(masks_in(text, masked[name]) for name, text in texts.items())
-        return copied | masked | known(redacted=count or None)
+        return copied | masked | without_none(redacted=count or None)
 
     def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
         """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
@@ -312,7 +312,7 @@ class Run:
         with self.guard("write the document", costs_record=False):
             write()
 
-    def finish(self, ending: Ending, final_result: object = None) -> None:
+    def finish(self, ending: FinalStatus, final_result: object = None) -> None:
         """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
         if self.abandoned:
             return
@@ -338,7 +338,7 @@ class Run:
             self._journal.close()  # first: no thread that comes late opens again what is let go of
         self._writer.release()
         if self.guard.failures:
-            attempt(self._write_late_gaps, lambda _: None)
+            try_call(self._write_late_gaps, lambda _: None)
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
     def _write_late_gaps(self) -> None:
@@ -363,7 +363,7 @@ class Run:
             snapshot.close()
             aside.replace(self._document)
 
-    def exit(self, ending: Ending) -> None:
+    def exit(self, ending: FinalStatus) -> None:
         """Say that the interpreter ends, and how, in a last record and a snapshot, but stay open.
 
         What daemon threads still get is recorded behind that. The journal's lock goes with the process.
@@ -379,16 +379,16 @@ class Run:
             self._end(ending)
         self._writer.close()
 
-    def _end(self, ending: Ending, final_result: object = None) -> None:
+    def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         with self.guard("record the end of the run"):
-            self.guard.settle()
+            self.guard.note_recovery()
             unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
             self._recreate_after = math.inf if unasked else 0.0
             self._prepare()
             seconds = round(time.perf_counter() - self.began, 6)
             about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
-            said = {"final_result": final_result, **known(error=ending.error)}
-            self._append_required("finalize", facts(about), members(said), 0, _EMPTY_FINALIZE)
+            said = {"final_result": final_result, **without_none(error=ending.error)}
+            self._append_required("finalize", dump_members(about), members_to_json(said), 0, _EMPTY_FINALIZE)
             self._write_gaps()
 
     def abandon(self) -> None:

@@ -17,11 +17,11 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.recording.context import ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
-from trace_recorder.values.jsonable import members, name_of, named_error, plain, stated
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.jsonable import describe_error, json_key, members_to_json, to_jsonable, to_jsonable_of_type
+from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
@@ -73,10 +73,12 @@ class Execution:
         self.__exit__(kind, error, at)
 
     def _call(self, run: Run) -> None:
-        given = known(name=stated(self.name, str), call_id=stated(self._call_id, str))
+        given = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
         about = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**given), context_of(run))}
         run.append(
-            "tool_call", about, members({"arguments": plain({} if self._arguments is None else self._arguments)})
+            "tool_call",
+            about,
+            members_to_json({"arguments": to_jsonable({} if self._arguments is None else self._arguments)}),
         )
         self._about = about
 
@@ -84,11 +86,15 @@ class Execution:
         closed = isinstance(error, GeneratorExit)
         with run.guard("record a tool result"):
             about |= {"success": None if closed else error is None}
-            about |= known(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
-            returned = plain(self.result)
-            said = {"result": returned} if self._items is None else {"result": self._items, **known(returned=returned)}
-            failed = None if error is None or closed else named_error(error)
-            run.append("tool_result", about, members({**said, **known(error=failed)}))
+            about |= without_none(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
+            returned = to_jsonable(self.result)
+            said = (
+                {"result": returned}
+                if self._items is None
+                else {"result": self._items, **without_none(returned=returned)}
+            )
+            failed = None if error is None or closed else describe_error(error)
+            run.append("tool_result", about, members_to_json({**said, **without_none(error=failed)}))
 
     def _body(self) -> ToolBody:
         """The block in which the tool itself runs."""
@@ -104,7 +110,7 @@ class Execution:
         self._yielded += 1
         if self._run is not None and self._items is not None and self._yielded <= MAX_ITEMS:
             with self._run.guard("record an item of a tool"):
-                self._items.append(plain(item))
+                self._items.append(to_jsonable(item))
 
 
 class AnnouncedExecution(Execution):
@@ -184,7 +190,7 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
 
 
 def _name_of(function: object) -> str:
-    return name_of(getattr(function, "__name__", None) or type(function).__name__)
+    return json_key(getattr(function, "__name__", None) or type(function).__name__)
 
 
 @dataclass(slots=True)
@@ -205,7 +211,7 @@ class _ToolFunction:
             return Execution(None, self.name)
         arguments: Mapping[str, object] = {}
         with run.guard("read a tool's arguments"):
-            arguments = attempt(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
+            arguments = try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
         return Execution(run, self.name, arguments)
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:

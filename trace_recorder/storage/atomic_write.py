@@ -1,8 +1,8 @@
-"""Replacing a file at once: a reader sees the old content or the new, and never half of either.
+"""Atomic writes: a reader sees the old content of a file or the new, never a part of either.
 
-Where the system can exchange two names (Linux), that is used and the old file removed: replacing by rename makes
-ext4 allocate and write out the new file's blocks before the call returns, which costs many times the rest. What the
-new content repeats of the old one is copied by the system, from file to file.
+Where the system can exchange two names (Linux), that is used, and the old file is removed: to replace a file by rename,
+ext4 first allocates and writes the new blocks, which costs many times the rest. What the new content has in common with
+the old is copied by the system from file to file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import exchange_names
-from trace_recorder.storage.file_descriptor import close_read
-from trace_recorder.storage.journal import BINARY, sync_directory, sync_file
+from trace_recorder.storage.file_descriptor import close_ignoring_errors
+from trace_recorder.storage.file_system import BINARY, sync_directory, sync_file
 
-_READ_AT_ONCE = 1024 * 1024
-"""What is copied is read in parts of so many bytes, where the system cannot copy by itself."""
-_WRITTEN_AT_ONCE = 1000
-"""How many texts are handed to the system together; Linux takes 1,024."""
+_COPY_BYTES = 1024 * 1024
+"""How many bytes are copied at a time where the system cannot copy by itself."""
+_MAX_BUFFERS = 1000
+"""How many buffers one `writev` gets; Linux accepts 1,024."""
 
 
 class Span(NamedTuple):
@@ -33,26 +33,26 @@ class Span(NamedTuple):
 
 
 def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = False) -> int:
-    """Give `path` this content, mode 0600, and return a descriptor to read it by; with `sync`, it is on disk then.
+    """Replace the content of `path`, mode 0600, and return a descriptor that reads it; with `sync`, it is on disk.
 
-    OSError leaves the old content.
+    Raises OSError; the old content is then unchanged.
     """
     temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
     with suppress(FileNotFoundError):
-        os.unlink(temporary)  # noqa: PTH108 - on the path of every record; so below
+        os.unlink(temporary)  # noqa: PTH108 - called for every record; so below
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     try:
         write_all(fd, content)
         if sync:
             sync_file(fd)
-        if sync or not _exchange(temporary, str(path)):
+        if sync or not _exchange_with_file(temporary, str(path)):
             os.replace(temporary, path)  # noqa: PTH105
         else:
             os.unlink(temporary)  # noqa: PTH108
         if sync:
             sync_directory(path.parent)
     except BaseException:
-        close_read(fd)
+        close_ignoring_errors(fd)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
@@ -66,16 +66,16 @@ def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
         if isinstance(part, bytes):
             waiting.append(part)
         else:
-            _write(fd, waiting)
+            _write_buffers(fd, waiting)
             waiting.clear()
-            _copy(fd, part)
-    _write(fd, waiting)
+            _copy_span(fd, part)
+    _write_buffers(fd, waiting)
 
 
-def _write(fd: int, texts: Sequence[bytes]) -> None:
-    """Write texts one behind the other, without putting them together where the system takes them as they are."""
-    for start in range(0, len(texts), _WRITTEN_AT_ONCE):
-        some = texts[start : start + _WRITTEN_AT_ONCE]
+def _write_buffers(fd: int, texts: Sequence[bytes]) -> None:
+    """Write buffers one after another, without joining them where the system supports that."""
+    for start in range(0, len(texts), _MAX_BUFFERS):
+        some = texts[start : start + _MAX_BUFFERS]
         written = os.writev(fd, some) if hasattr(os, "writev") else 0
         if written < sum(map(len, some)):
             view = memoryview(b"".join(some))[written:]
@@ -83,29 +83,29 @@ def _write(fd: int, texts: Sequence[bytes]) -> None:
                 view = view[os.write(fd, view) :]
 
 
-def _copy(fd: int, span: Span) -> None:
+def _copy_span(fd: int, span: Span) -> None:
     done = 0
     while done < span.length:
-        copied = _system_copies(fd, span, done)
+        copied = _send_file(fd, span, done)
         if not copied:
-            part = os.pread(span.fd, min(span.length - done, _READ_AT_ONCE), span.offset + done)
+            part = os.pread(span.fd, min(span.length - done, _COPY_BYTES), span.offset + done)
             if not part:
                 raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
-            _write(fd, [part])
+            _write_buffers(fd, [part])
             copied = len(part)
         done += copied
 
 
-def _system_copies(fd: int, span: Span, done: int) -> int:
-    """Have the system copy what it can; 0 where it cannot, or where reading and writing is cheaper."""
-    if span.length - done < _READ_AT_ONCE or not hasattr(os, "sendfile"):
+def _send_file(fd: int, span: Span, done: int) -> int:
+    """Let the system copy, and return how many bytes; 0 where it cannot, or where reading and writing is cheaper."""
+    if span.length - done < _COPY_BYTES or not hasattr(os, "sendfile"):
         return 0
     try:
         return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
     except OSError:
-        return 0  # not between these files, or no room: writing will say so
+        return 0  # not supported between these files, or no space: then writing fails too
 
 
-def _exchange(one: str, other: str) -> bool:
-    """Exchange two names; a directory that has taken the document's name stays where it is."""
+def _exchange_with_file(one: str, other: str) -> bool:
+    """Exchange two names, if the other one is a file: a directory with that name is not replaced."""
     return os.path.isfile(other) and exchange_names(one, other)  # noqa: PTH113

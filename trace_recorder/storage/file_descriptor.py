@@ -1,7 +1,8 @@
-"""A file's descriptor that is known to be ours: by device and inode, not by its number alone.
+"""A file descriptor that is checked to be ours: by device and inode, not by its number alone.
 
-A program may close descriptors that it did not open (`os.closerange`, as daemons do), and the system gives their
-numbers to the next files. What is written, read or closed by the number alone would be somebody else's then.
+A program may close descriptors that it did not open (`os.closerange`, as daemons do), and the system gives the numbers
+to files that are opened later. Writing to, reading from or closing the number alone would then affect another file.
+There is no lock between the check and the use: a thread of the agent could still close the number in between.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from pathlib import Path
 
 
 class Descriptor:
@@ -21,32 +23,39 @@ class Descriptor:
         self.number = number
         self._identity = state.st_dev, state.st_ino
 
-    def state(self) -> os.stat_result:
-        """What the system says of the file. Raises OSError where the number is nobody's, or another file's, by now."""
+    def stat(self) -> os.stat_result:
+        """Return the file's status. Raises OSError if the number is closed, or another file's now."""
         state = os.fstat(self.number)
         if (state.st_dev, state.st_ino) != self._identity:
-            raise OSError(errno.EBADF, "the descriptor was closed by somebody else, and is another file's by now")
+            raise OSError(errno.EBADF, "the descriptor was closed by other code, and is another file's now")
         return state
 
     def is_ours(self) -> bool:
         """Whether the number is still this file's."""
         try:
-            self.state()
+            self.stat()
         except OSError:
             return False
         return True
 
-    def same_as(self, state: os.stat_result) -> bool:
-        """Whether this is the file of which the system says that."""
+    def is_file_of(self, state: os.stat_result) -> bool:
+        """Whether a status is that of this file."""
         return (state.st_dev, state.st_ino) == self._identity
 
+    def has_name(self, path: Path) -> bool:
+        """Whether this file has that name."""
+        try:
+            return self.is_file_of(os.stat(path))  # noqa: PTH116 - called for every record
+        except OSError:
+            return False
+
     def close(self) -> None:
-        """Close it, unless the number is another's. Raises OSError where the system could not write all of it."""
+        """Close it, unless the number is another file's. Raises OSError where the system could not write everything."""
         if self.is_ours():
             os.close(self.number)
 
 
-def close_read(number: int) -> None:
-    """Close a file of which nothing can be lost any more: it was only read, or is to be removed, or has been."""
+def close_ignoring_errors(number: int) -> None:
+    """Close a file from which nothing can be lost: it was only read, or is temporary."""
     with suppress(OSError):
         os.close(number)

@@ -1,8 +1,8 @@
-"""Where a run's two files go: a name that nobody else has, in a directory that exists.
+"""Where a run's two files go: a name that no other run has, in a directory that exists.
 
-A journal is created exclusively, so two runs never share a name, in one process or in two. A path that the user
-gives is used as it is: what stands there from an earlier run moves aside under a number, never wiped; what stands
-there of a run that still goes on stays, and the new run takes a number.
+A journal is created exclusively, so two runs never share a name, in one process or in two. A path that the user gives
+is used as it is. Files of an earlier run that are there get a number in their names, and are never overwritten; files
+of a run that still goes on stay, and the new run gets a number. A name that is reserved and not used is released.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import itertools
 import os
 import re
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -19,50 +20,113 @@ from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
-from trace_recorder.guard import attempt, logger
-from trace_recorder.storage.atomic_rename import take_name
-from trace_recorder.storage.journal import Journal, Record, held, read, sync_directory
+from trace_recorder.guard import logger, try_call
+from trace_recorder.storage.atomic_rename import rename_exclusive
+from trace_recorder.storage.file_system import sync_directory
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lock import hold_lock
+from trace_recorder.storage.journal_reader import Record, read
 
-_OTHER = ".journal.jsonl"
-"""What follows the name of a document that does not end in `.json`, or would share the journal of one that does not."""
-_LEFT = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
-"""Temporary names: of a document that is being written by a process, and of a journal that is being created."""
-_LEFT_SECONDS = 60.0
-"""How old a temporary file is, at least, that may be of a host, or a container, whose processes cannot be asked for."""
+DEFAULT_DIRECTORY = "trajectories"
+_JOURNAL_SUFFIX = ".journal.jsonl"
+"""Added to a document's name that does not end in `.json`, or whose journal would be that of another document."""
+_TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
+"""The names of temporary files: of a document that a process writes, and of a journal that is being created."""
+_STALE_SECONDS = 60.0
+"""The age from which a temporary file is stale that may belong to another host or container: its pid says nothing."""
 
 
-def journal_of(document: Path) -> Path:
-    """Where the journal stands that belongs to a document; to a journal, itself."""
+def journal_path_for(document: Path) -> Path:
+    """Return the path of the journal of a document; for the path of a journal, the same path."""
     if document.suffix == ".jsonl":
         return document
     if document.suffix == ".json" and not document.name.endswith(".journal.json"):
         return document.with_suffix(".jsonl")
-    return document.with_name(document.name + _OTHER)
+    return document.with_name(document.name + _JOURNAL_SUFFIX)
 
 
-def document_of(path: Path) -> Path:
-    """Where the document stands for a path that the user gave, which may be that of the journal."""
-    if path.name.endswith(_OTHER) and path.name != _OTHER:
-        return path.with_name(path.name.removesuffix(_OTHER))
+def document_path_for(path: Path) -> Path:
+    """Return the path of the document, for a path of the user that may be the journal's."""
+    if path.name.endswith(_JOURNAL_SUFFIX) and path.name != _JOURNAL_SUFFIX:
+        return path.with_name(path.name.removesuffix(_JOURNAL_SUFFIX))
     return path.with_suffix(".json") if path.suffix == ".jsonl" else path
 
 
 def default_name(at: datetime) -> str:
-    """The name of a run that begins at `at`, local time."""
+    """Return the name of the document of a run that begins at `at`, local time."""
     return f"trajectory_{at:%Y%m%d_%H%M%S}.json"
 
 
-def create(
+def looks_like_sentence(path: object) -> bool:
+    """Whether a path is probably a task given by mistake: three words or more, without a suffix or a directory."""
+    if not isinstance(path, str) or len(path.split()) < 3 or "/" in path or "\\" in path:
+        return False
+    return not Path(path).suffix or " " in Path(path).suffix
+
+
+class RunPaths:
+    """Chooses the files of a recorder's runs: from the path that it was given, or by the time in its directory."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
+        self._path = None if path is None else document_path_for(Path(path))
+        is_default = directory == DEFAULT_DIRECTORY
+        self._directory = Path(os.environ.get("TRACE_RECORDER_DIR") or directory if is_default else directory)
+        self._sync = sync
+        self._is_child = False
+        self._reserved: tuple[Path, Journal] | None = None
+
+    def reserve(self, parent: str | None) -> Path:
+        """Return the path of the next run's document, and create its journal, so that no other run gets the name.
+
+        `parent` is the trajectory id of the run that this one belongs to, if any. Raises TrajectoryPathError where the
+        journal cannot be created.
+        """
+        return self._reserve(parent)[0]
+
+    def take(self, parent: str | None) -> tuple[Path, Journal]:
+        """Return the path of the document, and the journal, for a run that begins. Raises as `reserve` does."""
+        document, journal = self._reserve(parent)
+        self._reserved = None
+        self._finalizer.detach()
+        return document, journal
+
+    def _reserve(self, parent: str | None) -> tuple[Path, Journal]:
+        if self._reserved is None:
+            own = self._path is not None
+            path = self._path or self._directory / default_name(datetime.now())  # noqa: DTZ005 - local time
+            self._reserved = create_files(
+                path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
+            )
+            self._finalizer = weakref.finalize(self, self._reserved[1].discard_if_empty)
+        return self._reserved
+
+    def disabled_path(self) -> Path:
+        """Return a path for a run that is not recorded, where no file is created."""
+        return (self._path or self._directory / "disabled.json").absolute()
+
+    def release_after_fork(self) -> None:
+        """Called in the child after a fork: leave the reserved files to the parent process."""
+        self._is_child = True
+        if self._reserved is not None:
+            with suppress(OSError):
+                self._reserved[1].close()
+            self._reserved = None
+
+    def __str__(self) -> str:
+        return str(self._path or self._directory)
+
+
+def create_files(
     document: Path, *, own: bool, sync: bool, child: bool = False, parent: str | None = None
 ) -> tuple[Path, Journal]:
-    """Create the journal, and the directory where it is missing; return where the document goes, and the journal.
+    """Create the journal, and its directory if it is missing. Return the path of the document, and the journal.
 
-    With `own`, `document` is a path that the user gave; with `child`, to the process from which this one was forked,
-    whose run has that name or may get it: a child's has a number. So has one whose `parent`, the id of a run of
-    another process, has the name. Raises TrajectoryPathError where nothing can be created.
+    `own` says that the user gave the path `document`: then files of an earlier run there are renamed. The name gets a
+    number if this process is a forked `child`, as its parent may use the name, or if the files there are those of the
+    run `parent`. Raises TrajectoryPathError where the files cannot be created.
     """
     try:
-        return _create(document, own=own, sync=sync, child=child, parent=parent)
+        return _create_files(document, own=own, sync=sync, child=child, parent=parent)
     except TrajectoryPathError:
         raise
     except OSError as error:
@@ -72,7 +136,24 @@ def create(
         raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
 
 
-def _create(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:
+def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:
+    _check_path(document)
+    make_directory(document.parent, sync=sync)
+    _remove_stale_files(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
+    if own and not child and not _is_journal_of_run(parent, journal_path_for(document)):
+        moved = _move_aside(document)
+        if moved is not None:
+            message = "%s was there already, of an earlier run: that is %s now"
+            try_call(lambda: logger.warning(message, *moved), lambda _: None)
+    for candidate in itertools.islice(_numbered_paths(document), int(own and child), None):
+        if not os.path.lexists(candidate):
+            with suppress(FileExistsError):
+                return candidate, Journal.create(journal_path_for(candidate), sync=sync)
+    raise AssertionError("unreachable: numbers do not end")
+
+
+def _check_path(document: Path) -> None:
+    """Raise TrajectoryPathError where a directory, or anything else that is no file, has one of the two names."""
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -80,25 +161,13 @@ def _create(document: Path, *, own: bool, sync: bool, child: bool, parent: str |
             "or directory= to have the file named by its time",
             str(document),
         )
-    for path in (document, journal_of(document)):
-        if path.exists() and not path.is_file():  # to open a pipe would be to wait for its reader
+    for path in (document, journal_path_for(document)):
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its reader
             raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(path))
-    make_directory(document.parent, sync=sync)
-    _sweep(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
-    if own and not child and not _is_of(parent, journal_of(document)):
-        moved = _move_aside(document)
-        if moved is not None:
-            message = "%s was there already, of an earlier run: that is %s now"
-            attempt(lambda: logger.warning(message, *moved), lambda _: None)
-    for candidate in itertools.islice(_numbered(document), int(own and child), None):
-        if not os.path.lexists(candidate):
-            with suppress(FileExistsError):
-                return candidate, Journal.create(journal_of(candidate), sync=sync)
-    raise AssertionError("unreachable: numbers do not end")
 
 
 def make_directory(directory: Path, *, sync: bool) -> None:
-    """Make a directory, where it is missing, that is for its owner alone, and excludes itself from version control."""
+    """Create a directory if it is missing: accessible to its owner only, and excluded from version control."""
     if directory.is_dir():
         return
     missing = list(itertools.takewhile(lambda parent: not parent.exists(), (directory, *directory.parents)))
@@ -112,8 +181,8 @@ def make_directory(directory: Path, *, sync: bool) -> None:
         sync_directory(made.parent)
 
 
-def _is_of(run: str | None, journal: Path) -> bool:
-    """Whether a journal is of the run that has this id."""
+def _is_journal_of_run(run: str | None, journal: Path) -> bool:
+    """Whether a journal is that of the run with this id."""
     if run is None or not journal.is_file():
         return False
     with journal.open("rb") as file:
@@ -121,27 +190,27 @@ def _is_of(run: str | None, journal: Path) -> bool:
     return isinstance(first, Record) and first.data.get("trajectory_id") == run
 
 
-_swept: set[Path] = set()
+_cleaned_directories: set[Path] = set()
 
 
-def _sweep(directory: Path, crc: str) -> None:
-    """Remove, once a process, what was left by processes that were killed while they wrote a file."""
-    if directory in _swept:
+def _remove_stale_files(directory: Path, crc: str) -> None:
+    """Remove the temporary files of processes that were killed, once for each directory in this process."""
+    if directory in _cleaned_directories:
         return
-    _swept.add(directory)
+    _cleaned_directories.add(directory)
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            found = _LEFT.fullmatch(entry.name)
-            if found and not _lives(found["pid"]) and (found["crc"] == crc or _is_old(entry)):
+            found = _TEMPORARY_NAME.fullmatch(entry.name)
+            if found and not _process_exists(found["pid"]) and (found["crc"] == crc or _is_old(entry)):
                 with suppress(OSError):
                     os.unlink(entry)  # noqa: PTH108 - an entry is no Path
 
 
-def _lives(pid: str | None) -> bool:
-    """Whether there is a process of this id on this host; of nobody's id: no."""
+def _process_exists(pid: str | None) -> bool:
+    """Whether there is a process of this id on this host; False for None."""
     if pid is None:
         return False
-    if os.name == "nt":  # there, to ask would be to end it
+    if os.name == "nt":  # os.kill would end the process there
         return True
     try:
         os.kill(int(pid), 0)
@@ -153,38 +222,38 @@ def _lives(pid: str | None) -> bool:
 
 
 def _is_old(entry: os.DirEntry[str]) -> bool:
-    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFT_SECONDS
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS
 
 
-def _numbered(document: Path) -> Iterator[Path]:
-    """The path itself, then with numbers: run.json, run.1.json, run.2.json …"""
+def _numbered_paths(document: Path) -> Iterator[Path]:
+    """Yield the path itself, then with numbers: run.json, run.1.json, run.2.json …"""
     yield document
     for number in itertools.count(1):
         yield document.with_name(f"{document.stem}.{number}{document.suffix}")
 
 
 def _move_aside(document: Path) -> tuple[Path, Path] | None:
-    """Give the files of an earlier run a number, unless its writer, or another mover, holds them.
+    """Rename the files of an earlier run, unless their lock is held: by their writer, or by another process doing this.
 
-    Return which file that was, and its new name; None where there was nothing to move.
+    Return the old and the new path of its document, or of its journal if there is no document; None if nothing moved.
     """
-    journal = journal_of(document)
+    journal = journal_path_for(document)
     has_document = os.path.lexists(document)
     if not (has_document or os.path.lexists(journal)):
         return None
-    with held(journal) as is_held:
-        asides = itertools.islice(_numbered(document), 1, None) if is_held else iter(())
-        for aside in asides:
-            if not os.path.lexists(aside) and _rename(journal, journal_of(aside)):
-                _rename(document, aside)
-                return (document, aside) if has_document else (journal, journal_of(aside))
+    with hold_lock(journal) as locked:
+        candidates = itertools.islice(_numbered_paths(document), 1, None) if locked else iter(())
+        for candidate in candidates:
+            if not os.path.lexists(candidate) and _rename_if_free(journal, journal_path_for(candidate)):
+                _rename_if_free(document, candidate)
+                return (document, candidate) if has_document else (journal, journal_path_for(candidate))
     return None
 
 
-def _rename(path: Path, to: Path) -> bool:
-    """Move a file, if it is there, to a name that nobody has; False where somebody has it."""
+def _rename_if_free(path: Path, to: Path) -> bool:
+    """Rename a file, if it exists; False where the new name is taken."""
     try:
-        take_name(path, to)
+        rename_exclusive(path, to)
     except FileNotFoundError:
         return True
     except FileExistsError:

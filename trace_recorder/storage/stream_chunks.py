@@ -1,15 +1,15 @@
-"""Where the chunks of a stream ended and when each came, as two short texts beside a part of its text.
+"""The chunks of a stream: where each ended and when it came, as two short texts beside a part of the stream's text.
 
-`chunk_ends` says where, in the part's text as it is on file: for each chunk how many newlines it goes over and, behind
-a `+`, how many bytes more, where it does not end with a newline; `2*50` is fifty chunks of two lines. A provider sends
-whole events, so that a stream takes some bytes, and masks, which leave lines where they are, move nothing. A chunk
-that ended within a mask ends behind it.
+`chunk_ends` has the ends, relative to the part's text as it is on file: for each chunk how many newlines it has and,
+after a `+`, how many bytes follow the last one; `2*50` means fifty chunks of two lines. Providers send whole events, so
+that a stream takes a few bytes, and masking, which keeps the lines, moves nothing. A chunk that ended inside a masked
+secret ends behind the mask.
 
-`chunk_times` says when, in milliseconds: the first since the request was sent, each other since the one before, as
+`chunk_times` has the times in milliseconds: the first since the request was sent, each other since the one before, as
 unsigned base64 VLQ (digits of five bits, the lowest first, of which all but the last have 32 added).
 
-Each part says the pieces of chunks in it, and nothing else of its text is left over. Where a part ends within a chunk,
-the next one begins with the rest, and says so (`continues`).
+The chunks of a part cover its text completely. Where a part ends inside a chunk, the next part begins with the rest of
+that chunk, and has `continues`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from itertools import accumulate, groupby, islice
 
 from trace_recorder.values.messages import Payload
 
-Piece = tuple[float, bytes]
-"""When it came, in seconds on some clock or since the request, and what."""
+TimedBytes = tuple[float, bytes]
+"""The time in seconds, on some clock or since the request, and the bytes that came then."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
-_MORE = 32
-"""What is added to a digit that is not the last of its number."""
-_LARGEST_WEIGHT = _MORE**9
-"""That of the last digit of a number with ten, which is a million years."""
+_CONTINUATION = 32
+"""Added to each digit but the last of a number."""
+_MAX_WEIGHT = _CONTINUATION**9
+"""The weight of the tenth digit, which is about a million years."""
 
 
-def split(pieces: Sequence[Piece], end: int) -> tuple[list[Piece], list[Piece], bool]:
-    """Split what came at a byte: what is before, what is behind, and whether that cuts a chunk in two."""
-    before: list[Piece] = []
+def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
+    """Split chunks at a byte. Return those before, those after, and whether a chunk is cut in two."""
+    before: list[TimedBytes] = []
     for number, (at, data) in enumerate(pieces):
         if not data:
             continue
@@ -45,24 +45,26 @@ def split(pieces: Sequence[Piece], end: int) -> tuple[list[Piece], list[Piece], 
     return before, [], False
 
 
-def described(pieces: Sequence[Piece], began: float, masked: bytes) -> dict[str, Payload]:
-    """Say of a part of a stream where its pieces ended and when they came; `masked` is its text as it is written."""
+def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
+    """Return the two texts for a part of a stream; `masked` is its text as written, `began` the request's time."""
     raw = b"".join([data for _, data in pieces])
     ends = list(accumulate(len(data) for _, data in pieces))
     if raw != masked:
-        ends = list(_moved(raw, masked, ends))
-    return {"chunk_ends": _ends_text(masked, ends), "chunk_times": _times_text([at - began for at, _ in pieces])}
+        ends = list(_positions_in_masked(raw, masked, ends))
+    return {"chunk_ends": _encode_ends(masked, ends), "chunk_times": _encode_times([at - began for at, _ in pieces])}
 
 
-def chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[Piece, ...]:
-    """The chunks of a stream from its parts, each a text and the data of its record.
+def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[TimedBytes, ...]:
+    """Return the chunks of a stream from its parts, each a text and the data of its record.
 
-    Raises ValueError, KeyError or TypeError where a part does not say, or says something else than its text.
+    Raises ValueError, KeyError or TypeError where a part lacks the two texts, or they do not fit its text.
     """
-    found: list[Piece] = []
+    found: list[TimedBytes] = []
     for text, data in parts:
-        times = list(_times(_text(data["chunk_times"])))
-        ends = list(islice(_ends(_text(data["chunk_ends"]), text), len(times) + 1))  # a run may claim any number
+        times = list(_decode_times(_require_text(data["chunk_times"])))
+        ends = list(
+            islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1)
+        )  # a run may claim any number
         if len(ends) != len(times):
             raise ValueError(f"there are {len(times)} times of other than so many chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -73,7 +75,7 @@ def chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[Piece,
     return tuple(found)
 
 
-def _ends_text(text: bytes, ends: Sequence[int]) -> str:
+def _encode_ends(text: bytes, ends: Sequence[int]) -> str:
     words = []
     for start, end in zip([0, *ends], ends, strict=False):
         lines = text.count(b"\n", start, end)
@@ -83,62 +85,62 @@ def _ends_text(text: bytes, ends: Sequence[int]) -> str:
     return ",".join(f"{word}*{count}" if count > 1 else word for word, count in runs)
 
 
-def _ends(said: str, text: bytes) -> Iterator[int]:
+def _decode_ends(said: str, text: bytes) -> Iterator[int]:
     at = 0
     for run in said.split(",") if said else ():
         word, _, count = run.partition("*")
         lines, _, rest = word.partition("+")
-        for _ in range(_count(count or "1")):
-            for _ in range(_count(lines)):
+        for _ in range(_parse_count(count or "1")):
+            for _ in range(_parse_count(lines)):
                 at = text.index(b"\n", at) + 1
-            at += _count(rest)
+            at += _parse_count(rest)
             yield at
     if at != len(text):
         raise ValueError(f"the chunks end at {at} of {len(text)} bytes")
 
 
-def _text(said: Payload) -> str:
+def _require_text(said: Payload) -> str:
     if not isinstance(said, str):
         raise TypeError(f"a text is {type(said).__name__}")
     return said
 
 
-def _count(digits: str) -> int:
+def _parse_count(digits: str) -> int:
     if digits.strip("0123456789"):
         raise ValueError(f"{digits!r} is no count")
     return int(digits or 0)
 
 
-def _times_text(seconds: Sequence[float]) -> str:
+def _encode_times(seconds: Sequence[float]) -> str:
     at = 0
     digits = []
     for moment in seconds:
         since = max(0, round(moment * 1000) - at)
         at += since
-        while since >= _MORE:
-            digits.append(_DIGITS[_MORE + since % _MORE])
-            since //= _MORE
+        while since >= _CONTINUATION:
+            digits.append(_DIGITS[_CONTINUATION + since % _CONTINUATION])
+            since //= _CONTINUATION
         digits.append(_DIGITS[since])
     return "".join(digits)
 
 
-def _times(said: str) -> Iterator[float]:
+def _decode_times(said: str) -> Iterator[float]:
     at = since = 0
     weight = 1
     for digit in said:
         value = _VALUES[digit]
-        if weight > _LARGEST_WEIGHT:
+        if weight > _MAX_WEIGHT:
             raise ValueError("a time is beyond all measure")
-        since += value % _MORE * weight
-        weight *= _MORE
-        if value < _MORE:
+        since += value % _CONTINUATION * weight
+        weight *= _CONTINUATION
+        if value < _CONTINUATION:
             at += since
             since, weight = 0, 1
             yield at / 1000
 
 
-def _moved(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
-    """Where these places of a text are after it was masked, line by line where it has as many lines as before."""
+def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
+    """Yield where positions of a text are after masking; line by line if the number of lines is the same."""
     before, after = raw.split(b"\n"), masked.split(b"\n")
     if len(before) != len(after):
         before, after = [raw], [masked]
@@ -149,15 +151,15 @@ def _moved(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
         number = bisect_right(starts, end) - 1
         old, new = before[number], after[number]
         if number not in compared:
-            compared[number] = _same(old, new), _same(old[::-1], new[::-1])
+            compared[number] = _common_length(old, new), _common_length(old[::-1], new[::-1])
         head, tail = compared[number]
         at = end - starts[number]
         moved = max(moved, moved_starts[number] + (at if at <= head else len(new) - min(tail, len(old) - at)))
         yield moved
 
 
-def _same(one: bytes, other: bytes) -> int:
-    """How many bytes at the beginning of two texts are the same."""
+def _common_length(one: bytes, other: bytes) -> int:
+    """Return how many bytes at the beginning of two texts are the same."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

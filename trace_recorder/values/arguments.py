@@ -1,7 +1,7 @@
-"""Arguments that have to be a bool or a number, whatever their class: numpy's, Decimal's, an Enum's value.
+"""Arguments that must be a bool or a number, of whatever class: numpy's, Decimal's, an Enum's value.
 
-What is anything else is misuse, which raises a TypeError; but only when all that was said with it is on file. So it is
-described as it is recorded, and `raise_if_refused` follows.
+Anything else is misuse and raises a TypeError, but only after everything else in the call is recorded. Until then the
+wrong value is recorded as a description; the caller calls `raise_if_refused` last.
 """
 
 from __future__ import annotations
@@ -9,54 +9,56 @@ from __future__ import annotations
 import enum
 from functools import partial
 
-from trace_recorder.guard import attempt
-from trace_recorder.values.jsonable import marked, plain
+from trace_recorder.guard import try_call
+from trace_recorder.values.jsonable import describe_value, to_jsonable
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.plain_forms import number_of, whole_of
+from trace_recorder.values.simple_forms import to_integer, to_number
 
 
-class Numbers:
-    """Takes the arguments of one call of a method, `who`."""
+class ArgumentReader:
+    """Reads the arguments of one call of a method; `who` is its name, for the error message."""
 
     def __init__(self, who: str) -> None:
         self._who = who
         self._refused: list[TypeError] = []
 
     def number(self, name: str, value: object) -> Payload:
-        """Copy a number."""
-        return self._taken(name, value, "a number", attempt(lambda: number_of(_opened(value)), lambda _: None))
+        """Return a number as JSON has it, or a description of the value."""
+        found = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a number", found)
 
-    def whole(self, name: str, value: object) -> Payload:
-        """Copy a whole number."""
-        return self._taken(name, value, "a whole number", attempt(lambda: whole_of(_opened(value)), lambda _: None))
+    def integer(self, name: str, value: object) -> Payload:
+        """Return a whole number as JSON has it, or a description of the value."""
+        found = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a whole number", found)
 
-    def verdict(self, name: str, value: object) -> bool | None:
-        """Copy a bool, which may be None or a number that stands for one; what is none is None."""
-        found = None if value is None else attempt(partial(_verdict, value), lambda _: None)
+    def optional_bool(self, name: str, value: object) -> bool | None:
+        """Return a bool, where 0 and 1 count as one; None for None, and for a value that is no bool."""
+        found = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
         if found is None and value is not None:
             self._refuse(name, value, "True, False or None")
         return found
 
     def raise_if_refused(self) -> None:
-        """Raise TypeError where anything was given that is none of these."""
+        """Raise TypeError if any argument was of a wrong kind."""
         if self._refused:
             raise self._refused[0]
 
-    def _taken(self, name: str, value: object, kind: str, found: float | None) -> Payload:
+    def _copy_or_describe(self, name: str, value: object, kind: str, found: float | None) -> Payload:
         if found is None:
             self._refuse(name, value, kind)
-            return marked(value)
-        return plain(found)
+            return describe_value(value)
+        return to_jsonable(found)
 
     def _refuse(self, name: str, value: object, kind: str) -> None:
-        said = marked(value)["repr"][:200]
+        said = describe_value(value)["repr"][:200]
         self._refused.append(TypeError(f"{self._who}: {name} is {said}, and has to be {kind}."))
 
 
-def _opened(value: object) -> object:
+def _without_enum(value: object) -> object:
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def _verdict(value: object) -> bool | None:
-    number = number_of(_opened(value))
+def _to_bool(value: object) -> bool | None:
+    number = to_number(_without_enum(value))
     return bool(number) if number in {0, 1} else None

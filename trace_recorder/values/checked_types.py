@@ -1,7 +1,7 @@
-"""Values of files that anybody may have written, held against the types that they are declared to have.
+"""Checks the values that are read from files against the types that their fields declare.
 
-`typed(value)` is for the dataclasses of `trajectory.py` and `messages.py`: whoever uses such a value, a view or the
-command line, may take it at its word.
+Anybody may have written a file. `check_types(value)` is for the dataclasses of `values/`: views and the command line
+may then rely on the declared types.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from trace_recorder.values.jsonable import is_mark
+from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.messages import Payload
 
 Value = TypeVar("Value")
 
-LONGEST_SECONDS = 1e15
-"""A duration that is longer is none: there is no date so far away."""
-_KINDS: dict[Any, tuple[type, ...]] = {int: (int, float), float: (int, float)}
-_TOLD = (str, bool, dict, list, tuple, NoneType)
+MAX_SECONDS = 1e15
+"""The longest duration that is accepted; a longer one would leave the range of dates."""
+_ACCEPTED_TYPES: dict[Any, tuple[type, ...]] = {int: (int, float), float: (int, float)}
+_CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
-def typed(value: Value) -> Value:
-    """Give a dataclass's value back. Raises TypeError where one of its fields is not of its type."""
+def check_types(value: Value) -> Value:
+    """Return a dataclass's value. Raises TypeError or ValueError where a field has not its declared type or range."""
     kind: Any = type(value)
-    for name, kinds in _fields_of(kind):
+    for name, kinds in _checked_fields(kind):
         found = getattr(value, name)
-        if not isinstance(found, kinds) and not is_mark(found):
-            raise TypeError(f"{name} is {type(found).__name__}, and has to be {' or '.join(_named(kinds))}")
-        limit = LONGEST_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
+        if not isinstance(found, kinds) and not is_description(found):
+            raise TypeError(f"{name} is {type(found).__name__}, and has to be {' or '.join(_type_names(kinds))}")
+        limit = MAX_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
         if isinstance(found, int | float) and not -limit <= found <= limit:
             raise ValueError(f"{name} is {'no number' if math.isnan(found) else 'beyond all measure'}")
     return value
 
 
-def _named(kinds: tuple[type, ...]) -> list[str]:
+def _type_names(kinds: tuple[type, ...]) -> list[str]:
     return ["null" if kind is NoneType else kind.__name__ for kind in kinds]
 
 
 @cache
-def _fields_of(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
-    """The fields whose types can be told by `isinstance`; what is within a list or a mapping is not looked at."""
+def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
+    """Return the fields that `isinstance` can check; what is inside a list or a mapping is not checked."""
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
-    return [(name, kinds) for name in names if (kinds := _kinds_of(hints[name]))]
+    return [(name, kinds) for name in names if (kinds := _types_of_hint(hints[name]))]
 
 
-def _kinds_of(hint: Payload) -> tuple[type, ...]:
-    """The classes that a hint names; none where it says nothing, or more than that."""
+def _types_of_hint(hint: Payload) -> tuple[type, ...]:
+    """Return the classes that a type hint allows; none where `isinstance` cannot check it."""
     if get_origin(hint) in {Union, UnionType}:
-        kinds = [_kinds_of(one) for one in get_args(hint)]
+        kinds = [_types_of_hint(one) for one in get_args(hint)]
         return tuple(kind for one in kinds for kind in one) if all(kinds) else ()
     kind: Payload = get_origin(hint)
     kind = hint if kind is None else kind
-    return _KINDS.get(kind, (kind,) if kind in _TOLD else ())
+    return _ACCEPTED_TYPES.get(kind, (kind,) if kind in _CHECKED_TYPES else ())

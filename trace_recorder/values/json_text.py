@@ -1,7 +1,7 @@
-"""JSON as text: read strictly, and cut into its members and elements without being spelled anew.
+"""JSON as text: read strictly, and split into its members and elements without being encoded again.
 
-Strictly means: what every reader takes. NaN, half of a surrogate pair, a number beyond every float and nesting beyond
-200 levels are refused; such a text is kept as text elsewhere.
+Strict means: what every reader accepts. NaN, half of a surrogate pair, a number beyond every float, and more than 200
+levels of nesting are rejected; such a text is recorded as plain text elsewhere.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import NoReturn
 
 from trace_recorder.values.messages import Payload
 
-DEEPEST = 200
-"""JSON that is nested deeper is not taken apart: Python's own json refuses to read a little under 1,000 levels."""
+MAX_DEPTH = 200
+"""The deepest nesting that is accepted; Python's own json fails at a little under 1,000 levels."""
 
-DEEPEST_DOCUMENT = DEEPEST + 50
-"""A document holds such JSON some levels down."""
+MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
+"""The deepest nesting of a document, which contains such JSON some levels down."""
 
 
 class NotJsonError(ValueError):
-    """The text is no JSON object, or not one that can be taken apart and put together exactly."""
+    """The text is not a JSON object that can be split and put together again exactly."""
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise NotJsonError(f"{constant} is not JSON")
 
 
-def _number(text: str) -> float:
+def _finite_number(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if math.isfinite(number) else _refuse_constant(text)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_number)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -47,10 +47,11 @@ _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
-    """A function that writes values without cycles as `json.dumps` does with these separators, and not ASCII alone.
+def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
+    """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
 
-    It keeps the machinery that `json.dumps` makes anew for each value, which takes longer than a small one.
+    It does not check for cycles. It keeps the encoder, which `json.dumps` creates for each call: for a small value that
+    takes longer than the encoding.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
@@ -58,25 +59,25 @@ def writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callabl
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
-    spell = json.encoder.encode_basestring
-    encode = make(None, encoder.default, spell, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+    encode_string = json.encoder.encode_basestring
+    encode = make(None, encoder.default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
     return lambda value: "".join(encode(value, 0))
 
 
-def parse(text: str, deepest: int = DEEPEST) -> Payload:
+def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
 
     Raises NotJsonError.
     """
     _refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0), deepest=deepest)
+    value, end = _value(text, _skip(text, 0), max_depth=max_depth)
     if _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
     return value
 
 
-def mended(text: str) -> str:
-    """JSON text in which each half of a surrogate pair that stands alone is U+FFFD."""
+def replace_lone_surrogates(text: str) -> str:
+    """Return JSON text in which U+FFFD replaces each half of a surrogate pair that is alone."""
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
@@ -85,59 +86,59 @@ def _refuse_lone_surrogates(text: str) -> None:
         raise NotJsonError("half of a surrogate pair stands alone")
 
 
-def refuse_depth(text: str, deepest: int, at: int = 0, end: int = sys.maxsize) -> None:
-    """Refuse what a reader with a small stack could not follow; only a text with many brackets can be that deep."""
+def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:
+    """Raise NotJsonError for nesting deeper than `max_depth`; a text with few brackets is accepted without a search."""
     end = min(end, len(text))
-    if end - at <= 2 * deepest or text.count("[", at, end) + text.count("{", at, end) <= deepest:
+    if end - at <= 2 * max_depth or text.count("[", at, end) + text.count("{", at, end) <= max_depth:
         return
     left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
-    for _ in range(deepest):
+    for _ in range(max_depth):
         left = _CLOSED.sub("", left)  # one level less, from the inside
         if not left:
             return
-    raise NotJsonError(f"nested more than {deepest} levels deep")
+    raise NotJsonError(f"nested more than {max_depth} levels deep")
 
 
 def one_line(text: str) -> str:
-    """JSON text without line breaks, which stand only between its tokens."""
+    """Return JSON text on one line; line breaks can only be between its tokens."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
 @dataclass(slots=True)
 class Member:
-    """A member of a request: its name and how that is spelled, its value's text, and a list's elements if objects."""
+    """A member of an object: its name, the texts of name and value, and the spans of elements of a list of objects."""
 
     name: str
-    spelled: str
+    name_text: str
     value: str
     elements: list[tuple[int, int]] | None
 
 
-def members_of(text: str) -> list[Member]:
-    """Split a JSON object's text into its members; a list of objects also into its elements. Raises NotJsonError."""
+def split_members(text: str) -> list[Member]:
+    """Split the text of a JSON object into its members, and lists of objects into elements. Raises NotJsonError."""
     at = _skip(text, 0, "{")
     members: list[Member] = []
     while text[at : at + 1] != "}":
         if members:
             at = _skip(text, at, ",")
         start, (name, at) = at, _value(text, at, str)
-        spelled, at = text[start:at], _skip(text, at, ":")
+        name_text, at = text[start:at], _skip(text, at, ":")
         begin, elements = at, None
         if text[at : at + 1] == "[":
             elements, at = _elements(text, at)
         else:
             _, at = _value(text, at)
-        members.append(Member(name, spelled, text[begin:at], elements))
+        members.append(Member(name, name_text, text[begin:at], elements))
         at = _skip(text, at)
     if _skip(text, at + 1) != len(text):
         raise NotJsonError("more text after the JSON object")
     return members
 
 
-def more_elements(data: bytes) -> list[str] | None:
-    """The elements that stand, each behind a comma, in what continues a list; None where anything else does."""
+def split_added_elements(data: bytes) -> list[str] | None:
+    """Return the elements in bytes that continue a list: each after a comma. None if there is anything else."""
     try:
-        text = decode(data)
+        text = decode_json(data)
         elements: list[str] = []
         at = _skip(text, 0)
         while at < len(text):
@@ -150,8 +151,8 @@ def more_elements(data: bytes) -> list[str] | None:
     return elements
 
 
-def decode(data: bytes) -> str:
-    """The text of JSON bytes. Raises NotJsonError where they are not UTF-8, or a surrogate stands alone."""
+def decode_json(data: bytes) -> str:
+    """Decode JSON bytes. Raises NotJsonError if they are not UTF-8 or have half of a surrogate pair alone."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -161,7 +162,7 @@ def decode(data: bytes) -> str:
 
 
 def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
-    """The spans of a list's elements, or None for a list without objects; and where the list ends."""
+    """Return the spans of a list's elements, None for a list without objects; and the end of the list."""
     spans: list[tuple[int, int]] = []
     objects = False
     at = _skip(text, at, "[")
@@ -175,19 +176,19 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     return spans if objects else None, at + 1
 
 
-def _value(text: str, at: int, kind: type = object, deepest: int = DEEPEST) -> tuple[Payload, int]:
+def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
     try:
         value, end = _decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
     if not isinstance(value, kind):
         raise NotJsonError(f"a name is expected at character {at}")
-    refuse_depth(text, deepest, at, end)
+    check_depth(text, max_depth, at, end)
     return value, end
 
 
 def _skip(text: str, at: int, token: str = "") -> int:
-    """Pass white space, then `token`, then white space. Raises NotJsonError where another token stands."""
+    """Skip white space, then `token`, then white space. Raises NotJsonError if there is another token."""
     found = (_TOKENS[token] if token else _SPACE).match(text, at)
     if found is None:
         raise NotJsonError(f"{token!r} is expected at character {at}")

@@ -1,10 +1,10 @@
-"""Any Python value as plain JSON: `plain(value)` copies it, `to_json(value)` writes it on one line.
+"""Any Python value as JSON: `to_jsonable(value)` copies it, `to_json(value)` writes it on one line.
 
-Invariant: neither ever raises for a value, whatever its own code does, and what they give can be read by every JSON
-reader. What JSON can say comes back equal (tuples as lists); what has a plain form, a path, a date, a set, an Enum, an
-array, is that (`plain_forms.py`). What JSON has no word for, a NaN, bytes, a lone surrogate, an integer beyond 64 bits,
-a cycle, a value nested too deep or too large, an object of a class unknown here, becomes {"__type__": …, "repr": …}.
-Objects are not walked by their attributes: a client inside an argument would be. Ctrl-C passes.
+Invariant: neither raises for any value, whatever the value's own code does, and every JSON reader can read the result.
+What JSON can express comes back equal (tuples as lists). A path, a date, a set, an Enum or an array has a simple form
+(`simple_forms.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN, bytes, a lone surrogate, an
+integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an unknown class. The attributes of
+such objects are not read: an argument may contain an SDK's whole client. KeyboardInterrupt passes.
 """
 
 from __future__ import annotations
@@ -17,115 +17,119 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeGuard
 
-from trace_recorder.guard import attempt, has_room
-from trace_recorder.values.json_text import writer
+from trace_recorder.guard import stack_has_room, try_call
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.plain_forms import form_of
+from trace_recorder.values.simple_forms import simple_form
 
-_DEPTH = 200
-"""Deeper nesting is not walked: Python's own json refuses to read back a little under 1,000 levels."""
-_NODES = 1_000_000
-"""A value with more parts than this is cut: lists that stand in one another twice unfold without end."""
-_LONGEST = 10_000
-"""The longest repr that is kept, in characters."""
-_ROOM = 60
-"""How many frames copying a record's own members takes; of what is nested deeper, what has no room is described."""
-_LEFT_OUT = frozenset({"NotGiven", "Omit"})
-"""Classes by which the SDKs say that an argument was not given: as a dict's value they say that it is not there."""
-_NAMES = (
+_MAX_DEPTH = 200
+"""Values nested deeper are described; Python's own json cannot read back a little under 1,000 levels."""
+_MAX_NODES = 1_000_000
+"""Where a value with more parts is cut; lists that contain one another twice would grow without limit."""
+_MAX_REPR = 10_000
+"""The longest repr in a description, in characters."""
+_RECORD_FRAMES = 60
+"""How many frames are needed to copy a record's own members; values for which there are not enough are described."""
+_NOT_GIVEN_CLASSES = frozenset({"NotGiven", "Omit"})
+"""The SDKs' classes for an argument that was not given; a dict's member with such a value is left out."""
+_ATTRIBUTES = (
     *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
     *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
 )
-"""The attributes that messages, responses, tools, calls and results have."""
-_OPENED = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
-"""The members that hold such values again."""
+"""The attributes of messages, responses, tools, tool calls and tool results."""
+_NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
+"""The attributes whose values are such objects again."""
 
 
 def to_json(value: object) -> str:
     """Write any value as JSON text on one line."""
-    return attempt(lambda: _dump(plain(value)), lambda _: _dump(marked(value)))
+    return try_call(lambda: _dump(to_jsonable(value)), lambda _: _dump(describe_value(value)))
 
 
-def members(value: Mapping[str, object]) -> str:
+def members_to_json(value: Mapping[str, object]) -> str:
     """Write a mapping's members as JSON text, without the braces around them.
 
-    Raises RecursionError where the stack has no room for it: what would be written then were no members of a record.
+    Raises RecursionError where the stack has no room: a description of the whole mapping would not be members.
     """
-    if not has_room(_ROOM):
+    if not stack_has_room(_RECORD_FRAMES):
         raise RecursionError("the stack has no room for a record")
     return to_json(value)[1:-1]
 
 
-def facts(value: Mapping[str, Payload]) -> str:
-    """Write the members of a mapping that is plain already, such as what the recorder itself says of a record."""
+def dump_members(value: Mapping[str, Payload]) -> str:
+    """Write the members of a mapping that is JSON already, without the braces, faster than `members_to_json`."""
     return _dump(value)[1:-1]
 
 
-def plain(value: object) -> Payload:
+def to_jsonable(value: object) -> Payload:
     """Copy any value into dicts, lists, strings, numbers, booleans and None."""
     return _Copier().copy(value, 0, (), opens=False)
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
-    """Whether a value is an exception, be it one that does not say of which class it is."""
-    return attempt(lambda: isinstance(value, BaseException), lambda _: False)
+    """Whether a value is an exception; False if its own code raises when asked for its class."""
+    return try_call(lambda: isinstance(value, BaseException), lambda _: False)
 
 
-def message_of(error: BaseException) -> str:
-    """The message of an exception, whatever its own code does."""
-    return attempt(lambda: _safe(str(error)), lambda _: _safe(_repr(error)))
+def error_message(error: BaseException) -> str:
+    """Return the message of an exception, whatever its own code does."""
+    return try_call(lambda: _escape_surrogates(str(error)), lambda _: _escape_surrogates(_repr(error)))
 
 
-def named_error(error: BaseException) -> dict[str, Payload]:
-    """An exception as records state it: `type` and `message`."""
-    return {"type": type(error).__name__, "message": message_of(error)}
+def describe_error(error: BaseException) -> dict[str, Payload]:
+    """Return an exception as it is written in records: its `type` and `message`."""
+    return {"type": type(error).__name__, "message": error_message(error)}
 
 
-def stated(value: object, *kinds: type) -> Payload:
-    """Copy a value that is to be None or of one of these classes; what is of another is described.
+def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
+    """Copy a value that must be None or of one of these classes; a value of another class is described.
 
-    A number that is to be a text is its digits.
+    Where a str is expected, a number becomes its digits.
     """
-    copied = plain(value)
+    copied = to_jsonable(value)
     if type(copied) in {int, float} and str in kinds:
         return str(copied)
-    fits = copied is None or type(copied) in kinds or (type(copied) is dict and is_mark(copied))
-    return copied if fits else marked(value)
+    fits = copied is None or type(copied) in kinds or (type(copied) is dict and is_description(copied))
+    return copied if fits else describe_value(value)
 
 
-def handed_over(value: object) -> Payload:
+def object_to_jsonable(value: object) -> Payload:
     """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
 
-    Beside what `plain` takes, an object counts by its attributes, of which those are read that such values have.
+    In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
+    `_ATTRIBUTES`.
     """
     return _Copier().copy(value, 0, (), opens=True)
 
 
-def listed(value: object) -> list[Payload]:
-    """Copy a list of such values; one alone is a list of one, None an empty list."""
-    copied = handed_over(value)
+def objects_to_jsonable(value: object) -> list[Payload]:
+    """Copy a list of such values; a single value becomes a list of one, None an empty list."""
+    copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
 
-def marked(value: object) -> dict[str, str]:
-    """Describe a value that JSON has no word for: its class and its repr, both shortened where they are long."""
+def describe_value(value: object) -> dict[str, str]:
+    """Describe a value that JSON cannot express by its class and its repr, both of bounded length."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return {"__type__": _safe(name)[:_LONGEST], "repr": _safe(_repr(value))[:_LONGEST]}
+    return {
+        "__type__": _escape_surrogates(name)[:_MAX_REPR],
+        "repr": _escape_surrogates(_repr(value))[:_MAX_REPR],
+    }
 
 
 class _Copier:
-    """Copies one value. `opens` is whether an object counts by its attributes, at the place where it stands."""
+    """Copies one value. `opens` says whether objects of unknown classes are copied by their attributes."""
 
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
-        self._left = _NODES
+        self._left = _MAX_NODES
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], *, opens: bool) -> Payload:
-        """Copy one value, or describe it where its own code raises."""
-        return attempt(partial(self._copy, value, depth, above, opens), lambda _: marked(value))
+        """Copy one value; describe it if its own code raises."""
+        return try_call(partial(self._copy, value, depth, above, opens), lambda _: describe_value(value))
 
     def _copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
         self._left -= 1
@@ -133,20 +137,20 @@ class _Copier:
             return self.copy(value.value, depth, above, opens=opens)
         if value is None or isinstance(value, str | int | float):
             return _scalar(value)
-        if depth >= _DEPTH or id(value) in above or self._left <= 0:
-            return dict(value) if is_mark(value) else marked(value)
+        if depth >= _MAX_DEPTH or id(value) in above or self._left <= 0:
+            return dict(value) if is_description(value) else describe_value(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
             return self._list(value, depth + 1, inside, opens)
         if isinstance(value, set | frozenset):
-            return _sorted(self._list([*value], depth + 1, inside, opens))
+            return _sort_elements(self._list([*value], depth + 1, inside, opens))
         return self._other(value, depth, above, opens)
 
     def _other(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
-        if (form := form_of(value)) is not value:
+        if (form := simple_form(value)) is not value:
             return self.copy(form, depth, above, opens=opens)
         fields = _fields(value, opens)
-        return marked(value) if fields is None else self._mapping(fields, depth + 1, (*above, id(value)), opens)
+        return describe_value(value) if fields is None else self._mapping(fields, depth + 1, (*above, id(value)), opens)
 
     def _list(
         self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], opens: bool
@@ -162,23 +166,23 @@ class _Copier:
         copied: dict[str, Payload] = {}
         again: dict[str, int] = {}
         for key, element in value.items():
-            if type(element).__name__ not in _LEFT_OUT:
-                name = _name(key, copied, again)
-                copied[name] = self.copy(element, depth, above, opens=opens and name in _OPENED)
+            if type(element).__name__ not in _NOT_GIVEN_CLASSES:
+                name = _unique_key(key, copied, again)
+                copied[name] = self.copy(element, depth, above, opens=opens and name in _NESTED_ATTRIBUTES)
             if self._left <= 0:
                 break
         return copied
 
 
-def _sorted(copied: list[Payload]) -> list[Payload]:
-    """The elements of a set in an order that is always the same: their own, or else that of their JSON."""
+def _sort_elements(copied: list[Payload]) -> list[Payload]:
+    """Return the elements of a set in a reproducible order: their own, or that of their JSON texts."""
     kinds = {type(element) for element in copied}
     own = kinds <= {int, float} or kinds == {str}
     return sorted(copied, key=None if own else _dump)
 
 
-def is_mark(value: object) -> TypeGuard[dict[str, str]]:
-    """Whether this is a description already: what was copied once is the same when it is copied again."""
+def is_description(value: object) -> TypeGuard[dict[str, str]]:
+    """Whether a value is a description already, which is not described again when it is copied again."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 
 
@@ -187,17 +191,17 @@ def _scalar(value: str | float | None) -> Payload:
         return value
     if isinstance(value, str):
         text = str.__str__(value)
-        return text if _encodes(text) else marked(text)
+        return text if _is_utf8(text) else describe_value(text)
     if isinstance(value, int):
         number = int.__int__(value)
-        return number if -(2**63) <= number < 2**64 else marked(number)
+        return number if -(2**63) <= number < 2**64 else describe_value(number)
     real = float.__float__(value)
-    return real if math.isfinite(real) else marked(real)
+    return real if math.isfinite(real) else describe_value(real)
 
 
-def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
-    """A JSON name for any key; one that is taken gets its class beside it, and a number where that is taken too."""
-    name = name_of(key)
+def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
+    """Return a unique JSON name for a key: with its class if the name is taken, and with a number if both are."""
+    name = json_key(key)
     if name not in taken:
         return name
     name = f"{name} ({type(key).__name__})"
@@ -207,16 +211,16 @@ def _name(key: object, taken: Mapping[str, object], again: dict[str, int]) -> st
     return name
 
 
-def name_of(key: object) -> str:
-    """Give the text by which any key is known: itself, its plain form, or its repr."""
+def json_key(key: object) -> str:
+    """Return a text for any key: itself, its simple form, or its repr."""
     if isinstance(key, str) and not isinstance(key, enum.Enum):
-        return _safe(str.__str__(key))
-    form = attempt(lambda: form_of(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
-    return _safe(str.__str__(form) if isinstance(form, str) else _repr(form))
+        return _escape_surrogates(str.__str__(key))
+    form = try_call(lambda: simple_form(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
+    return _escape_surrogates(str.__str__(form) if isinstance(form, str) else _repr(form))
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """The fields of a pydantic model or a dataclass by name, or None for anything else."""
+    """Return the fields of a pydantic model or a dataclass by name; None for anything else."""
     kind = type(value)
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
         return dict(value.model_dump(warnings=False))  # type: ignore[attr-defined]
@@ -231,20 +235,20 @@ def _fields(value: object, opens: bool) -> Mapping[Payload, object] | None:
     fields = fields_of(value)
     if fields is not None or not opens or isinstance(value, type):
         return fields
-    return _attributes(value) or None
+    return _known_attributes(value) or None
 
 
-def _attributes(value: object) -> dict[str, object]:
-    """What an object has of the attributes of such values; methods of these names are none of them."""
+def _known_attributes(value: object) -> dict[str, object]:
+    """Return the attributes in `_ATTRIBUTES` that an object has, without methods."""
     absent = object()
-    found = ((name, attempt(partial(getattr, value, name, absent), lambda _: absent)) for name in _NAMES)
+    found = ((name, try_call(partial(getattr, value, name, absent), lambda _: absent)) for name in _ATTRIBUTES)
     return {name: element for name, element in found if element is not absent and not callable(element)}
 
 
-_dump = writer(",", ":", allow_nan=False)
+_dump = make_json_writer(",", ":", allow_nan=False)
 
 
-def _encodes(text: str) -> bool:
+def _is_utf8(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -252,22 +256,27 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _safe(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     return str.__str__(text).encode("utf-8", "backslashreplace").decode()
 
 
-class _Short(reprlib.Repr):
-    """A repr that ends: containers are shown some levels deep, and what raises says so."""
+class _BoundedRepr(reprlib.Repr):
+    """A repr of bounded size: containers are shown some levels deep, and a repr that raises is replaced."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxother, self.maxstring, self.maxlong = 6, _LONGEST, _LONGEST, _LONGEST
+        self.maxlevel, self.maxother, self.maxstring, self.maxlong = (
+            6,
+            _MAX_REPR,
+            _MAX_REPR,
+            _MAX_REPR,
+        )
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdeque = 100
 
     def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002 - the base class's signature
-        """Python refuses to spell a huge integer in decimal digits."""
+        """Write huge integers in hexadecimal: Python refuses to convert them to decimal."""
         return repr(x) if x.bit_length() < 10_000 else hex(x)
 
 
 def _repr(value: object) -> str:
-    return attempt(lambda: _Short().repr(value), lambda error: f"<repr raised {type(error).__name__}>")
+    return try_call(lambda: _BoundedRepr().repr(value), lambda error: f"<repr raised {type(error).__name__}>")

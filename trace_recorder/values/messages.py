@@ -1,9 +1,8 @@
 """The values of a conversation with a model: what readers (`dialects/`) make of a provider's raw JSON.
 
-Plain, immutable data: no file is opened, no SDK is known. Unknown is absent: a token count that the provider did
-not give is None, never 0. What a provider says that has no place in these values stays beside it in `extra`, under
-the provider's own names. Each value renders itself for the document with `to_document`;
-one that was handed over by the user, as he gave it (`given`).
+Immutable data: no file is opened, no SDK is known. What is unknown is None: a token count that the provider did not
+give is never 0. Members of a provider's JSON that have no field here are kept in `extra`, under the provider's names.
+Each value renders itself for the document with `to_document`; one that the user recorded by hand, as it was `given`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
 
 
-def known(**members: Payload) -> dict[str, Payload]:
-    """The members that are known: None is left out."""
-    for name, value in [*members.items()]:  # the fastest of many ways, on the path of every record
+def without_none(**members: Payload) -> dict[str, Payload]:
+    """Return the members that are not None."""
+    for name, value in [*members.items()]:  # measured as the fastest way; called for every record
         if value is None:
             del members[name]
     return members
@@ -43,7 +42,7 @@ class ToolCall:
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
-        return document | known(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
+        return document | without_none(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class ToolResult:
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
     `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
-    known where an agent was started in the tool, whose `parent_execution_id` it is.
+    known where a sub-agent was started in the tool, and is the `parent_execution_id` of its calls.
     """
 
     call_id: str
@@ -66,13 +65,13 @@ class ToolResult:
     execution_id: str | None = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document, with the seed's keys `call_id`, `success`, `result`, `error` always there."""
+        """Render for the document; `call_id`, `success`, `result` and `error` are always there."""
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
-        more = known(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
-        more |= known(execution_id=self.execution_id)
-        return document | more | known(extra=self.extra or None)
+        more = without_none(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
+        more |= without_none(execution_id=self.execution_id)
+        return document | more | without_none(extra=self.extra or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class Message:
         """Render for the document: `role` and `content`, and what else is known."""
         if self.given is not None:
             return self.given
-        return {"role": self.role, "content": self.content} | known(
+        return {"role": self.role, "content": self.content} | without_none(
             tool_calls=[call.to_document() for call in self.tool_calls] or None,
             call_id=self.call_id,
             name=self.name,
@@ -121,7 +120,7 @@ class Usage:
     """Tokens as the provider counts them; None is unknown.
 
     Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
-    number stands as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
+    number is as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
     `extra` is every other member of the provider's usage object.
     """
 
@@ -134,13 +133,13 @@ class Usage:
     extra: dict[str, Payload] = field(default_factory=dict)
 
     @property
-    def stated(self) -> bool:
-        """Whether anything is known."""
+    def is_known(self) -> bool:
+        """Whether the provider gave any count."""
         return bool(self.to_document())
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""
-        return known(
+        return without_none(
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             cache_creation_input_tokens=self.cache_creation_input_tokens,
@@ -158,9 +157,8 @@ BlockType = Literal["reasoning", "text", "tool_call", "other"]
 class Block:
     """One block of an answer, in its place among the others.
 
-    `text` is what it thought or said; thinking that is not shown is a block with an empty one. A call is that of
-    `call_id`. Another block, such as what a tool of the server did, is the one at `position` in the list that `extra`
-    keeps of the answer, under the provider's own name.
+    `text` is the reasoning or the text; it is empty for reasoning that the provider hides. A tool call is identified by
+    `call_id`. Any other block, such as a tool that the provider ran, is at `position` in the list of blocks in `extra`.
     """
 
     type: BlockType
@@ -169,13 +167,13 @@ class Block:
     position: int | None = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document, where the texts stand already: of them it has the length, in code points."""
+        """Render for the document, which has the texts already: only their lengths, in code points."""
         length = None if self.text is None else len(self.text)
-        return {"type": self.type} | known(characters=length, call_id=self.call_id, position=self.position)
+        return {"type": self.type} | without_none(characters=length, call_id=self.call_id, position=self.position)
 
 
-def _usual_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
-    """The blocks of an answer that thought, spoke, and then called."""
+def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
+    """Return the blocks of an answer in the usual order: reasoning, text, tool calls."""
     reasoning = [Block("reasoning", said.reasoning)] if said.reasoning else []
     content = [Block("text", said.content)] if said.content else []
     return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
@@ -196,11 +194,11 @@ class Choice:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """What the model thought, said and asked for, in its order."""
-        return self.interleaved or _usual_blocks(self)
+        return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"index": self.index, "content": self.content} | known(
+        return {"index": self.index, "content": self.content} | without_none(
             reasoning=self.reasoning,
             tool_calls=[call.to_document() for call in self.tool_calls] or None,
             finish_reason=self.finish_reason,
@@ -213,9 +211,9 @@ class Choice:
 class LLMResponse:
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `interleaved` are its blocks, where their order is another than thinking, content, calls; `blocks` are they in any
-    case. `finish_reason` is the provider's own word. A response without any usage has one whose counts are all None.
-    `extra` holds every member of the answer that has no place here (`system_fingerprint`, `service_tier`, …).
+    `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
+    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` whose counts are all None.
+    `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
 
     content: str | None = None
@@ -233,10 +231,10 @@ class LLMResponse:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """What the model thought, said and asked for, in its order."""
-        return self.interleaved or _usual_blocks(self)
+        return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document: the seed's keys first; `choices` only where there are several, or one has more."""
+        """Render for the document; `choices` only if there are several, or one of them has `extra`."""
         if self.given is not None:
             return self.given
         document: dict[str, Payload] = {"content": self.content, "model": self.model}
@@ -245,7 +243,7 @@ class LLMResponse:
             document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
         several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
-        return document | known(
+        return document | without_none(
             reasoning=self.reasoning,
             blocks=[block.to_document() for block in self.interleaved] or None,
             id=self.id,
@@ -262,7 +260,7 @@ NO_RESPONSE = LLMResponse(given={})
 class RequestReading:
     """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
 
-    The first `instructions` messages hold for this request alone: one that goes on from it does not carry them over.
+    The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
     """
 
     messages: list[Message] = field(default_factory=list)

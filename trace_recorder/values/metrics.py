@@ -1,14 +1,15 @@
-"""Figures over a run, from its interactions and steps. What no provider stated is left out, never 0."""
+"""Metrics of a run, from its interactions and steps. What no provider stated is left out, never 0."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 
-_COUNTED = (
+_TOKEN_COUNTS = (
     "input_tokens",
     "output_tokens",
     "cache_creation_input_tokens",
@@ -17,12 +18,12 @@ _COUNTED = (
 )
 _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls")
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
-"""What has fractions is summed in these parts of its unit, so that a sum does not depend on its order."""
-_BEYOND = 1e12
-_ORDER = (*_ALWAYS, "llm_seconds", *_COUNTED, "cost", "redactions")
+"""Fractions are summed as integers, in these parts of their units, so that the order does not change a sum."""
+_MAX_VALUE = 1e12
+_ORDER = (*_ALWAYS, "llm_seconds", *_TOKEN_COUNTS, "cost", "redactions")
 
-Figures = Mapping[str, int]
-"""Counts, by the name of a metric, and what has fractions in the parts of `_UNITS`. What is unknown is not there."""
+Counts = Mapping[str, int]
+"""Integers by the name of a metric, fractions in the parts of `_UNITS`. Unknown ones are absent."""
 
 
 def metrics_of(
@@ -30,59 +31,59 @@ def metrics_of(
 ) -> dict[str, Payload]:
     """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models.
 
-    `others` are counts of what interactions and steps do not tell, such as the secrets that were masked.
+    `others` are counts that are not in interactions and steps, such as that of the secrets that were masked.
     """
     tally = Tally()
     for one in interactions:
-        tally.add(figures_of(one))
+        tally.add(interaction_counts(one))
     for step in steps:
-        tally.add(figures_of_step(step))
+        tally.add(step_counts(step))
     return tally.metrics(*others)
 
 
-def figures_of(one: LLMInteraction) -> Figures:
-    """What one interaction adds."""
-    figures = {"llm_calls": 1, "attempts": len(one.attempts)}
+def interaction_counts(one: LLMInteraction) -> Counts:
+    """Return what one interaction adds to the metrics."""
+    counts = {"llm_calls": 1, "attempts": len(one.attempts)}
     if one.error is not None:
-        figures["failed_llm_calls"] = 1
+        counts["failed_llm_calls"] = 1
     if one.duration_seconds is not None:
-        _put(figures, "llm_seconds", one.duration_seconds)
+        _put_fraction(counts, "llm_seconds", one.duration_seconds)
     usage = one.response.usage
-    figures.update((name, value) for name in _COUNTED if (value := getattr(usage, name)) is not None)
+    counts.update((name, value) for name in _TOKEN_COUNTS if (value := getattr(usage, name)) is not None)
     if usage.cost is not None:
-        _put(figures, "cost", usage.cost)
-    return figures
+        _put_fraction(counts, "cost", usage.cost)
+    return counts
 
 
-def _put(figures: dict[str, int], name: str, value: float) -> None:
-    """Put what has fractions; what is beyond all measure is no figure."""
-    if abs(value) < _BEYOND:
-        figures[name] = round(value * _UNITS[name])
+def _put_fraction(counts: dict[str, int], name: str, value: float) -> None:
+    """Add a fraction; values beyond `_MAX_VALUE` are left out."""
+    if abs(value) < _MAX_VALUE:
+        counts[name] = round(value * _UNITS[name])
 
 
-def figures_of_step(step: AgentStep) -> Figures:
-    """What one step adds."""
+def step_counts(step: AgentStep) -> Counts:
+    """Return what one step adds to the metrics."""
     failed = sum(result.success is False for result in step.tool_results)
     return {"agent_steps": 1, "tool_calls": len(step.tool_calls), "failed_tool_calls": failed}
 
 
 class Tally:
-    """Sums of figures, to which may be added, and from which may be taken what was added."""
+    """Sums of counts, from which earlier counts can be subtracted again."""
 
-    def __init__(self, first: Figures | None = None) -> None:
+    def __init__(self, first: Counts | None = None) -> None:
         self._sums: dict[str, int] = defaultdict(int)
-        self._stated: dict[str, int] = defaultdict(int)
+        self._times: dict[str, int] = defaultdict(int)
         self.add(first or {})
 
-    def add(self, figures: Figures, times: int = 1) -> None:
-        """Add figures; with `times` -1, take them away."""
-        sums, stated = self._sums, self._stated
-        for name, value in figures.items():
+    def add(self, counts: Counts, times: int = 1) -> None:
+        """Add counts; with `times` -1, subtract them."""
+        sums, stated = self._sums, self._times
+        for name, value in counts.items():
             sums[name] += times * value
             stated[name] += times
 
-    def exchange(self, old: Figures, new: Figures) -> Figures:
-        """Take figures away, add others, and return these."""
+    def exchange(self, old: Counts, new: Counts) -> Counts:
+        """Subtract old counts, add new ones, and return the new ones."""
         if old != new:
             if old:
                 self.add(old, -1)
@@ -90,10 +91,10 @@ class Tally:
         return new
 
     def metrics(self, *others: Tally) -> dict[str, Payload]:
-        """The sums, with those of others that count other things, in the document's order."""
+        """Return the sums, with those of other tallies, in the order of the document."""
         found: dict[str, int] = dict.fromkeys(_ALWAYS, 0)
         for tally in (self, *others):
-            found.update((name, tally._sums[name]) for name, times in tally._stated.items() if times)
+            found.update((name, tally._sums[name]) for name, times in tally._times.items() if times)
         return {name: _in_units(name, found[name]) for name in _ORDER if name in found}
 
 

@@ -14,8 +14,8 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.trajectory import LLMInteraction
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.views.token_counts import Counts, counts_of
 
 CURRENCY = "USD"
@@ -120,7 +120,7 @@ class Costs:
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums, without unknown members."""
-        return known(
+        return without_none(
             currency=CURRENCY,
             stated=round(self.stated, 9) if self.stated_calls else None,
             stated_calls=self.stated_calls,

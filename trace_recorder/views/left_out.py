@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
@@ -110,7 +111,7 @@ REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 def _is_unanswered(one: LLMInteraction) -> bool:
     response = one.response
     said = one.answered and (response.content or response.reasoning or response.tool_calls or not one.error)
-    return not said or not one.source.is_whole()
+    return not said or not one.source.has_request()
 
 
 def _count_odd_arguments(trajectory: Trajectory) -> int:

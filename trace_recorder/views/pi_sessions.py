@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from trace_recorder.values.messages import Block, Message, Payload, ToolCall, known
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
@@ -113,7 +114,7 @@ class _Session:
         session = {"type": "session", "version": VERSION, "id": identity, "timestamp": first.timestamp}
         session |= {"cwd": cwd if isinstance(cwd, str) else "", "harness": HARNESS}
         agent = {"agentId": self._conversation.agent_id, "parentAgentId": self._conversation.parent_agent_id}
-        about = known(parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task)
+        about = without_none(parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task)
         lines = [session | about]
         lines += [self._entry("model_change", first, provider=first.provider or "", modelId=first.model or "")]
         if tools := self._conversation.tools():
@@ -138,7 +139,7 @@ class _Session:
         else:
             role = "system" if message.role in {"system", "developer"} else "user"
             written = {"role": role, "content": self._content(message)} | written
-        return self._entry("message", one, message=written, **known(copied=said.copied or None))
+        return self._entry("message", one, message=written, **without_none(copied=said.copied or None))
 
     def _result(self, message: Message) -> dict[str, Payload]:
         name, turn = self._callers.get(message.call_id or "", (message.name or "", None))
@@ -174,7 +175,7 @@ class _Session:
         if isinstance(part, Text):
             return {"type": "text", "text": part.text}
         if isinstance(part, Image) and part.data is not None:
-            return {"type": "image", "data": part.data, **known(mimeType=part.media_type)}
+            return {"type": "image", "data": part.data, **without_none(mimeType=part.media_type)}
         if isinstance(part, Image):
             return {"type": "text", "text": f"[image: {part.url}]"}
         text, cut = described(part, _LONGEST)
@@ -210,13 +211,13 @@ def _about(one: LLMInteraction) -> dict[str, Payload]:
     if stopped == "stop" and response.tool_calls:
         stopped = "toolUse"
     return {
-        **known(api=one.api, provider=one.provider, model=response.model or one.model),
-        **known(usage=_usage(one), responseId=response.id),
+        **without_none(api=one.api, provider=one.provider, model=response.model or one.model),
+        **without_none(usage=_usage(one), responseId=response.id),
         "stopReason": stopped,
-        **known(
+        **without_none(
             finishReason=reason, errorMessage=f"{one.error.type}: {one.error.message}" if one.error else one.ended_by
         ),
-        **known(durationSeconds=one.duration_seconds, interactionId=one.interaction_id),
+        **without_none(durationSeconds=one.duration_seconds, interactionId=one.interaction_id),
     }
 
 
@@ -227,7 +228,7 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
     cost = one.response.usage.cost
     cached = (counts.cache_read or 0) + (counts.cache_write or 0)
     total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
-    return known(
+    return without_none(
         input=None if counts.prompt is None else counts.prompt - cached,
         output=counts.completion,
         cacheRead=counts.cache_read,

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.toolbrain.parsing import Parser, parse_tool_calls
 
@@ -37,7 +37,7 @@ def reward_function(name: str) -> Function:
     if place.endswith(".py") and not Path(place).is_file():
         raise ValueError(f"{name!r} names no function: there is no file {place}")
     find = _in_file if place.endswith(".py") else _in_module
-    held = attempt(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
+    held = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(held):
         raise ValueError(f"{name!r} names no function: {place} has none of that name")  # noqa: TRY004 - of the caller
     function: Function = getattr(held, "reward_func", held)  # a wrapper of ToolBrain's holds one

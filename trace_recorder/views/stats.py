@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trace_recorder.values.messages import Payload, known
-from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import agent_key
 from trace_recorder.views.cost import Costs, Price
 from trace_recorder.views.rewards import rewards_of
@@ -85,20 +86,20 @@ class Calls:
         return {
             **{name: self.counted[name] for name in ("calls", "failed", "incomplete", "attempts", "retries")},
             "tokens": tokens
-            | known(
+            | without_none(
                 cache_hit_rate=rate,
                 calls_without=self.counted["without_tokens"] or None,
                 streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
             ),
             **self._time(),
-            **known(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
+            **without_none(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
             "cost": self.costs.to_json(),
         }
 
     def _time(self) -> dict[str, Payload]:
         """The seconds of the calls of which they are known, their mean, and how many others there are."""
         timed = self.counted["timed"]
-        return known(
+        return without_none(
             seconds=round(self.seconds, 6) if timed else None,
             mean_seconds=round(self.seconds / timed, 6) if timed else None,
             calls_without_time=self.counted["calls"] - timed or None,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.stream_usage import may_omit_usage
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
-from trace_recorder.values.trajectory import LLMInteraction
 
 _CACHE_APART = {"anthropic-messages"}
 _THOUGHTS_APART = {"google-generate", "google-interactions"}
@@ -35,7 +35,7 @@ class Counts:
 def counts_of(one: LLMInteraction) -> Counts | None:
     """Count an interaction's tokens; None where the provider stated none."""
     usage = one.response.usage
-    if not usage.stated:
+    if not usage.is_known:
         return None
     return Counts(
         _sum(usage.input_tokens, *_left_out(one, usage)),
@@ -48,7 +48,7 @@ def counts_of(one: LLMInteraction) -> Counts | None:
 
 def is_usage_left_out(one: LLMInteraction) -> bool:
     """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
-    if not (one.stream and one.complete and one.error is None) or one.response.usage.stated:
+    if not (one.stream and one.complete and one.error is None) or one.response.usage.is_known:
         return False
     return may_omit_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
 

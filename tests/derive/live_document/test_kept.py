@@ -34,7 +34,9 @@ def _kept_at_rest(run: Run | None) -> Kept:
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
     """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
-    recorder = limited(document=DocumentLimits(item_bytes=50_000))(tmp_path / "run.json", history="delta", strict=True)
+    recorder = limited(document=DocumentLimits(cached_item_bytes=50_000))(
+        tmp_path / "run.json", history="delta", strict=True
+    )
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
     kept = []
@@ -152,7 +154,7 @@ def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: 
     prompts: dict[int, bytes] = {}
 
     def look(frame: FrameType) -> None:
-        if frame.f_code is replacing._write.__code__:
+        if frame.f_code is replacing._write_buffers.__code__:
             texts = frame.f_locals["texts"]
             prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
 

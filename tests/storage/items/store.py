@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from trace_recorder.storage.items import encoder as items
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.item_lists import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Data
 from trace_recorder.values.messages import Payload
 
-LARGE = "x" * items.LARGE_STRING
+LARGE = "x" * MIN_STRING_CHARACTERS
 
 
 class Store:

@@ -14,7 +14,8 @@ from tests.journals import TIME
 from tests.storage.items.store import LARGE, Store, unfinished
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import BadLine, Journal, Record, read
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_reader import BadLine, Record, read
 from trace_recorder.values.messages import Payload
 
 

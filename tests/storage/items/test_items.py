@@ -14,6 +14,7 @@ from tests.json_strategies import exactly, json_objects, json_texts, json_values
 from tests.storage.items.store import LARGE, Store, records
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.storage.items import encoder as items
+from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
@@ -55,7 +56,7 @@ def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(items, "KNOWN_ITEMS", forgets * 10 or items.KNOWN_ITEMS)
+        patch.setattr(items, "MAX_KNOWN_ITEMS", forgets * 10 or items.MAX_KNOWN_ITEMS)
         assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
@@ -141,12 +142,12 @@ def test_what_is_remembered_of_requests_has_a_limit() -> None:
     """Requests whose bytes stand behind their longest list are remembered within the same limit."""
     encoder = ItemEncoder()
     for number in range(20):
-        request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (items.LANE_BYTES // 8)}"}}'.encode()
+        request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (MAX_PREFIX_BYTES // 8)}"}}'.encode()
         encoded = encoder.encode(request)
         records(encoded, number * 3 + 1)
-        encoded.written(number * 3 + 3)
+        encoded.mark_written(number * 3 + 3)
 
-    assert items.LANE_BYTES // 4 < kept_by(encoder).characters < 1.5 * items.LANE_BYTES
+    assert MAX_PREFIX_BYTES // 4 < kept_by(encoder).characters < 1.5 * MAX_PREFIX_BYTES
 
 
 NO_OBJECTS = (

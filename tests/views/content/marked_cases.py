@@ -16,8 +16,8 @@ from trace_recorder import Trajectory
 from trace_recorder.derive.steps import derive_steps
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.dialects.readers import join_stream, reader_of
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import RequestReading, ToolResult
-from trace_recorder.values.trajectory import LLMInteraction
 
 Payload = Any
 Path = tuple[str | int, ...]
@@ -64,15 +64,15 @@ class _Source:
     """What a request says, as its dialect's reader understands it."""
 
     reading: RequestReading
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return self.reading
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         return self.reading
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         return True
 
     def raw_request(self) -> Payload:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from trace_recorder import Trajectory
+from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import LLMResponse
-from trace_recorder.values.trajectory import ErrorInfo, Reward
+from trace_recorder.values.trajectory import Reward
 from trace_recorder.views.hierarchy.document import content_hash, to_hierarchy
 from trace_recorder.views.hierarchy.steps import Cut
 

@@ -17,7 +17,7 @@ import pytest
 from tests.views.sdk_conversations import WEATHER
 from trace_recorder import Trajectory
 from trace_recorder.errors import RenderingError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Message
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate
@@ -44,7 +44,7 @@ def tokenizer() -> Any:
 
 def _outcome(render: Any, **given: Any) -> tuple[str | None, str | None]:
     """What a rendering gives, or the name of what it raises."""
-    return attempt(lambda: (render(tokenize=False, **given), None), lambda error: (None, type(error).__name__))
+    return try_call(lambda: (render(tokenize=False, **given), None), lambda error: (None, type(error).__name__))
 
 
 @pytest.mark.skipif(not TEMPLATES, reason="trl is not installed")

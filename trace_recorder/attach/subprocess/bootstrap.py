@@ -16,10 +16,10 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
 from trace_recorder.recording import process
 from trace_recorder.storage.redaction.redactor import default_redactor
-from trace_recorder.values.run_ending import uncaught
+from trace_recorder.values.final_status import uncaught_exception
 
 
 def begin() -> None:
@@ -61,7 +61,7 @@ class _ProcessRecorder:
         Its exit code is known to whoever waits for it.
         """
         with guard("record the end of this process"):
-            error = uncaught()
+            error = uncaught_exception()
             for recorder in self._made.values():
                 recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
@@ -69,7 +69,7 @@ class _ProcessRecorder:
 def _masked(words: list[str]) -> list[str]:
     """A command line without the secrets that an option before them tells, which no word alone does."""
     masked = default_redactor(shlex.join(words))
-    return attempt(lambda: shlex.split(masked), lambda _: [masked])
+    return try_call(lambda: shlex.split(masked), lambda _: [masked])
 
 
 def _end_with_workers(recording: _ProcessRecorder) -> None:

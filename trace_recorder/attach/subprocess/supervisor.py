@@ -23,8 +23,8 @@ from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.guard import Guard
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.amend import append_end
-from trace_recorder.storage.paths import journal_of
-from trace_recorder.values.run_ending import status_of_exit
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.final_status import status_from_exit_code
 
 SITE = Path(__file__).parent / "site"
 FORWARDED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -67,7 +67,9 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
         pid, code = _run(command, {**os.environ, **handoff.to_environment(), "PYTHONPATH": _python_path()})
         with _guard("record how the agent ended"):
             document = handoff.document_of(pid)
-            if document is not None and journal_of(document).is_file():  # there is none where recording is turned off
+            if (
+                document is not None and journal_path_for(document).is_file()
+            ):  # there is none where recording is turned off
                 _record_exit(document, code)
         return CommandResult(
             code, _with_files(handoff.reported_runs()), handoff.has_library(), disabled=is_disabled(os.environ)
@@ -77,7 +79,7 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
 
 
 def _with_files(documents: Sequence[Path]) -> list[Path]:
-    return [path for path in documents if path.is_file() or journal_of(path).is_file()]
+    return [path for path in documents if path.is_file() or journal_path_for(path).is_file()]
 
 
 def _python_path() -> str:
@@ -155,7 +157,7 @@ def _is_in_foreground() -> bool:
 def _record_exit(document: Path, code: int) -> None:
     """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
     own = load(document).status
-    ended = status_of_exit(code)
+    ended = status_from_exit_code(code)
     stays = own == ("completed" if ended == "completed" else "failed")
     exit_code = code if code >= 0 else 128 - code
     error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None

@@ -39,15 +39,21 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
     names = names_of_calls(messages)
     made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
     spoken = [message for message in messages if message.role not in SYSTEM]
+    config = _config(system, tools, params)
+    contents = [_content(run, names, made_up) for run in runs(spoken)]
+    model = {name: params[name] for name in ("model",) if name in params}
+    return {**model, "contents": contents} | ({"config": config} if config else {})
+
+
+def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
+    """Build the member `config`: parameters, system messages and tools."""
     config = {name: value for name, value in dict(params.get("config") or {}).items() if value is not None}
     config |= {name: value for name, value in params.items() if name not in _OWN}
     if system:
         config["system_instruction"] = {"parts": [_part(part) for message in system for part in parts_of(message)]}
     if tools:
         config["tools"] = [*(config.get("tools") or []), *_tools(tools)]
-    contents = [_content(run, names, made_up) for run in runs(spoken)]
-    model = {name: params[name] for name in ("model",) if name in params}
-    return {**model, "contents": contents} | ({"config": config} if config else {})
+    return config
 
 
 def assistant(message: Message) -> JsonObject:
@@ -90,12 +96,18 @@ def _response(message: Message, names: dict[str, str], made_up: set[str]) -> Jso
         return message.extra
     images = [part for part in parts_of(message) if part.get("type") == "image"]
     said = "\n".join(as_text(part.get("text")) or "" for part in parts_of(message)) if images else text_of(message)
-    parsed = json_value(said)
-    name = "error" if message.extra.get("is_error") else "result"
-    response = parsed if isinstance(parsed, dict) and name == "result" else {name: said}
+    response = _result(said, is_error=bool(message.extra.get("is_error")))
     identity = {} if message.call_id in made_up else {"id": message.call_id}
     answered = {**identity, "name": message.name or names.get(message.call_id or "", ""), "response": response}
     return {"functionResponse": answered | ({"parts": [_part(part) for part in images]} if images else {})}
+
+
+def _result(said: str, *, is_error: bool) -> JsonObject:
+    """What a function gave: a JSON object as it is, else its text under one name."""
+    if is_error:
+        return {"error": said}
+    parsed = json_value(said)
+    return parsed if isinstance(parsed, dict) else {"result": said}
 
 
 def _tools(tools: list[Tool]) -> list[JsonObject]:

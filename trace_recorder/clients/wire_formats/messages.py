@@ -17,7 +17,7 @@ from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, role_of, text_part
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, known
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 
 MessageInput = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
 """One message of a conversation, as `chat()` takes it."""
@@ -96,7 +96,7 @@ def _message(place: int, given: MessageInput) -> Message:
 def _of_dict(given: dict[str, Payload]) -> Message:
     calls = tuple(map(_call, as_list(given.get("tool_calls"))))
     read = by_hand.read_message({**given, "tool_calls": None})
-    extra = as_dict(given.get("extra")) | known(is_error=given.get("is_error"))
+    extra = as_dict(given.get("extra")) | without_none(is_error=given.get("is_error"))
     return Message(read.role, read.content, calls, read.call_id, read.name, read.reasoning, extra)
 
 
@@ -111,7 +111,7 @@ def _call(given: ToolCall | dict[str, Payload]) -> ToolCall:
 def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
     """Keep the part of a response's `extra` that belongs to its message; the Responses API names it differently."""
     thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
-    return extra | known(reasoning=thinking or None)
+    return extra | without_none(reasoning=thinking or None)
 
 
 def _of_result(result: ToolResult) -> Message:
@@ -157,7 +157,7 @@ def _openai_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
     if part.get("type") not in ("image_url", "input_image") or address is None:
         return None
     detail = as_dict(inside).get("detail") or part.get("detail")
-    return _from_address(address) | known(detail=detail)
+    return _from_address(address) | without_none(detail=detail)
 
 
 def _anthropic_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
@@ -165,7 +165,7 @@ def _anthropic_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
     if part.get("type") != "image" or source.get("type") not in ("base64", "url"):
         return None
     rest = {name: value for name, value in part.items() if name not in ("type", "source")}
-    image = known(media_type=source.get("media_type"), data=source.get("data"), url=source.get("url"))
+    image = without_none(media_type=source.get("media_type"), data=source.get("data"), url=source.get("url"))
     return {"type": "image", **image, **rest}
 
 

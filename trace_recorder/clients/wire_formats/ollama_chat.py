@@ -15,7 +15,7 @@ from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireForm
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Message, Payload, Tool, known
+from trace_recorder.values.messages import Message, Payload, Tool, without_none
 
 
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
@@ -38,7 +38,7 @@ def _message(message: Message, names: dict[str, str]) -> JsonObject:
     images += as_list(message.extra.get("images"))
     name = message.name or names.get(message.call_id or "") if message.role == "tool" else None
     role = "system" if message.role == "developer" else message.role
-    return {"role": role, "content": _text(message)} | known(images=images or None, tool_name=name)
+    return {"role": role, "content": _text(message)} | without_none(images=images or None, tool_name=name)
 
 
 def _text(message: Message) -> str:

@@ -17,7 +17,7 @@ from trace_recorder.clients.wire_formats.tools import besides, is_function, name
 from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, known
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, without_none
 
 _SENT = ("role", "content", "refusal", "tool_calls", "function_call")
 """What a request's message takes of an answer's."""
@@ -35,7 +35,7 @@ def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Paylo
     """Build an assistant's message from its values."""
     content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
     calls = [_call(call) for call in message.tool_calls]
-    said = {"role": "assistant", "content": content} | known(refusal=message.extra.get("refusal"))
+    said = {"role": "assistant", "content": content} | without_none(refusal=message.extra.get("refusal"))
     thought = _thought(message, reasoning_fields)
     return said | ({"tool_calls": calls} if calls else {}) | thought
 
@@ -66,15 +66,15 @@ def _message(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
         sent = {name: value for name, value in turn.items() if name in _SENT}
         return {"content": None, **sent} | _thought(replace(message, extra=turn), reasoning_fields)
     if message.role == "assistant":
-        return as_dict(assistant(message, reasoning_fields)) | known(name=message.name)
+        return as_dict(assistant(message, reasoning_fields)) | without_none(name=message.name)
     content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
-    return {"role": message.role, "content": content or ""} | known(name=message.name)
+    return {"role": message.role, "content": content or ""} | without_none(name=message.name)
 
 
 def _part(part: JsonObject) -> JsonObject:
     if part.get("type") != "image":
         return part
-    image = {"url": address_of(part)} | known(detail=part.get("detail"))
+    image = {"url": address_of(part)} | without_none(detail=part.get("detail"))
     return {"type": "image_url", "image_url": image, **rest_of(part, "type", "url", "data", "media_type", "detail")}
 
 

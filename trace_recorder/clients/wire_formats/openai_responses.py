@@ -16,7 +16,7 @@ from trace_recorder.clients.wire_formats.tools import besides, is_function, name
 from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, known
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, without_none
 
 _IN_MESSAGES = ("text", "image", "refusal", "input_text", "output_text", "input_image", "input_file", "input_audio")
 
@@ -70,7 +70,9 @@ def _part(part: JsonObject, kind: str) -> JsonObject:
 
 def _call(call: ToolCall) -> JsonObject:
     kind = as_text(call.extra.get("type")) or "function_call"
-    about = {"type": kind, "call_id": call.call_id} | known(id=call.extra.get("id"), status=call.extra.get("status"))
+    about = {"type": kind, "call_id": call.call_id} | without_none(
+        id=call.extra.get("id"), status=call.extra.get("status")
+    )
     if kind not in ("function_call", "custom_tool_call"):
         return about | (call.arguments if isinstance(call.arguments, dict) else {})
     said = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.errors import MessageFormatError
-from trace_recorder.values.messages import Payload, Tool, known
+from trace_recorder.values.messages import Payload, Tool, without_none
 
 ToolInput = Callable[..., object] | Mapping[str, Payload] | Tool
 """One tool, as `chat()` takes it: a function, a JSON Schema, or the provider's own declaration."""
@@ -39,7 +39,7 @@ def besides(tool: Tool) -> dict[str, Payload]:
 
 def named(tool: Tool, parameters: str) -> dict[str, Payload]:
     """The declaration that most dialects share, with its schema under their own name."""
-    return {"name": tool.name, **known(description=tool.description), parameters: tool.parameters or _NOTHING}
+    return {"name": tool.name, **without_none(description=tool.description), parameters: tool.parameters or _NOTHING}
 
 
 _NOTHING = {"type": "object", "properties": {}}

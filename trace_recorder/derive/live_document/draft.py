@@ -31,11 +31,12 @@ from trace_recorder.derive.steps import is_step
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
 from trace_recorder.derive.tool_steps import ToolSteps
-from trace_recorder.storage import journal
-from trace_recorder.storage.items.disk_backed import FiledItems, JournalFile
-from trace_recorder.storage.journal import BadLine, Record
-from trace_recorder.values.metrics import Tally, figures_of
-from trace_recorder.values.trajectory import Gap, History, LLMInteraction, Status
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
+from trace_recorder.storage.journal_reader import BadLine, Record
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.metrics import Tally, interaction_counts
+from trace_recorder.values.trajectory import Gap, History, Status
 
 Key = TypeVar("Key")
 
@@ -71,7 +72,7 @@ class Draft:
         self._limit = limit
         self._limits = limits
         self._status = status
-        items = FiledItems(self._file, at_hand=limits.item_bytes)
+        items = DiskBackedItems(self._file, max_cached_bytes=limits.cached_item_bytes)
         tools = ToolExecutions(steps=ToolSteps(max_tools=limits.max_tools_per_step))
         self._fold = Fold(items, renderer.message, tools=tools, max_prefixes=limits.max_prefixes)
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
@@ -99,7 +100,7 @@ class Draft:
         size = self._limits.read_bytes
         while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
-            for record in journal.read(data[:whole], base=self._offset):
+            for record in journal_reader.read(data[:whole], base=self._offset):
                 self._add_record(record)
                 yield_to_others()
             self._offset += whole
@@ -186,7 +187,7 @@ class Draft:
         self._interactions_size += len(shown.element)
         if self._interactions_size > self._limit:
             self._switch_to_deltas()
-        shown.figures = self._call_figures.exchange(shown.figures, figures_of(one))
+        shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
         shown.gaps = unreadable_gaps([one])
         self._show_derived_step(shown)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trace_recorder.derive.requests import MAX_PREFIXES
 from trace_recorder.derive.tool_steps import MAX_TOOLS_PER_STEP
-from trace_recorder.storage.items.disk_backed import AT_HAND
+from trace_recorder.storage.items.disk_backed import MAX_CACHED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class DocumentLimits:
     - `max_waiting`: at most this many wait for more; beyond that the oldest are settled as they are
     - `read_bytes`: the journal is read in blocks of this size
     - `memory_bytes`: settled texts of up to this size wait in memory; beyond that they go to a temporary file
-    - `item_bytes`, `max_prefixes`: the items and the conversations that are remembered
+    - `cached_item_bytes`, `max_prefixes`: the items and the conversations that are remembered
     - `max_tools_per_step`: after this many tools outside of every other step, another tool step begins
     """
 
@@ -32,7 +32,7 @@ class DocumentLimits:
     max_waiting: int = 256
     read_bytes: int = 128 * 1024
     memory_bytes: int = 512 * 1024
-    item_bytes: int = AT_HAND
+    cached_item_bytes: int = MAX_CACHED_BYTES
     max_prefixes: int = MAX_PREFIXES
     max_tools_per_step: int = MAX_TOOLS_PER_STEP
 

@@ -8,8 +8,9 @@ from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.buffer import ElementText
 from trace_recorder.derive.live_document.steps import StepText
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
-from trace_recorder.values.metrics import Figures
-from trace_recorder.values.trajectory import Gap, LLMInteraction
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.metrics import Counts
+from trace_recorder.values.trajectory import Gap
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class OpenInteraction:
     step: StepText | None = None
     one: LLMInteraction | None = None
     response: bytes | None = None
-    figures: Figures = field(default_factory=dict)
+    figures: Counts = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
 

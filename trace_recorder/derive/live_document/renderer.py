@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.requests import IncrementalReading
-from trace_recorder.values.json_text import writer
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, RequestReading
-from trace_recorder.values.trajectory import AgentStep, History, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, History
 
 MAX_CACHED_OFFERS = 32
 """The texts of this many combinations of parameters and tools are remembered."""
@@ -27,8 +28,8 @@ _MESSAGES = b'"input_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
 _STEP_RESPONSE = b'"llm_response": '
-_encode = writer(", ", ": ")
-_encode_lines = writer(",\n", ": ")
+_encode = make_json_writer(", ", ": ")
+_encode_lines = make_json_writer(",\n", ": ")
 
 
 @dataclass(frozen=True, slots=True)

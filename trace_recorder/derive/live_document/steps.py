@@ -15,7 +15,7 @@ from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import Figures, Tally, figures_of_step
+from trace_recorder.values.metrics import Counts, Tally, step_counts
 from trace_recorder.values.trajectory import AgentStep
 
 
@@ -59,7 +59,7 @@ class StepText:
     number: int = 0
     step: AgentStep | None = None
     response: bytes | None = None
-    figures: Figures = field(default_factory=dict)
+    figures: Counts = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -152,7 +152,7 @@ class StepTexts:
         step = replace(one.step, step_number=one.number) if one.number else one.step
         rendered = renderer.step(self._with_summary(step), one.response)
         one.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
-        one.figures = self.figures.exchange(one.figures, figures_of_step(step))
+        one.figures = self.figures.exchange(one.figures, step_counts(step))
 
 
 def step_name(number: Payload) -> str:

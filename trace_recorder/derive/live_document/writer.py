@@ -35,7 +35,7 @@ from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
-from trace_recorder.guard import has_room
+from trace_recorder.guard import stack_has_room
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import Descriptor
 from trace_recorder.values.trajectory import History, Status
@@ -176,7 +176,7 @@ class _LastFile:
 
 
 def _state(file: Descriptor) -> tuple[int, int]:
-    state = file.state()
+    state = file.stat()
     return state.st_size, state.st_mtime_ns
 
 
@@ -246,7 +246,7 @@ class WriteScheduler:
     def save(self) -> None:
         """Write the document now, in the calling thread."""
         self._urgent = True  # a background write holds the lock: let it go on without pauses
-        if has_room(MIN_FREE_FRAMES):
+        if stack_has_room(MIN_FREE_FRAMES):
             self._write(lambda: None)
         else:  # the agent is deep in a recursion, and this thread's stack has no room
             thread = threading.Thread(target=self._write, args=(lambda: None,))

@@ -19,9 +19,10 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.steps import AtifSource, TrajectoryReader, error_of
 from trace_recorder.imports.atif.tool_steps import tool_steps
-from trace_recorder.values.messages import Payload, ToolResult, known
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.trajectory import AgentStep, Gap, LLMInteraction, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 _PREFIX = "ATIF-v"
 
@@ -122,7 +123,7 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
     of_subs = {
         sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))
     }
-    return root.extra_members(root.document, model) | known(subagents=of_subs or None)
+    return root.extra_members(root.document, model) | without_none(subagents=of_subs or None)
 
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:

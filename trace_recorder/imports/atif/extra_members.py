@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from trace_recorder.dialects.json_access import as_dict
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 EXTRA_KEY = DIALECT = "atif"
@@ -61,7 +61,7 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
     """Return the extra members of a call's step. `refs` are results that are only references."""
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
-    return known(
+    return without_none(
         extra=_without(extra, written_by_view(extra)) or None,
         metrics_extra=_without(of_metrics, frozenset({"usage"})) or None,
         llm_call_count=None if count == 1 else count,
@@ -73,7 +73,7 @@ def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_ste
     """Return the extra members of a result: external references, and in whose step it is if it belongs to no call."""
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
-    return known(
+    return without_none(
         extra=_without(as_dict(result.get("extra")), _OF_RESULT) or None,
         subagent_trajectory_ref=refs or None,
         in_step=alone or None,
@@ -95,7 +95,7 @@ def of_document(
     left = _without(extra, _OF_RUN if is_root else frozenset())
     derived = [name for name in _DERIVED if name not in extra] if is_root and "status" not in extra else []
     stated = document.get("final_metrics")
-    return known(
+    return without_none(
         session_id=None if is_root or session == root.get("session_id") else session,
         trajectory_id=None if is_root and identity == session else identity,
         agent=_of_agent(document["agent"], model, called=called) or None,
@@ -109,7 +109,7 @@ def of_document(
 
 def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) -> dict[str, Payload]:
     tools = agent.get("tool_definitions")
-    return known(
+    return without_none(
         name=None if called else agent.get("name"),
         version=None if agent.get("version") == UNKNOWN_VERSION else agent.get("version"),
         model_name=None if agent.get("model_name") == model else agent.get("model_name"),
@@ -156,7 +156,7 @@ def _totals_of(document: Mapping[str, Payload]) -> dict[str, Payload]:
 def stated_totals(document: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return the totals that a document states, under the names of a run's metrics."""
     stated = as_dict(document.get("final_metrics"))
-    return known(**{written_by_view: stated.get(f"total_{name}") for name, written_by_view in _TOTALS.items()})
+    return without_none(**{written_by_view: stated.get(f"total_{name}") for name, written_by_view in _TOTALS.items()})
 
 
 def effort_of(parameters: Mapping[str, Payload]) -> str | float | None:

@@ -13,6 +13,7 @@ from trace_recorder.derive.requests import result_of
 from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.tool_steps import is_tool_step
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     Choice,
@@ -24,15 +25,14 @@ from trace_recorder.values.messages import (
     ToolCall,
     ToolResult,
     Usage,
-    known,
+    without_none,
 )
-from trace_recorder.values.trajectory import Attempt, ErrorInfo, LLMInteraction, NothingRaw
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 @dataclass(slots=True)
-class AtifSource(NothingRaw):
+class AtifSource(WithoutRawData):
     """The source of a call. Its messages are the first `length` of `shared`, a list that all calls share.
 
     `observed` are the results in its own step, `recorded_steps` the steps that the agent recorded for it.
@@ -49,12 +49,12 @@ class AtifSource(NothingRaw):
         """Return what the model saw."""
         return RequestReading(self.shared[: self.length], self.tools, self.parameters)
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         """Return the same: the messages need not be read."""
         return self.request()
 
     @property
-    def new_results(self) -> list[ToolResult]:
+    def new_tool_results(self) -> list[ToolResult]:
         """The tool results since the model last spoke."""
         found: list[ToolResult] = []
         for message in reversed(self.shared[: self.length]):
@@ -64,7 +64,7 @@ class AtifSource(NothingRaw):
                 found.append(result_of(message))
         return found[::-1]
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         """Return True."""
         return True
 
@@ -91,7 +91,7 @@ class TrajectoryReader:
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
         subs = self.document.get("subagent_trajectories") or ()
         silent = [sub for sub in subs if not any(map(_is_call, sub["steps"]))]
-        return left | known(steps=steps[last:] or None, subagent_trajectories=silent or None)
+        return left | without_none(steps=steps[last:] or None, subagent_trajectories=silent or None)
 
     def read(self) -> Iterator[LLMInteraction]:
         """Yield the calls of its steps."""
@@ -262,8 +262,8 @@ def _response(
     parts = said.content if isinstance(said.content, list) else []
     text = "".join(part.get("text") or "" for part in parts) if parts else said.content
     metrics = step.get("metrics") or {}
-    ids = known(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
-    prompt = known(prompt_token_ids=metrics.get("prompt_token_ids"))
+    ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
+    prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
     content = text if isinstance(text, str) else None
     besides = {**(extra.get("choice_extra") or {}), **ids}
     choice = Choice(0, content, said.reasoning, said.tool_calls, extra.get("finish_reason"), extra=besides)
@@ -294,7 +294,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage:
     stated = _extra(metrics).get("usage")
     if isinstance(stated, dict):
         return Usage(**stated)
-    counts = known(
+    counts = without_none(
         input_tokens=metrics.get("prompt_tokens"),
         output_tokens=metrics.get("completion_tokens"),
         cache_read_input_tokens=metrics.get("cached_tokens"),

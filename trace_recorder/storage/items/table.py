@@ -1,7 +1,8 @@
 """Expanding items: from the records that `ItemEncoder` wrote, the JSON that was sent.
 
-What the records look like stands in `encoder.py`. Nothing is taken for granted: a number that is not there, as its line
-was damaged, costs the calls that use it, and `check` says whether ranges lead to the records that their writer meant.
+The records are described in `encoder.py`. Nothing in them is trusted: ranges are checked before they are expanded, a
+missing item (its line was damaged) affects only the calls that use it, and `check` verifies that ranges lead to the
+records that their writer meant.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from contextlib import suppress
 from itertools import chain
 from zlib import crc32
 
-from trace_recorder.storage.items.encoder import SCATTERED
-from trace_recorder.storage.journal import Record
+from trace_recorder.storage.items.encoder import MAX_FULL_RANGES
+from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 
-MOST_MISSING = 100_000
-"""Of so many items the lines may be missing; a number that is higher still is no item's, whoever wrote it."""
-_AGAIN = 4
-"""A list names all that there is at most so many times, beside what it names one by one."""
+MAX_MISSING_ITEMS = 100_000
+"""How many lines of items may be missing; a number beyond that is invalid."""
+_MAX_REPEATS = 4
+"""How many times ranges of a list may cover all items; more would exhaust memory."""
 
 
 class ItemTable:
-    """Expands what `ItemEncoder` wrote. It takes item records, and requests whose lists may serve as a base.
+    """Expands what `ItemEncoder` wrote, from the item records and the requests whose lists may be a base.
 
-    A number that is not there (its line was damaged) makes `expand` raise KeyError, for the calls that use it only.
+    `expand` raises KeyError for a request that uses a missing item.
     """
 
     def __init__(self) -> None:
@@ -34,32 +35,32 @@ class ItemTable:
         self._bases: dict[int, dict[str, list[int]]] = {}
 
     def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
-        """Take an item record's data and the CRC of its line."""
+        """Add an item, from its record's data and CRC."""
         if "s" in data:
             self._strings[data["s"]] = data["value"]
             return
         with suppress(KeyError):
             self._items[data["n"]] = self._filled(data), crc
-        if data["n"] < len(self._items) + MOST_MISSING:
+        if data["n"] < len(self._items) + MAX_MISSING_ITEMS:
             self._end = max(self._end, data["n"] + 1)
 
     def add_record(self, record: Record) -> None:
-        """Take an item record."""
+        """Add an item from its record."""
         self.add_item(record.data, record.crc)
 
     def _filled(self, data: Mapping[str, Payload]) -> Payload:
-        """The value of an item, with its large strings in their places. Raises KeyError where one is missing."""
+        """Return the value of an item with its large strings filled in. Raises KeyError if one is missing."""
         strings = {mark: self._string(number) for mark, number in data.get("strings", {}).items()}
         return _fill(data["value"], strings) if strings else data["value"]
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
-        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
+        """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
         full = {name: self._numbers(part, []) for name, part in items.items() if _is_full(part)}
         if full:
             self._bases[seq] = full
 
     def element(self, number: int) -> Payload:
-        """The value of an item. Raises KeyError where it is not there."""
+        """Return the value of an item. Raises KeyError if it is missing."""
         return self._item(number)[0]
 
     def _item(self, number: int) -> tuple[Payload, int]:
@@ -82,23 +83,23 @@ class ItemTable:
         return body
 
     def numbers(self, name: str, part: Payload) -> list[int]:
-        """The item numbers of a list, in order. Raises KeyError where what it names is not there."""
+        """Return the item numbers of a list, in order. Raises KeyError if it refers to missing items."""
         if isinstance(part, list):
             return self._numbers(part, [])
         return self._numbers(part["ranges"], self._base(part["base"])[name])
 
     def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
-        """The numbers in ranges, which are looked at before a list is made of them: they may say anything."""
-        left = len(ranges) + _AGAIN * max(self._end, len(base))
+        """Return the numbers of ranges, after checking them: a hostile file may claim billions."""
+        left = len(ranges) + _MAX_REPEATS * max(self._end, len(base))
         for entry in ranges:
             first, last, end = _bounds(entry, self._end, len(base))
             left -= last - first
             if not 0 <= first <= last < end or left < 0:
                 raise KeyError(f"{entry}: there are not so many items")
-        return list(_expanded(ranges, base))
+        return list(_expand_ranges(ranges, base))
 
     def check(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the ranges of a record lead to the very item records that its writer meant."""
+        """Whether the ranges of a record lead to the item records that its writer meant, by their CRCs."""
         for name, expected in data["check"].items():
             found = 0
             for number in self.numbers(name, data["items"][name]):
@@ -109,16 +110,16 @@ class ItemTable:
 
 
 def _is_full(part: Payload) -> bool:
-    return isinstance(part, list) and len(part) > SCATTERED
+    return isinstance(part, list) and len(part) > MAX_FULL_RANGES
 
 
 def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
-    """The first and the last number of a range, and where what it names ends."""
+    """Return the first and the last number of a range, and the end of the numbers that are valid."""
     first, last = entry["base"] if isinstance(entry, dict) else entry
     return first, last, positions if isinstance(entry, dict) else items
 
 
-def _expanded(ranges: list[Payload], base: list[int]) -> Iterator[int]:
+def _expand_ranges(ranges: list[Payload], base: list[int]) -> Iterator[int]:
     return chain.from_iterable(
         base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
         for entry in ranges

@@ -2,28 +2,35 @@
 
 A key has a long run of letters and digits, and not of small letters alone; few words of prose or code have one. Only
 these are copied out, so that what is asked of them (`patterns.py`, `known_values.py`) costs a part of what it
-would cost of the whole text. Invariant: a word is copied whole, with what stands right before it, and once.
+would cost of the whole text. Where the names of secrets may stand, three letters tell (`Beginnings`). Both are asked of
+all places of a text at once: a text is one large integer, a byte a character, so that a shift and an "and" compare each
+character with its neighbours. Invariant: a word is copied whole, with what stands right before it, and once.
 """
 
 from __future__ import annotations
 
 import string
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 SHORTEST = 12
 """A key has a run of so many letters, digits, hyphens and the like."""
 ENCODED = 24
 """A word in base64 that is worth decoding has a run of so many."""
-_BEFORE = 64
-"""Of so many characters before a key's first long run its beginning is one, and what may stand before that."""
+_BEFORE = 8
+"""So many characters before a word are copied with it: they tell whether a key may begin where the word does."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_IN_RUNS = bytes(ord("w") if code in _LETTERS else ord(" ") for code in range(256))
+_TELLING = (string.ascii_uppercase + string.digits).encode()
+_IN_RUNS = bytes((code in _LETTERS) for code in range(256))
+_IS_TELLING = bytes(code in _TELLING for code in range(256))
+"""What is a capital or a digit: a run of small letters alone is no key."""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
-_TELLING = bytes(ord("A") if chr(code) in string.ascii_uppercase + string.digits else ord("a") for code in range(256))
-"""By which `islower` says that neither a capital nor a digit is there."""
-_RUN = b"w" * SHORTEST
+_RUN = b"\1" * SHORTEST
+_BLOCK = 1 << 15
+"""So many characters are looked at together: integers that are larger cost more a character."""
+_LARGE = 1 << 12
+"""So many are; in fewer, and where a run is longer than a block, the runs are seen one by one."""
 
 
 _FEW, _SPARSE = 16, 150
@@ -33,44 +40,72 @@ _FEW, _SPARSE = 16, 150
 class Look:
     """A text, one byte a character so that places are the same; where long runs begin in it; and its telling words."""
 
-    __slots__ = ("_begins", "_starts", "plain", "runs", "words")
+    __slots__ = ("_begins", "_starts", "data", "plain", "runs", "words")
 
     def __init__(self, text: str, *, runs: bool = True) -> None:
-        self.plain = plain(text)
+        self.data = text.encode("latin-1", "replace")
+        self.plain = text if text.isascii() else self.data.decode("latin-1")
         self.runs: list[int] = []
         self.words = ""
         if runs:
-            data = self.plain.encode("latin-1")
-            letters = data.translate(_IN_RUNS)
-            at = letters.find(_RUN)
-            if at >= 0:
-                self._copy(data, letters, at)
+            letters = self.data.translate(_IN_RUNS)
+            if letters.find(_RUN) >= 0:
+                self._see(letters)
 
-    def _copy(self, data: bytes, letters: bytes, at: int) -> None:
-        plain, find, in_words = self.plain, letters.find, b""
-        telling = data.translate(_TELLING)
+    def _see(self, letters: bytes) -> None:
+        """Find the runs, and copy the words of those that tell; `letters` has a 1 for each character of a run."""
+        telling: list[int] = []
+        is_dense = False
+        for begin, end in _blocks(letters):
+            is_dense = is_dense or _is_dense(len(telling), begin)
+            look = self._see_all if _LARGE <= end - begin <= 2 * _BLOCK else self._see_each
+            telling += look(begin, letters[begin:end], is_asked=not is_dense)
+        if is_dense or _is_dense(len(telling), len(self.data)):
+            self.words, self._starts, self._begins = self.plain, [0], [0]
+        elif telling:
+            self._copy(telling)
+
+    def _see_each(self, begin: int, block: bytes, *, is_asked: bool) -> list[int]:
+        """The runs that tell, if it is asked: one by one, which is faster in a text of a few words."""
+        telling: list[int] = []
+        at = block.find(_RUN)
+        while at >= 0:
+            end = block.find(0, at)
+            end = end if end >= 0 else len(block)
+            if end - at >= ENCODED:
+                self.runs.append(begin + at)
+            if is_asked and 1 in self.data[begin + at : begin + end].translate(_IS_TELLING):
+                telling.append(begin + at)
+            at = block.find(_RUN, end)
+        return telling
+
+    def _see_all(self, begin: int, block: bytes, *, is_asked: bool) -> list[int]:
+        """The same of many words at once; of each run a place in it."""
+        ones = int.from_bytes(block, "little")
+        whole = _windows(ones)
+        long = whole & (whole >> (8 * (ENCODED - SHORTEST)))
+        if long:
+            self.runs += [begin + at for at in _places(long ^ (long & (ones << 8)), len(block))]
+        if not is_asked or not whole:
+            return []
+        some = int.from_bytes(self.data[begin : begin + len(block)].translate(_IS_TELLING), "little")
+        return [begin + at for at in _first_places(whole & _in_windows(some), block)]
+
+    def _copy(self, telling: list[int]) -> None:
+        """Copy the words in which these runs stand."""
+        plain, words = self.plain, self.data.translate(_IN_WORDS)
         parts: list[str] = []
         starts: list[int] = []
         done = 0
-        while at >= 0:
-            end = find(b" ", at)
-            if end < 0:
-                end = len(data)
-            if end - at >= ENCODED:
-                self.runs.append(at)
-            if at >= done and not telling[at:end].islower():
-                in_words = in_words or data.translate(_IN_WORDS)
-                start = done if at - done < _BEFORE else at - _BEFORE
-                done = in_words.find(b" ", end)
-                if done < 0:
-                    done = len(data)
-                parts.append(plain[start:done])
-                starts.append(start)
-                if len(parts) * _SPARSE > at and len(parts) >= _FEW:
-                    self.runs += _runs(letters, end)
-                    parts, starts = [plain], [0]
-                    break
-            at = find(_RUN, end)
+        for at in telling:
+            if at < done:
+                continue
+            start = max(words.rfind(b" ", done, at) + 1 - _BEFORE, done)
+            done = words.find(b" ", at)
+            if done < 0:
+                done = len(words)
+            parts.append(plain[start:done])
+            starts.append(start)
         self.words, self._starts, self._begins = " ".join(parts), starts, _begins(parts)
 
     def place(self, at: int) -> int:
@@ -79,23 +114,92 @@ class Look:
         return self._starts[number] + at - self._begins[number]
 
 
-def _runs(letters: bytes, at: int) -> Iterator[int]:
-    """Where from here on the runs are that are long enough to be decoded."""
-    while (at := letters.find(b"w" * ENCODED, at)) >= 0:
+def _is_dense(words: int, size: int) -> bool:
+    """Whether so many words are to be copied of so many characters that it is faster not to."""
+    return words >= _FEW and words * _SPARSE > size
+
+
+def _blocks(letters: bytes) -> Iterator[tuple[int, int]]:
+    """Parts that fit into a processor's cache; no run is cut."""
+    begin = 0
+    while begin < len(letters):
+        end = letters.find(0, begin + _BLOCK)
+        end = end if end >= 0 else len(letters)
+        yield begin, end
+        begin = end
+
+
+def _windows(ones: int) -> int:
+    """Where a run begins that is long enough, or goes on for so long."""
+    ones &= ones >> 8
+    ones &= ones >> 16
+    ones &= ones >> 32
+    return ones & (ones >> (8 * (SHORTEST - 8)))
+
+
+def _in_windows(ones: int) -> int:
+    """Where, in so many characters from there on, is one of these."""
+    ones |= ones >> 8
+    ones |= ones >> 16
+    ones |= ones >> 32
+    return ones | (ones >> (8 * (SHORTEST - 8)))
+
+
+def _places(marked: int, size: int) -> Iterator[int]:
+    """The places of the bytes that are 1."""
+    marks = marked.to_bytes(size, "little")
+    at = marks.find(1)
+    while at >= 0:
         yield at
-        at = letters.find(b" ", at)
-        if at < 0:
-            return
+        at = marks.find(1, at + 1)
 
 
-def plain(text: str) -> str:
-    """A text with a question mark for each character that is not of Latin-1: `str` finds in it as fast as in ASCII."""
-    return text if text.isascii() else text.encode("latin-1", "replace").decode("latin-1")
+def _first_places(marked: int, block: bytes) -> Iterator[int]:
+    """Of each run of a block the first place that is marked."""
+    marks = marked.to_bytes(len(block), "little")
+    at = marks.find(1)
+    while at >= 0:
+        yield at
+        end = block.find(0, at)
+        at = marks.find(1, end) if end >= 0 else end
 
 
-def lower(plain: str) -> str:
-    """The same with the letters of ASCII small: many times as fast as `str.lower`."""
-    return plain.encode("latin-1").lower().decode("latin-1")
+class Beginnings:
+    """Where words may begin, of any number of groups: the first three letters tell, small or capital."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self, groups: Sequence[Sequence[str]]) -> None:
+        """At most eight groups of words; a question mark stands for any letter. No two groups have a word in common."""
+        tables = [bytearray(256) for _ in range(3)]
+        for number, group in enumerate(groups):
+            for letters in group:
+                for table, letter in zip(tables, letters, strict=True):
+                    for code in range(256) if letter == "?" else (ord(letter), ord(letter.upper())):
+                        table[code] |= 1 << number
+        self._tables = tuple(map(bytes, tables))
+
+    def places(self, data: bytes) -> list[tuple[int, int]]:
+        """The groups' numbers, and where in a text a word of each may begin."""
+        first, second, third = self._tables
+        places: list[tuple[int, int]] = []
+        for begin in range(0, len(data), _BLOCK):
+            block = data[begin : begin + _BLOCK + 2]
+            found = int.from_bytes(block.translate(first), "little")
+            found &= int.from_bytes(block.translate(second), "little") >> 8
+            found &= int.from_bytes(block.translate(third), "little") >> 16
+            if found:
+                places += _marked(found.to_bytes(len(block), "little"), begin)
+        return places
+
+
+def _marked(marks: bytes, begin: int) -> Iterator[tuple[int, int]]:
+    """Each bit that is set alone, and where it is."""
+    for number in range(8):
+        at = marks.find(1 << number)
+        while at >= 0:
+            yield number, begin + at
+            at = marks.find(1 << number, at + 1)
 
 
 def _begins(parts: list[str]) -> list[int]:

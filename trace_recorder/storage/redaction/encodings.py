@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import quote, unquote
 
 from trace_recorder.storage.redaction.candidates import Look
@@ -20,7 +20,6 @@ LONGEST = 8192
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that stand for three characters of ASCII; of random bytes one in fifteen does."""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST}}}+={{0,2}}")
-_SIGN = re.compile(rf"(?:{_OF_TEXT}){{6}}")
 _ESCAPED = re.compile(rf"(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}}+")
 _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
@@ -28,19 +27,43 @@ _IN_ESCAPED = bytes(
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 
 Mask = Callable[[str], str]
+Sees = Callable[[str], bool]
 
 
-def signs(look: Look) -> list[int]:
-    """Where in a text something may be encoded."""
-    plain = look.plain
-    places = [found.start() for found in _ESCAPE.finditer(plain)] if "%" in plain else []
-    if not look.runs:
-        return places
-    words = ((at, plain[at - 1 : at] == "\\") for at in look.runs)  # behind an escape it begins a letter later
-    return [
-        *places,
-        *(at for at, is_behind in words if _SIGN.match(plain, at) or (is_behind and _SIGN.match(plain, at + 1))),
-    ]
+def signs(look: Look, sees: Sees) -> list[int]:
+    """Where in a text something may be encoded; `sees` says of a text whether a secret may be in it."""
+    places = [at for at in look.runs if _is_text(look.plain, at)] if look.runs else []
+    if b"%" in look.data and _ESCAPE.search(look.plain):
+        words = dict(_escaped(look))
+        if sees(_unquoted("\n".join(words.values()))):
+            places += [at for at, word in words.items() if sees(_unquoted(word))]
+    return places
+
+
+def _escaped(look: Look) -> Iterator[tuple[int, str]]:
+    """The words that have an escape of a URL, each with what stands before it, and where its first escape is."""
+    plain, letters = look.plain, look.data.translate(_IN_ESCAPED)
+    end = 0
+    for found in _ESCAPE.finditer(plain):
+        at = found.start()
+        if at >= end:
+            start = letters.rfind(b" ", end, at)
+            end = letters.find(b" ", at)
+            end = len(plain) if end < 0 else end
+            yield at, plain[max(start, 0) : end]
+
+
+def _unquoted(words: str) -> str:
+    return unquote(words, "latin-1")
+
+
+def _is_text(plain: str, at: int) -> bool:
+    """Whether the word there is the encoding of a text; behind an escape it may begin a letter later."""
+    word = _WORD.match(plain, at)
+    if word is not None and _text_of(word[0]) is not None:
+        return True
+    word = _WORD.match(plain, at + 1) if plain[at - 1 : at] == "\\" else None
+    return word is not None and _text_of(word[0]) is not None
 
 
 def mask_encoded(text: str, mask: Mask) -> str:

@@ -135,12 +135,19 @@ class KnownSecrets:
         self._cookies: dict[str, _Secret] = {}
         self._short: frozenset[str] = frozenset()
         self._all: tuple[_Secret, ...] = ()
+        self._learned_last: tuple[list[str], list[str]] = [], []
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Know these values from now on; return the keys that were not known, and are masked wherever they stand."""
-        self._learn(cookies, self._cookies, COOKIES)
-        return self._learn(keys, self._sent, KEPT)
+        given = list(keys), list(cookies)
+        if given == self._learned_last:
+            return []
+        with self._lock:
+            self._learn(given[1], self._cookies, COOKIES)
+            new = self._learn(given[0], self._sent, KEPT)
+            self._learned_last = given
+        return new
 
     def _learn(self, values: Iterable[str], kept: dict[str, _Secret], limit: int) -> list[str]:
         with self._lock:
@@ -182,9 +189,10 @@ class KnownSecrets:
         found: list[int] = []
         words = look.words
         for one in self._all:
-            found += _everywhere(text, one.trace)
+            if one.trace in text:
+                found += _everywhere(text, one.trace)
             if words:
-                found += [look.place(at) for core in one.base64 for at in _everywhere(words, core)]
+                found += [look.place(at) for core in one.base64 if core in words for at in _everywhere(words, core)]
         return found
 
     def begins_at_end(self, text: str) -> int:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Literal
 
+from trace_recorder.storage.redaction.candidates import Beginnings, Look
+
 Kind = Literal["strong", "weak", "cookie"]
 Span = tuple[int, int]
 
@@ -45,8 +47,9 @@ _SEPARATOR = (
 )
 _OPEN = rf"(?P<open>{_QUOTE})?(?P<scheme>(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {{1,3}})?"
 _STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig(?:nature)?)"  # noqa: E501 - a pattern is read in one piece
+_REST = r"(?P<rest>[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
 _NAMED = re.compile(
-    rf"{_STEM}(?P<rest>[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?){_SEPARATOR}{_OPEN}",
+    rf"{_STEM}{_REST}{_SEPARATOR}{_OPEN}",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
@@ -344,60 +347,93 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
 
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-_STRANGE_SIGN = r"(?=[^\s\"'`\\<>]{0,100}[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
-_OPEN_SIGN = r"[ \t]{0,20}[\\\"'`]{0,9}(?:[a-z]{3,9} {1,3})?"
+_STRANGE_SIGN = r"(?=[^\s\"'`\\<>0-9!@#$%^&*+~]{0,100}+[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
+_SCHEME_SIGN = r"(?:[a-z]{3,9}+ {1,3}+)?"
+_PAIR_SIGN = (
+    r",?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)"
+    r"[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=]"
+)
+_ASSIGNED_SIGN = (
+    r"[ \t]{0,20}+[\\\"'`]{0,9}"
+    + _SCHEME_SIGN
+    + rf"(?:{_STRANGE_SIGN}|[a-z][a-z_-]{{3}}|\\{{0,7}}[\"'`]?[a-z0-9]{{0,3}}\\)"
+)
 _VALUE_SIGN = (
-    r"[a-z0-9_\-]{0,14}(?:[\\\"'`\]]{0,10}[ \t]{0,20}(?:=>|:=|\?=|=|:|>|,?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
-    r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=])"
-    + _OPEN_SIGN
-    + r"(?:"
-    + _STRANGE_SIGN
-    + r"|[a-z][a-z_-]{3}|\\{0,7}[\"'`]?[a-z0-9]{0,3}\\)"
-    + r"|(?:[\\\"'`]{1,9},| is | was |[ \t])"
-    + _OPEN_SIGN
-    + r"(?:"
-    + _STRANGE_SIGN
-    + r"|[a-z]{10})"
-    + r")"
+    rf"(?:[a-z0-9_\-]{{0,14}}+(?:[\\\"'`\]]{{0,10}}[ \t]{{0,20}}+(?:=>|:=|\?=|=|:|>|{_PAIR_SIGN}){_ASSIGNED_SIGN}"
+    r"|(?:[\\\"'`]{1,9},| is | was |[ \t])[ \t]{0,20}+[\\\"'`]{0,9}+"
+    + _SCHEME_SIGN
+    + rf"(?:{_STRANGE_SIGN}|[a-z]{{10}}))"
+    + rf"|[a-z0-9_\-]{{0,14}}?(?=-|value){_PAIR_SIGN}{_ASSIGNED_SIGN})"
 )
-_COOKIE_SIGN = re.compile(r"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}=", re.ASCII)
-_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig")
-_SIGNS = (
-    *((stem, re.compile(stem + r"(?=" + _VALUE_SIGN + r")", re.ASCII)) for stem in _STEMS),
-    ("cookie", _COOKIE_SIGN),
+"""A value behind a stem; the last way is that of a name which ends where a word goes on."""
+_COOKIE_SIGN = r"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}="
+
+
+def _command_sign(word: str, told_at: int = 0) -> str:
+    """A command with its flag, from the letters on that tell it."""
+    pattern = dict(_COMMANDS)[word].pattern
+    found = pattern[pattern.index(word) + told_at :]
+    return rf"(?<={re.escape(word[:told_at])}){found}" if told_at else found
+
+
+_SIGNS = tuple(
+    (letters.split(), re.compile("|".join(some), re.ASCII))
+    for letters, *some in (
+        ("sec sig", rf"(?:secret|sig)(?={_VALUE_SIGN})"),
+        ("tok key", rf"(?:token|key)(?={_VALUE_SIGN})"),
+        ("aut", rf"auth(?={_VALUE_SIGN})"),
+        ("cre coo cur", _command_sign("curl"), _COOKIE_SIGN, rf"cred(?={_VALUE_SIGN})"),
+        ("pas", _command_sign("sshpass", 3), rf"pass(?={_VALUE_SIGN})"),
+        ("pw? s-c", _command_sign("redis-cli", 4), rf"pw(?={_VALUE_SIGN})"),
+        ("log", _command_sign("login")),
+        ("mys", _command_sign("mysql")),
+    )
 )
+"""Three letters, and what has to stand where they do."""
+_BEGINNINGS = Beginnings([letters for letters, _ in _SIGNS])
 _URL_LONGEST = 602
 _URL_SIGN = re.compile(rf":(?://|\\/\\/)[^\s\"'<>]{{1,{_URL_LONGEST}}}?@", re.ASCII)
 _SLASHES = ("://", r":\/\/")
-_COMMAND_SIGNS = tuple(
-    (word, re.compile(pattern.pattern[pattern.pattern.index(word) :], re.ASCII)) for word, pattern in _COMMANDS
-)
 
 
-def url_signs(plain: str) -> list[int]:
-    """Where in a text of one byte a character a URL may have a user and a password."""
+def url_signs(look: Look) -> list[int]:
+    """Where in a text a URL may have a user and a password."""
+    data, plain = look.data, look.plain
     places: list[int] = []
-    at = plain.find("@")
-    if at < 0:
-        return places
-    slashes = _SLASHES if _SLASHES[1] in plain else _SLASHES[:1]
+    at = data.find(b"@")
     while at >= 0:
-        for some in slashes:
-            begin = plain.rfind(some, max(0, at - _URL_LONGEST - len(some)), at)
-            if begin >= 0 and _URL_SIGN.match(plain, begin):
-                places.append(begin)
-        at = plain.find("@", at + 1)
+        word = data[max(0, at - _URL_LONGEST - len(_SLASHES[1])) : at + 1].rsplit(None, 1)[-1]
+        if b":" in word:
+            for some in _SLASHES:
+                begin = plain.rfind(some, max(0, at - _URL_LONGEST - len(some)), at)
+                if begin >= 0 and _URL_SIGN.match(plain, begin):
+                    places.append(begin)
+        at = data.find(b"@", at + 1)
     return places
 
 
-def signs(low: str) -> list[int]:
-    """Where in a text, one byte a character and in small letters, a secret may be that is known by its name."""
+def signs(look: Look) -> list[int]:
+    """Where in a text a secret may be that is known by its name."""
     places: list[int] = []
-    for stem, pattern in _SIGNS:
-        if stem in low:
-            places += [found.start() for found in pattern.finditer(low)]
-    if "-" in low and " -" in low:
-        for command, pattern in _COMMAND_SIGNS:
-            if command in low:
-                places += [found.start() for found in pattern.finditer(low)]
+    low = ""
+    for number, at in _BEGINNINGS.places(look.data):
+        low = low or look.data.lower().decode("latin-1")
+        found = _SIGNS[number][1].match(low, at)
+        if found and (found.lastindex or _may_be_named(look.plain, at)):
+            places.append(at)
     return places
+
+
+def _may_be_named(plain: str, at: int) -> bool:
+    """Whether a stem may be that of a secret's name; a cookie has none."""
+    stem = _STEM_ALONE.match(plain, at)
+    if stem is None or _NAME_ENDS.match(plain, at):
+        return True
+    end = _NAME_BEHIND.match(plain, at)
+    return end is None or kind_of(plain[_name_begins(plain, at) : end.end()]) is not None
+
+
+_STEM_ALONE = re.compile("pass|pw|secret|token|key|auth|cred|sig", re.IGNORECASE)
+_NAME_ENDS = re.compile(rf"{_STEM}{_REST}(?=-|value)", re.IGNORECASE)
+"""A name that ends before the word does."""
+_NAME_BEHIND = re.compile("[A-Za-z0-9_-]++")

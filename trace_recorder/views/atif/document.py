@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
-from trace_recorder.values.messages import Payload, Tool, known
+from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.images import Images
 from trace_recorder.views.atif.steps import Steps
@@ -62,7 +62,7 @@ def to_atif_files(
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
         following = files[number + 1 : number + 2]
-        yield file, _ordered({**document, **known(continued_trajectory_ref=following[0] if following else None)})
+        yield file, _ordered({**document, **without_none(continued_trajectory_ref=following[0] if following else None)})
 
 
 class _Writer:
@@ -95,10 +95,10 @@ class _Writer:
             steps.add_kept(self._kept.get("steps", ()))
         if not steps.steps:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
-            steps.steps.append(known(**task, timestamp=self.trajectory.start_time))
+            steps.steps.append(without_none(**task, timestamp=self.trajectory.start_time))
         document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, kept)
         about = ({} if number else self._about()) | kept.get("extra", {})
-        return _with_subs(document | known(extra=about or None), subs, kept)
+        return _with_subs(document | without_none(extra=about or None), subs, kept)
 
     def _steps(self, of: Sequence[Conversation]) -> Steps:
         steps = Steps(self._images, self._steps_by_turn)
@@ -140,11 +140,11 @@ class _Writer:
         note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."
         return {
             "schema_version": SCHEMA_VERSION,
-            **known(session_id=kept.get("session_id", self.trajectory.trajectory_id)),
+            **without_none(session_id=kept.get("session_id", self.trajectory.trajectory_id)),
             "trajectory_id": kept.get("trajectory_id", identity),
             "agent": _agent(of[0] if of else None, self.trajectory.model, tools, kept.get("agent", {})),
             "steps": steps.steps,
-            **known(notes=kept.get("notes", note if copied else None)),
+            **without_none(notes=kept.get("notes", note if copied else None)),
             "final_metrics": totals(steps.steps),
             **_only(kept, "continued_trajectory_ref"),
         }
@@ -157,7 +157,7 @@ class _Writer:
         for name in ("trajectory_id", "schema_version", "history", "metrics", "metadata", *derived):
             left.pop(name, None)
         metadata = {name: value for name, value in self.trajectory.metadata.items() if name != EXTRA_KEY}
-        return left | known(metadata=metadata or None)
+        return left | without_none(metadata=metadata or None)
 
 
 def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
@@ -175,14 +175,14 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
 def _agent(
     of: Conversation | None, model: str | None, tools: Sequence[Tool], kept: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    extra = {**known(built_in_tools=built_in(tools) or None), **kept.get("extra", {})}
+    extra = {**without_none(built_in_tools=built_in(tools) or None), **kept.get("extra", {})}
     if of is not None:
-        extra |= known(agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
-    made = {"name": (of.agent if of else None) or "agent", "version": UNKNOWN_VERSION} | known(
+        extra |= without_none(agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
+    made = {"name": (of.agent if of else None) or "agent", "version": UNKNOWN_VERSION} | without_none(
         model_name=model,
         tool_definitions=[function_of(tool) for tool in tools if is_function(tool)] or None,
     )
-    return {**made, **kept, **known(extra=extra or None)}
+    return {**made, **kept, **without_none(extra=extra or None)}
 
 
 def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
@@ -196,7 +196,7 @@ def _with_subs(
     silent = kept.get("subagent_trajectories", ())
     metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
     every = [*subs, *silent]
-    return _ordered({**document, "final_metrics": metrics, **known(subagent_trajectories=every or None)})
+    return _ordered({**document, "final_metrics": metrics, **without_none(subagent_trajectories=every or None)})
 
 
 def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
@@ -210,7 +210,7 @@ def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
     of_call = (one for one in results if call_id is not None and one.get("source_call_id") == call_id)
     result = next(of_call, None)
     if result is None:
-        result = known(source_call_id=call_id)
+        result = without_none(source_call_id=call_id)
         results.append(result)
     result.setdefault("subagent_trajectory_ref", []).append(reference)
 

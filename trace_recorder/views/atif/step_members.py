@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from trace_recorder.imports.atif.extra_members import DIALECT, EXTRA_KEY, effort_of, kept_in
 from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
-from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, known
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.token_counts import counts_of, tokens_of
@@ -23,16 +24,16 @@ def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Pay
     for result in one.tool_results:
         content = result_text(result)
         extra = extra_of_result(result, content, derived=False)
-        results.append({"source_call_id": result.call_id, "content": content} | known(extra=extra or None))
+        results.append({"source_call_id": result.call_id, "content": content} | without_none(extra=extra or None))
     return {
         "step_id": number,
         "timestamp": at or one.timestamp,
         "source": "agent",
         "message": "",
         "tool_calls": [call_members(call) for call in one.tool_calls],
-        **known(observation={"results": results} if results else None),
+        **without_none(observation={"results": results} if results else None),
         "llm_call_count": 0,
-        "extra": {TOOL_STEP_FLAG: True} | known(error=one.error),
+        "extra": {TOOL_STEP_FLAG: True} | without_none(error=one.error),
     }
 
 
@@ -40,7 +41,7 @@ def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> d
     """Return what a result has beside the `content` of its observation. A derived one has no object of its own."""
     value = None if derived or result.result == content else result.result
     error = None if result.error == content else result.error
-    return known(
+    return without_none(
         success=result.success,
         error=error,
         result=value,
@@ -50,7 +51,7 @@ def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> d
 
 def call_members(call: ToolCall) -> dict[str, Payload]:
     """Return a tool call in ATIF's form."""
-    extra = {**call.extra, **known(call_id_made_up=call.call_id_made_up or None)}
+    extra = {**call.extra, **without_none(call_id_made_up=call.call_id_made_up or None)}
     members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
     return members | ({"extra": extra} if extra else {})
 
@@ -59,7 +60,7 @@ def model_members(turn: Turn) -> dict[str, Payload]:
     """Return which model answered, and how hard it was asked to think."""
     one, parameters = turn.interaction, turn.parameters
     response = one.response
-    return known(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
+    return without_none(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
 
 
 def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
@@ -70,16 +71,18 @@ def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payloa
     metrics = metrics_of_call(one)
     if "metrics_extra" in kept:
         metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
-    extra = _extra_of_call(turn) | known(agent_steps=[_agent_step(step) for step in told if not step.derived] or None)
+    extra = _extra_of_call(turn) | without_none(
+        agent_steps=[_agent_step(step) for step in told if not step.derived] or None
+    )
     count = kept.get("llm_call_count", 1 if made else None)
-    return known(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
+    return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
 
 
 def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
     """Return a call's tokens, its cost where the provider stated one, and its token ids and log-probabilities."""
     counts, tokens = counts_of(one), tokens_of(one)
     usage = one.response.usage
-    return known(
+    return without_none(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
         cached_tokens=counts and counts.cache_read,
@@ -93,7 +96,7 @@ def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
 
 def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     one = turn.interaction
-    return known(
+    return without_none(
         interaction_id=one.interaction_id,
         requested_at=None if one.api in RECORDED_AFTER_ANSWER else one.timestamp,
         step_number=one.step_number,
@@ -134,7 +137,7 @@ def _without_samples(choice: Choice) -> dict[str, Payload] | None:
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
     """Return what an agent recorded of its own step, without what its call has."""
-    return known(
+    return without_none(
         step_number=step.step_number,
         timestamp=step.timestamp,
         state=step.state,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, kept_in
-from trace_recorder.values.messages import Payload, ToolResult, known
+from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.images import Images
 from trace_recorder.views.atif.step_members import (
@@ -69,10 +69,10 @@ class Steps:
         kept = {} if line.answer or line.message.role == "tool" else kept_in(line.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
-            **known(timestamp=_timestamp_of(line)),
+            **without_none(timestamp=_timestamp_of(line)),
             "source": source,
             **members,
-            **known(is_copied_context=line.copied or None),
+            **without_none(is_copied_context=line.copied or None),
             **kept,
         }
         self.steps.append(step)
@@ -83,7 +83,7 @@ class Steps:
         message = line.message
         calls = [call_members(call) for call in message.tool_calls]
         members = {"message": self.images.content(message)}
-        members |= known(reasoning_content=message.reasoning, tool_calls=calls or None)
+        members |= without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
         if line.answer:
             told = self.by_turn.steps.get(line.turn, ())
             step = self._step(line, "agent", model_members(line.turn) | members | call_step_members(line.turn, told))
@@ -105,12 +105,12 @@ class Steps:
             step = next((one for one in reversed(self.steps) if one["source"] == "agent"), None)
         result = {"content": self.images.content(message), **_only(kept, "subagent_trajectory_ref")}
         if step is None:
-            extra = known(tool_call_id=message.call_id, tool_name=message.name)
+            extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
         failed = message.extra.get("is_error")
         extra = ({"success": not failed} if isinstance(failed, bool) else {}) | kept.get("extra", {})
-        _observed_results(step).append(known(source_call_id=message.call_id, **result, extra=extra or None))
+        _observed_results(step).append(without_none(source_call_id=message.call_id, **result, extra=extra or None))
 
     def _add_results(self, turn: Turn) -> None:
         """Add what the agent recorded of the results of a turn's calls."""
@@ -144,7 +144,7 @@ def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) 
     observed = next((one for one in _existing_results(step) if _is_result(one, result, text)), None)
     if observed is None:
         called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
-        observed = known(source_call_id=result.call_id if result.call_id in called else None)
+        observed = without_none(source_call_id=result.call_id if result.call_id in called else None)
         observed |= {"content": text} if _has_content(result) else {}
         _observed_results(step).append(observed)
     extra = observed.get("extra", {}) | extra_of_result(result, observed.get("content"), derived=derived)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from trace_recorder.values.messages import Payload, Tool, ToolCall, ToolResult, known
+from trace_recorder.values.messages import Payload, Tool, ToolCall, ToolResult, without_none
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
@@ -13,7 +13,7 @@ def function_of(tool: Tool) -> dict[str, Payload]:
     parameters = tool.parameters if isinstance(tool.parameters, dict) else None
     return {
         "type": "function",
-        "function": {"name": tool.name, **known(description=tool.description, parameters=parameters)},
+        "function": {"name": tool.name, **without_none(description=tool.description, parameters=parameters)},
     }
 
 

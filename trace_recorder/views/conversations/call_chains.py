@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, RequestReading
-from trace_recorder.values.trajectory import LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.chained_call import Relation, Turn, agent_key, answer_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
 from trace_recorder.views.conversations.prompt import AnswerPrefix, Continuation, Prompt, is_instruction

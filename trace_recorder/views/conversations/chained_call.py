@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, Tool
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction
+from trace_recorder.values.trajectory import AgentStep
 
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 """How a request is related to the call that it continues (`call_chains.py`)."""
@@ -62,7 +63,7 @@ class Turn:
     def is_complete(self) -> bool:
         """Whether the prompt is known, and the answer came to its end."""
         one = self.interaction
-        return self.answered and one.complete and one.error is None and one.source.is_whole()
+        return self.answered and one.complete and one.error is None and one.source.has_request()
 
     def answer(self, choice: int = 0) -> Message:
         """Return what the model said, as a message."""

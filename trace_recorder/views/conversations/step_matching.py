@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.call_chains import Turn, agent_key
 from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
 

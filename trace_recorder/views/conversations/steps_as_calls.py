@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Message, RequestReading, ToolResult
-from trace_recorder.values.trajectory import AgentStep, ErrorInfo, LLMInteraction, NothingRaw
+from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(frozen=True, slots=True)
-class _Source(NothingRaw):
+class _Source(WithoutRawData):
     """The source of a call that is known from its step alone."""
 
     messages: list[Message]
-    new_results: list[ToolResult] = field(default_factory=list)
+    new_tool_results: list[ToolResult] = field(default_factory=list)
 
     def request(self) -> RequestReading:
         return RequestReading(self.messages)
 
-    def offer(self) -> RequestReading:
+    def request_without_messages(self) -> RequestReading:
         return self.request()
 
-    def is_whole(self) -> bool:
+    def has_request(self) -> bool:
         return bool(self.messages)
 
 

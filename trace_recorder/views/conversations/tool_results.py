@@ -11,8 +11,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import parts_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
 from trace_recorder.views.content.finish_reasons import ending_of
 from trace_recorder.views.content.kinds import THOUGHTS
@@ -120,7 +120,7 @@ def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
     info = {
         "turn": one.exchange,
         "agent": of.agent,
-        **known(agent_id=of.agent_id),
+        **without_none(agent_id=of.agent_id),
         "interaction_ids": [turn.interaction.interaction_id for turn in said],
         "step_numbers": numbers,
     }

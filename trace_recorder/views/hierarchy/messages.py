@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, known
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, answer_of
@@ -105,7 +105,7 @@ def _message(
         "tool_definitions": None,
         "usage": None,
         "finish_reason": None,
-        "metadata": known(**about, **_metadata(message, role)) or None,
+        "metadata": without_none(**about, **_metadata(message, role)) or None,
         "reasoning": message.reasoning,
         "trainable_status": _UNTRAINED,
     }
@@ -166,7 +166,7 @@ def _usage(one: AnsweredTurn) -> dict[str, int] | None:
     if counts is None:
         return None
     whole = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
-    return known(
+    return without_none(
         prompt_tokens=counts.prompt,
         completion_tokens=counts.completion,
         total_tokens=whole,

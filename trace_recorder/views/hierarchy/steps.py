@@ -161,7 +161,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     """The turns with which conversations end; one without an answer only where its agent came no further."""
     last = {agent_key(one.interaction): one.turn for one in turns}.values()
-    told = [one for one in turns if one.interaction.source.is_whole() and (one.turn.answered or one.turn in last)]
+    told = [one for one in turns if one.interaction.source.has_request() and (one.turn.answered or one.turn in last)]
     went_on = {_origin(one.turn) for one in told}
     return (one for one in told if one.turn not in went_on)
 

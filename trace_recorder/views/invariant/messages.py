@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, known
-from trace_recorder.values.trajectory import AgentStep, LLMInteraction, Trajectory
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
@@ -78,7 +79,7 @@ class Events:
         content, lost = _content(message)
         agent = agent_key(call)
         whose = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}
-        metadata = known(**whose, **about, **_besides(message), parts=lost or None)
+        metadata = without_none(**whose, **about, **_besides(message), parts=lost or None)
         event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
         if message.tool_calls:
             event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]
@@ -98,7 +99,7 @@ class Events:
         self.taken.add(name)
         self.names[agent, call.call_id] = name
         arguments = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
-        metadata = known(extra=call.extra or None, id_made_up=call.call_id_made_up or None)
+        metadata = without_none(extra=call.extra or None, id_made_up=call.call_id_made_up or None)
         return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}} | (
             {"metadata": metadata} if metadata else {}
         )
@@ -107,7 +108,7 @@ class Events:
 def _about(one: AnsweredTurn) -> dict[str, Payload]:
     call, response = one.interaction, one.response
     others = [choice for number, choice in enumerate(response.choices) if number != one.choice]
-    return known(
+    return without_none(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
         step_number=one.step.step_number if one.step else None,

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from trace_recorder.errors import PushError
-from trace_recorder.guard import attempt
-from trace_recorder.values.messages import Payload, known
+from trace_recorder.guard import try_call
+from trace_recorder.values.messages import Payload, without_none
 
 KEY = "INVARIANT_API_KEY"
 _DATASET_NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
@@ -43,7 +43,7 @@ def explorer(api_url: str | None = None) -> Any:
         ) from None
     if not os.environ.get(KEY, "").strip():
         raise PushError(f"There is no key for the Explorer: put it into the environment variable {KEY}.")
-    return sdk.Client(**known(api_url=api_url))
+    return sdk.Client(**without_none(api_url=api_url))
 
 
 def send(traces: Sequence[Mapping[str, Payload]], dataset: str | None, client: Any) -> list[str]:
@@ -53,7 +53,7 @@ def send(traces: Sequence[Mapping[str, Payload]], dataset: str | None, client: A
     """
     if not traces:
         return []
-    answer = attempt(
+    answer = try_call(
         lambda: client.create_request_and_push_trace(
             **{name: [trace[name] for trace in traces] for name in ("messages", "annotations", "metadata")},
             dataset=dataset,

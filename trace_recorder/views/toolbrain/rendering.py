@@ -14,9 +14,9 @@ from functools import partial
 
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.errors import RenderingError
-from trace_recorder.guard import attempt
+from trace_recorder.guard import try_call
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
-from trace_recorder.values.trajectory import LLMInteraction
 from trace_recorder.views.content.parts import Image, Text, parts_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
@@ -141,7 +141,7 @@ class Rendering:
         # Some templates, DeepSeek's among them, are written for arguments that are text.
         failures: list[Exception] = []
         for form in (messages, _with_texts(messages, self.arguments)):
-            text = attempt(partial(apply, form), failures.append)
+            text = try_call(partial(apply, form), failures.append)
             if text is not None:
                 return str(text)
         raise RenderingError(

@@ -103,7 +103,7 @@ def _renderer(chat_template: str | Renderer | None) -> Renderer:
 
 
 def _is_known(one: AnsweredTurn) -> bool:
-    return one.turn.answered and one.interaction.source.is_whole()
+    return one.turn.answered and one.interaction.source.has_request()
 
 
 def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict[str, Payload]) -> ToolBrainTurn:

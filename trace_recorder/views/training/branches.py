@@ -89,7 +89,7 @@ def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list
 
     def is_target(turn: Turn, choice: int = 0) -> bool:
         if include_incomplete:
-            return turn.answered and turn.interaction.source.is_whole()
+            return turn.answered and turn.interaction.source.has_request()
         return turn.is_complete and fault_of_turn(turn, choice) is None
 
     last = [turn for turn in turns if is_target(turn)]

@@ -7,7 +7,7 @@ whole, and what an earlier row has.
 
 from __future__ import annotations
 
-from trace_recorder.values.messages import Message, Payload, ToolCall, known
+from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
 from trace_recorder.views.content.openai_functions import arguments_text, function_of, is_function
@@ -55,7 +55,7 @@ def _row(branch: Branch, left_out: LeftOut) -> dict[str, Payload]:
     left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     functions = [function_of(tool) for tool in tools if is_function(tool)]
     at_once = branch.leaf.parameters.get("parallel_tool_calls")
-    return {"messages": [_message(line) for line in branch.lines()]} | known(
+    return {"messages": [_message(line) for line in branch.lines()]} | without_none(
         tools=functions or None,
         parallel_tool_calls=at_once if functions and isinstance(at_once, bool) else None,
     )
@@ -68,8 +68,8 @@ def _message(line: Line) -> dict[str, Payload]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id or "", "content": lines_of(message)}
     if message.role == "user":
-        return {"role": "user", "content": _user_content(message)} | known(name=message.name)
-    return {"role": "system", "content": text_of(message)} | known(name=message.name)
+        return {"role": "user", "content": _user_content(message)} | without_none(name=message.name)
+    return {"role": "system", "content": text_of(message)} | without_none(name=message.name)
 
 
 def _assistant(line: Line) -> dict[str, Payload]:
@@ -77,7 +77,7 @@ def _assistant(line: Line) -> dict[str, Payload]:
     text = text_of(message)
     calls = [_call(call) for call in message.tool_calls]
     content = None if calls and not text else text
-    return {"role": "assistant", "content": content, **known(tool_calls=calls or None), "weight": int(line.new)}
+    return {"role": "assistant", "content": content, **without_none(tool_calls=calls or None), "weight": int(line.new)}
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:

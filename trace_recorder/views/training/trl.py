@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from trace_recorder.values.messages import Message, Payload, ToolCall, known
+from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of, is_function
@@ -201,7 +201,7 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
         return _assistant(message, left_out)
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
-        return {"role": "tool", "content": lines_of(message), **known(name=name, tool_call_id=message.call_id)}
+        return {"role": "tool", "content": lines_of(message), **without_none(name=name, tool_call_id=message.call_id)}
     role = "user" if message.role == "user" else "system"
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
@@ -212,7 +212,7 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
 
 def _assistant(message: Message, left_out: LeftOut) -> Row:
     calls = [_call(call, left_out) for call in message.tool_calls]
-    about = known(reasoning_content=message.reasoning, tool_calls=calls or None)
+    about = without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
     return {"role": "assistant", "content": text_of(message), **about}
 
 
@@ -229,7 +229,7 @@ def _turn(place: int, line: Line) -> Row:
     turn = line.turn
     assert turn is not None  # noqa: S101 - only those lines are given here
     one, tokens = turn.interaction, tokens_of(turn.interaction)
-    return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | known(
+    return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | without_none(
         model=one.response.model or one.model,
         finish_reason=one.response.finish_reason,
         prompt_token_ids=tokens.prompt_ids,

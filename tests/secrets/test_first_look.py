@@ -1,0 +1,64 @@
+"""The first look at a text sees at all its places at once what a pattern sees that is tried at each of them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from trace_recorder.storage.redaction.candidates import ENCODED, SHORTEST, Beginnings, Look
+
+_ANY_RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}")
+
+
+def drawn(seed: int, size: int, long: float) -> str:
+    """A text of words, of which some are as long as keys; `long` says how many."""
+    random = Random(seed)
+    parts: list[str] = []
+    while sum(map(len, parts)) < size:
+        letters = random.choice(["abcdefgh_-/", "abcXYZ019+/_-", "tokenkeyauth", "ABC"])
+        count = random.randint(10, 90) if random.random() < long else random.randint(1, 11)
+        parts += ["".join(random.choices(letters, k=count)), random.choice([" ", ".", "\n", "é", "=", "→ ", '"'])]
+    return "".join(parts)
+
+
+TEXTS = [
+    (seed, size, long) for seed, size in enumerate((0, 1, 40, 700, 5000, 90_000)) for long in (0.0, 0.01, 0.2, 1.0)
+]
+SPARSE_AFTER_DENSE = drawn(1, 40_000, 1.0) + "a b " * 100_000 + "sk-ant-REST0f-the-text-0123456789 " + "c d " * 9
+
+
+@pytest.mark.parametrize("text", [*(drawn(*one) for one in TEXTS), SPARSE_AFTER_DENSE])
+def test_every_long_run_is_seen(text: str) -> None:
+    """The begin of each run that is worth decoding is known; each with a capital or a digit is in the words."""
+    look = Look(text)
+    runs = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.plain)]
+
+    assert look.runs == [at for at, run in runs if len(run) >= ENCODED]
+    missing = [run for _, run in runs if re.search("[A-Z0-9]", run) and run not in look.words]
+    assert missing == []
+
+
+@pytest.mark.parametrize("text", [*(drawn(*one) for one in TEXTS), SPARSE_AFTER_DENSE])
+def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
+    """What stands in the words stands in the text where `place` says."""
+    look = Look(text)
+    places = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.words)]
+
+    assert [look.plain[look.place(at) : look.place(at) + len(run)] for at, run in places] == [run for _, run in places]
+    assert all(look.place(one) < look.place(other) for (one, _), (other, _) in pairwise(places))
+
+
+@pytest.mark.parametrize("text", [drawn(*one) for one in TEXTS])
+def test_words_are_seen_by_their_first_letters(text: str) -> None:
+    """Each place of each word is found, in small letters and in capitals, once, and no place of a third word."""
+    data = text.replace("ABC", "TOKEN").encode("latin-1", "replace")
+    found = Beginnings([["tok", "key"], ["aut"], ["th?"]]).places(data)
+    patterns = [rb"(?i:t(?=ok)|k(?=ey))", rb"(?i:a(?=ut))", rb"(?is:t(?=h.))"]
+    exact = [(number, one.start()) for number, some in enumerate(patterns) for one in re.finditer(some, data)]
+    crossed = [(0, one.start()) for one in re.finditer(rb"(?i:t(?=[oe][ky])|k(?=[oe][ky]))", data)]
+
+    assert set(exact) <= set(found) <= {*exact, *crossed}
+    assert len(found) == len(set(found))

@@ -1,0 +1,79 @@
+"""The values of a trajectory as a debugger or a notebook shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
+from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, RequestReading, ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+LONG = "one line\nand another, " * 10_000
+
+
+class Unread(WithoutRawData):
+    """A source that must not be asked for anything: its messages may be megabytes."""
+
+    @property
+    def new_tool_results(self) -> list[ToolResult]:
+        raise AssertionError("read")
+
+    def request(self) -> RequestReading:
+        raise AssertionError("read")
+
+    def request_without_messages(self) -> RequestReading:
+        raise AssertionError("read")
+
+    def has_request(self) -> bool:
+        raise AssertionError("read")
+
+
+CALL = ToolCall("c", "search", {"query": LONG})
+ONE = LLMInteraction(
+    "i1", "2025-06-12T22:05:46+00:00", "openai", "gpt-5", Unread(), response=LLMResponse(content="Hi.")
+)
+STEP = AgentStep(1, "2025-06-12T22:05:46+00:00", "completed", tool_calls=(CALL,))
+
+
+def test_the_repr_of_a_trajectory_is_one_short_line() -> None:
+    """It has the task, the status and the sizes, and no messages."""
+    large = replace(ONE, response=LLMResponse(content=LONG))
+    run = Trajectory(task="Fix it", status="completed", llm_interactions=[large] * 500, agent_steps=[STEP])
+
+    assert repr(run) == "Trajectory(task='Fix it', status='completed', 500 LLM interactions, 1 step)"
+
+
+def test_the_repr_of_an_interaction_has_what_it_is_and_how_it_ended() -> None:
+    """The response's content, or the error, and how many tools were called; the request is not read."""
+    called = replace(ONE, response=LLMResponse(tool_calls=(CALL, CALL)), agent="researcher")
+    failed = replace(ONE, response=NO_RESPONSE, error=ErrorInfo("RateLimitError", LONG))
+
+    begin = "LLMInteraction(interaction_id='i1', provider='openai', model='gpt-5', "
+    assert [repr(ONE), repr(called), repr(failed)] == [
+        f"{begin}content='Hi.')",
+        f"{begin}agent='researcher', 2 tool calls)",
+        f"{begin}error='RateLimitError')",
+    ]
+
+
+def test_the_repr_of_a_step_has_its_number_and_state() -> None:
+    """And how many tools were called, and came back."""
+    assert repr(STEP) == "AgentStep(step_number=1, state='completed', 1 tool call, 0 tool results)"
+
+
+def test_long_texts_are_cut_in_a_repr() -> None:
+    """Whatever an agent said, a repr stays one line of a few hundred characters."""
+    values = (
+        Trajectory(task=LONG),
+        replace(ONE, model=LONG, agent=LONG, response=LLMResponse(content=LONG)),
+        replace(STEP, state=LONG, error=LONG),
+    )
+
+    assert [(len(repr(value)) < 500, "\n" in repr(value)) for value in values] == [(True, False)] * 3
+
+
+def test_values_are_equal_by_all_that_they_hold() -> None:
+    """Values with the same repr may still differ."""
+    other = replace(ONE, duration_seconds=1.0)
+
+    assert (repr(ONE) == repr(other), replace(other, duration_seconds=None) == ONE, other == ONE) == (True, True, False)

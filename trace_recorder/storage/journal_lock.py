@@ -1,0 +1,60 @@
+"""The lock of a journal, as others than its writer see it: whether the writer still runs, and taking its place.
+
+The writer holds an exclusive advisory lock (`flock`) on its file from before the file has its name until it closes it,
+and the system releases the lock when the process dies. On one host, a journal whose lock is free has no writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from trace_recorder.storage import file_system
+from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
+from trace_recorder.storage.journal_reader import Record, read
+
+
+def writer_is_alive(path: Path, host: str | None) -> bool | None:
+    """Whether the writer of a journal still runs; None where that cannot be known, as for a writer on another host."""
+    return is_locked(path) if host == socket.gethostname() else None
+
+
+def is_locked(path: Path) -> bool | None:
+    """Whether a process of this host holds the lock of a journal; None where that cannot be known."""
+    if file_system.fcntl is None:
+        return None
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        free = file_system.lock(fd, shared=True)
+    except OSError:
+        return None
+    finally:
+        close_ignoring_errors(fd)  # which also releases the shared lock
+    return None if free is None else not free
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path) -> Iterator[bool]:
+    """Hold the lock of a journal that has no writer. Yields False where another process holds it.
+
+    Yields True where there is no such file, and, on a file system without locks, where the run has its end on file.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        locked = file_system.lock(fd)
+        if locked is None and file_system.fcntl is not None:
+            locked = any(isinstance(one, Record) and one.kind == "finalize" for one in read(path.read_bytes()))
+        # between open and lock, the file may have been moved, and another created under its name
+        yield locked is not False and Descriptor(fd).has_name(path)
+    finally:
+        close_ignoring_errors(fd)

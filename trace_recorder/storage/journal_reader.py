@@ -1,0 +1,118 @@
+"""Reading a journal: every byte sequence gives records, and `BadLine`s for the bytes that are no record.
+
+A line is a record if its CRC-32 matches; nothing else in it is trusted. Of a damaged line the whole records in it are
+still found. The format of a line is described in `journal.py`; what records mean is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+from zlib import crc32
+
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
+from trace_recorder.values.messages import Payload
+
+SCHEMA = "trace-recorder/journal"
+VERSION = 1
+LINE_BEGIN = '{"seq":'
+"""How the line of every record begins."""
+
+_LINE_BEGIN = LINE_BEGIN.encode()
+_CRC_LENGTH = len(',"crc":"00000000"}')
+_CRC_AT_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
+_BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
+"""The beginning, or the end, of a record inside a damaged line."""
+_MAX_STARTS = 8
+"""How many beginnings are tried for one end; more than one is needed only where a record quotes another."""
+_MAX_ATTEMPTS = 1000
+"""How many pairs of a beginning and an end are tried in one line that are no record."""
+_WHY_DAMAGED = "not a record, or its CRC does not match"
+_WHY_TORN = "the file ends in the middle of a record"
+_decode = json.JSONDecoder().raw_decode
+
+
+class Record(NamedTuple):
+    """One line of a journal. `offset` and `length` are its place in the file, in bytes, without the newline."""
+
+    seq: int
+    time: str
+    kind: str
+    data: dict[str, Payload]
+    crc: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """Bytes that are no record: their place, why, and whether they are an incomplete record at the end of the file."""
+
+    offset: int
+    length: int
+    why: str
+    torn: bool
+
+
+def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
+    """Yield the records of a journal's bytes in order, and a `BadLine` for all else. `base` is the offset of `data`."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        torn = end < 0
+        line = data[start:] if torn else data[start:end]
+        if line:
+            yield from _read_line(line, base + start, torn=torn)
+        start += len(line) + 1
+
+
+def _read_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
+    record = _parse_record(line, offset)
+    if record is not None:
+        yield record
+    else:
+        yield from _read_damaged_line(line, offset, torn=torn)
+
+
+def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
+    """Find the whole records in a damaged line: one may follow a torn record, or a block of NULs."""
+    starts: deque[int] = deque(maxlen=_MAX_STARTS)
+    done = attempts = 0
+    for boundary in _BOUNDARY.finditer(line):
+        if boundary[0].startswith(_LINE_BEGIN):
+            starts.append(boundary.start())
+            continue
+        for start in reversed(starts) if attempts < _MAX_ATTEMPTS else ():
+            record = _parse_record(line[start : boundary.end()], offset + start)
+            if record is not None:
+                if start > done:
+                    yield BadLine(offset + done, start - done, _WHY_DAMAGED, torn=False)
+                yield record
+                done = boundary.end()
+                starts.clear()
+                break
+            attempts += 1
+    if done < len(line):
+        yield BadLine(offset + done, len(line) - done, _WHY_TORN if torn else _WHY_DAMAGED, torn)
+
+
+def _parse_record(line: bytes, offset: int) -> Record | None:
+    """Parse one line; None where it is no record, or its CRC does not match."""
+    tail = _CRC_AT_END.search(line, max(0, len(line) - _CRC_LENGTH))
+    if tail is None or not line.startswith(_LINE_BEGIN):
+        return None
+    crc = int(tail[1], 16)
+    if crc32(memoryview(line)[: tail.start()]) != crc:
+        return None
+    try:
+        text = line.decode("utf-8", "surrogatepass")
+        check_depth(text, MAX_DOCUMENT_DEPTH)
+        fields, _ = _decode(text)
+        record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return record if isinstance(record.data, dict) and isinstance(record.kind, str) else None

@@ -1,0 +1,75 @@
+"""How a run ended, by the exception that ended it: one rule for `with` blocks, processes and supervised programs.
+
+Completed: no exception, or SystemExit with 0 or None. Interrupted: KeyboardInterrupt, or cancellation, as asyncio turns
+Ctrl-C into that. Failed: any other exception. There is no signal handler: a process that a signal kills leaves a run
+without an end, which its reader finds to be interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from trace_recorder.values.jsonable import describe_error
+from trace_recorder.values.trajectory import Status
+
+_CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
+"""The exceptions by which asyncio and trio cancel a task."""
+_SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
+"""The exit codes for SIGHUP, SIGINT and SIGTERM, of shells and of programs that handle them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinalStatus:
+    """How a run ended. Only the caller knows whether its task succeeded, but a run that failed did not."""
+
+    status: Status
+    success: bool | None = None
+    error: dict[str, str] | None = None
+
+
+def status_from_exception(error: BaseException | None) -> FinalStatus:
+    """Return how a run ended that was left by this exception, or by none."""
+    status = _status_from(error)
+    if error is None or status != "failed":
+        return FinalStatus(status)
+    return FinalStatus(status, success=False, error=describe_error(error))
+
+
+def status_of_process() -> FinalStatus:
+    """Return how an open run ends with its process: by the uncaught exception, as the exit code is not known inside."""
+    error = uncaught_exception()
+    return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
+
+
+def uncaught_exception() -> BaseException | None:
+    """Return the exception that ends this process: the current one, or the one that the interpreter printed last.
+
+    Debuggers set `sys.last_exc` too, in a process that goes on.
+    """
+    error = sys.exception() or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
+
+
+def status_from_exit_code(code: int) -> Status:
+    """Return the status of a run from its exit code; -n is signal n."""
+    if code == 0:
+        return "completed"
+    return "interrupted" if code < 0 or code in _SIGNAL_EXIT_CODES else "failed"
+
+
+def _status_from(error: BaseException | None) -> Status:
+    if error is None:
+        return "completed"
+    if isinstance(error, BaseExceptionGroup):
+        statuses = {_status_from(one) for one in error.exceptions}
+        return "interrupted" if statuses == {"interrupted"} else "failed"
+    if isinstance(error, SystemExit):
+        return status_from_exit_code(error.code or 0) if isinstance(error.code, int | None) else "failed"
+    return "interrupted" if _is_interruption(error) else "failed"
+
+
+def _is_interruption(error: BaseException) -> bool:
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return True
+    return not isinstance(error, Exception) and type(error).__name__ in _CANCELLATION_CLASSES

@@ -1,0 +1,229 @@
+"""An LLM interaction: one request to a model with its response, its attempts, and its error if it failed.
+
+Large parts, such as the messages of the request, are not stored in the value: an `InteractionSource` gives them on
+demand. `derive/interactions.py` has the one that reads them from a journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from trace_recorder.values.messages import (
+    NO_RESPONSE,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolResult,
+    without_none,
+)
+from trace_recorder.values.short_repr import call_repr
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
+
+    type: str
+    message: str
+    status: int | None = None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"type": self.type, "message": self.message} | without_none(status=self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
+
+    number: int
+    timestamp: str
+    status: int | None = None
+    error: ErrorInfo | None = None
+    duration_seconds: float | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    inferred: bool = False
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document."""
+        return {"number": self.number, "timestamp": self.timestamp} | without_none(
+            status=self.status,
+            error=self.error and self.error.to_document(),
+            duration_seconds=self.duration_seconds,
+            headers=self.headers or None,
+            inferred=self.inferred or None,
+        )
+
+
+class InteractionSource(Protocol):
+    """Gives the large parts of an interaction on demand. Everything that it needs is in memory already."""
+
+    def request(self) -> RequestReading:
+        """Return the request as the reader of its dialect understands it."""
+
+    def request_without_messages(self) -> RequestReading:
+        """Return the request, possibly without its messages, where that spares reading them."""
+
+    @property
+    def new_tool_results(self) -> list[ToolResult]:
+        """The tool results in the request that came after the model's last message."""
+
+    def has_request(self) -> bool:
+        """Whether the request is known: False where a record that it needs is damaged."""
+
+    def raw_request(self) -> Payload:
+        """Return the JSON that was sent; None where it is not known."""
+
+    def raw_response(self) -> Payload:
+        """Return the JSON that came, of a stream assembled; None where it is not known."""
+
+    def raw_stream(self) -> str | None:
+        """Return the text of the stream that came; None where there was none, or it is not known."""
+
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """Return the chunks of that stream, each with the seconds since the request; None where they are not known."""
+
+
+class WithoutRawData:
+    """Base of the sources that have no journal: what was sent and received is not known."""
+
+    __slots__ = ()
+
+    def raw_request(self) -> Payload:
+        """Return None."""
+        return None
+
+    def raw_response(self) -> Payload:
+        """Return None."""
+        return None
+
+    def raw_stream(self) -> str | None:
+        """Return None."""
+        return None
+
+    def raw_chunks(self) -> None:
+        """Return None."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class LLMInteraction:
+    """One request to a model with its response.
+
+    `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
+    in progress, if the process died during it, and if its stream ended early; `ended_by` is the reason, if known.
+    `parent_execution_id` is the execution of a tool in which its sub-agent was started.
+    Properties are computed on each access: keep the result where it is used more than once.
+    """
+
+    interaction_id: str
+    timestamp: str
+    provider: str | None
+    model: str | None
+    source: InteractionSource = field(repr=False, compare=False)
+    api: str | None = None
+    step_number: int | None = None
+    agent: str | None = None
+    agent_id: str | None = None
+    parent_agent_id: str | None = None
+    response: LLMResponse = NO_RESPONSE
+    error: ErrorInfo | None = None
+    attempts: tuple[Attempt, ...] = ()
+    duration_seconds: float | None = None
+    time_to_first_token_seconds: float | None = None
+    stream: bool = False
+    complete: bool = True
+    ended_by: str | None = None
+    parent_execution_id: str | None = None
+
+    def __repr__(self) -> str:
+        return call_repr(
+            "LLMInteraction",
+            {"interaction_id": self.interaction_id, "provider": self.provider, "model": self.model}
+            | without_none(agent=self.agent, error=self.error and self.error.type, content=self.response.content),
+            [(len(self.response.tool_calls), "tool call")] if self.response.tool_calls else [],
+        )
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a response: False for a call that failed, or has not received anything yet."""
+        return self.response.given != {}
+
+    @property
+    def input_messages(self) -> list[Message]:
+        """Everything that the model saw, in order."""
+        return self.source.request().messages
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools that were offered to the model."""
+        return self.source.request().tools
+
+    @property
+    def parameters(self) -> dict[str, Payload]:
+        """Every member of the request that is neither messages nor tools."""
+        return self.source.request().parameters
+
+    @property
+    def raw_request(self) -> Payload:
+        """The JSON that was sent; None without a journal. Its parts may be shared with others: do not change it."""
+        return self.source.raw_request()
+
+    @property
+    def raw_response(self) -> Payload:
+        """The JSON that came; of a stream, assembled; None without a journal."""
+        return self.source.raw_response()
+
+    @property
+    def raw_stream(self) -> str | None:
+        """The text of the stream that came; None where there was none, and without a journal."""
+        return self.source.raw_stream()
+
+    @property
+    def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
+        """The chunks of the stream, each as (seconds from the request until the caller got it, its bytes).
+
+        Together they are `raw_stream`; a chunk that ended inside a masked secret ends behind the mask. None where there
+        was no stream, without a journal, and for journals that do not have them.
+        """
+        return self.source.raw_chunks()
+
+    def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
+        """Render for the document. `messages` replaces the member `input_messages`, which then is not read."""
+        reading = self.source.request() if messages is None else self.source.request_without_messages()
+        if not self.source.has_request():
+            messages = {}
+        elif messages is None:
+            messages = {"input_messages": [message.to_document() for message in reading.messages]}
+        return {
+            "timestamp": self.timestamp,
+            "provider": self.provider,
+            "model": self.model,
+            **messages,
+            "response": self.response.to_document(),
+            "tools_available": [tool.name for tool in reading.tools] or None,
+            "interaction_id": self.interaction_id,
+            "step_number": self.step_number,
+            "agent": self.agent,
+            **without_none(
+                agent_id=self.agent_id,
+                parent_agent_id=self.parent_agent_id,
+                parent_execution_id=self.parent_execution_id,
+            ),
+            "api": self.api,
+            "request": without_none(
+                parameters=reading.parameters or None,
+                tools=[tool.raw for tool in reading.tools] or None,
+                instructions=reading.instructions or None,
+            ),
+            "attempts": [attempt.to_document() for attempt in self.attempts],
+            "duration_seconds": self.duration_seconds,
+            "time_to_first_token_seconds": self.time_to_first_token_seconds,
+            "stream": self.stream,
+            "complete": self.complete,
+            "ended_by": self.ended_by,
+            "error": self.error and self.error.to_document(),
+        }

@@ -1,0 +1,93 @@
+"""Values that JSON cannot express but that have a simple form: paths, ids, times, numpy's numbers and arrays.
+
+`simple_form` returns a value of Python's built-in types, whose parts may be anything again; `jsonable.py` copies them.
+numpy is never imported: its values are recognised by the module of their class. Nor is decimal, whose import takes
+milliseconds: there are no such values in a program that has not imported it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import operator
+import sys
+import uuid
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+MAX_ARRAY_ELEMENTS = 10_000
+"""An array with more elements has no simple form: writing it would keep the agent waiting."""
+
+_AS_TEXT = (PurePath, uuid.UUID)
+_AS_ISO_TIME = (datetime.date, datetime.time)
+
+
+def simple_form(value: object) -> object:
+    """Return the simple form of a value, or the value itself if it has none."""
+    if isinstance(value, _AS_TEXT) or _is_decimal(value):
+        return str(value)
+    if isinstance(value, _AS_ISO_TIME):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return iso_duration(value)
+    if is_numpy(value):
+        return _numpy_form(value)
+    return value
+
+
+def _is_decimal(value: object) -> bool:
+    decimal = sys.modules.get("decimal")
+    return decimal is not None and isinstance(value, decimal.Decimal)
+
+
+def is_numpy(value: object) -> bool:
+    """Whether a value is a scalar or an array of numpy, or of a class derived from them."""
+    kind = type(value)
+    return hasattr(kind, "tolist") and any(base.__module__.partition(".")[0] == "numpy" for base in kind.__mro__)
+
+
+def _numpy_form(value: Any) -> object:
+    if value.size > MAX_ARRAY_ELEMENTS:
+        return value
+    if value.dtype.kind == "M":
+        return value.astype(str).tolist()
+    converted = value.tolist()
+    return float(converted) if type(converted) is type(value) else converted  # a long double returns itself
+
+
+def iso_duration(value: datetime.timedelta) -> str:
+    """Return a duration in ISO 8601: P1DT2H3M4.5S."""
+    left = abs(value)
+    hours, seconds = divmod(left.seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    fraction = f".{left.microseconds:06}".rstrip("0") if left.microseconds else ""
+    date = f"{left.days}D" if left.days else ""
+    parts = [(hours, f"{hours}H"), (minutes, f"{minutes}M"), (seconds or fraction, f"{seconds}{fraction}S")]
+    time = "".join(text for there, text in parts if there)
+    said = date + (f"T{time}" if time else "") or "T0S"
+    return f"{'-' if value < datetime.timedelta() else ''}P{said}"
+
+
+def to_number(value: object) -> int | float | None:
+    """Return any kind of number as an int or a float; None for anything else. A bool is 0 or 1."""
+    found: Any = value
+    if is_numpy(found):
+        found = found.item() if found.size == 1 else None
+    if isinstance(found, str | bytes | bytearray):
+        return None
+    for kind in (int, float):
+        if isinstance(found, kind):
+            return kind(found)
+    if hasattr(type(found), "__index__"):
+        with suppress(TypeError):  # arrays of other kinds have the method but refuse; `int` would truncate them
+            return operator.index(found)
+    return float(found) if hasattr(type(found), "__float__") else None
+
+
+def to_integer(value: object) -> int | None:
+    """Return any kind of whole number as an int; None for anything else."""
+    number = to_number(value)
+    if isinstance(number, float):
+        return int(number) if math.isfinite(number) and number.is_integer() else None
+    return number
