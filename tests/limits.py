@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.recording.limits import Limits
 
 
-def limited(**limits: float) -> type[TrajectoryRecorder]:
+def limited(**limits: float | DocumentLimits) -> type[TrajectoryRecorder]:
     """A recorder's class with these limits; the others are as ever."""
 
     class Limited(TrajectoryRecorder):

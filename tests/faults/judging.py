@@ -17,7 +17,7 @@ from tests.faults.answering import PIECES, answer_to
 from tests.faults.killing import SIGNAL, Death, Kill
 from tests.faults.zygote import EXIT_CODE
 from trace_recorder import LLMInteraction, Trajectory, load
-from trace_recorder.derive.live_document.writer import SMALL_DOCUMENT_BYTES
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 
@@ -96,7 +96,7 @@ def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
     for path in directory.iterdir():
         verdict.in_snapshot = verdict.in_snapshot or path.suffix == ".tmp"
         if path.suffix == ".json":
-            verdict.large = verdict.large or path.stat().st_size > SMALL_DOCUMENT_BYTES
+            verdict.large = verdict.large or path.stat().st_size > DEFAULT_LIMITS.small_bytes
             try:
                 documents[path.name] = json.loads(path.read_bytes())
             except ValueError as error:

@@ -20,10 +20,12 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
+from tests.limits import limited
 from tests.processes import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.validate import _difference, validate
 
 PAUSE = 4000
@@ -88,10 +90,12 @@ def interrupted(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule
 WAYS: dict[str, Way] = {"one by one": one_by_one, "in threads": in_threads, "interrupted": interrupted}
 
 
-def problems(schedule: Schedule, directory: Path, way: Way = one_by_one) -> list[str]:
+def problems(
+    schedule: Schedule, directory: Path, way: Way = one_by_one, limits: DocumentLimits = DEFAULT_LIMITS
+) -> list[str]:
     """Do what a schedule says; return what is wrong with what was recorded, the first time that something is."""
     path = directory / "run.json"
-    recorder = TrajectoryRecorder(path, history=schedule.history, strict=True)
+    recorder = limited(document=limits)(path, history=schedule.history, strict=True)
     recorder.start(task="t")
     agents = Agents(recorder, schedule)
     try:

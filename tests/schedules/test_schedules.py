@@ -13,8 +13,8 @@ from tests.journals import folded, journal_of
 from tests.schedules.acting import schedule_of
 from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document import draft
 from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.values.messages import Payload
 
 USER = [{"role": "user", "content": "go"}]
@@ -29,10 +29,9 @@ def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
-def test_it_does_where_nearly_everything_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_it_does_where_nearly_everything_is_settled(tmp_path: Path, seed: int) -> None:
     """The same with only the newest interaction and step kept as values."""
-    monkeypatch.setattr(draft, "MIN_OPEN", 1)
-    assert problems(schedule_of(seed), tmp_path) == []
+    assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(min_open=1)) == []
 
 
 @pytest.mark.parametrize("way", ["in threads", "interrupted"])
@@ -67,7 +66,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
     with recorder.tool_call("bash", {}):
         pass
     _hand(recorder, "r1")
-    for number in range(2 * draft.MIN_OPEN):
+    for number in range(2 * DEFAULT_LIMITS.min_open):
         call(recorder, asked(str(number)), said("fine", identity=f"s{number}"))
     assert disagreement_so_far(recorder) is None
     response.read()
@@ -75,7 +74,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
 
     assert disagreement(recorder.trajectory_path) is None
     ids = [one.response.id for one in load(recorder.trajectory_path).llm_interactions]
-    assert ids == ["r1", *(f"s{number}" for number in range(2 * draft.MIN_OPEN))]
+    assert ids == ["r1", *(f"s{number}" for number in range(2 * DEFAULT_LIMITS.min_open))]
 
 
 def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.interactions import asks_for_stream, interaction_of
-from trace_recorder.derive.requests import RequestReader
+from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import is_step, step_of
 from trace_recorder.derive.tool_executions import DuringStream, ToolExecutions
@@ -51,6 +51,7 @@ class Fold:
     - `manual_responses`: the response ids of interactions recorded by hand, each with the ids of these interactions
     - `duplicates`: the ids of interactions that were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
+    - `max_prefixes`: how many conversations are remembered for reading requests
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -64,12 +65,13 @@ class Fold:
     captured_responses: dict[str, None] = field(default_factory=dict)
     manual_responses: dict[str, dict[str, None]] = field(default_factory=dict)
     duplicates: dict[str, None] = field(default_factory=dict)
+    max_prefixes: int = MAX_PREFIXES
     _request_reader: RequestReader = field(init=False)
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._request_reader = RequestReader(self.items, self.render)
+        self._request_reader = RequestReader(self.items, self.render, max_prefixes=self.max_prefixes)
 
     @property
     def changed(self) -> dict[str, None]:

@@ -90,7 +90,8 @@ def _error_text(content: Payload) -> str:
 class RequestReader:
     """Reads the requests of one run. `render` writes a message as JSON."""
 
-    def __init__(self, items: ItemTable, render: Render) -> None:
+    def __init__(self, items: ItemTable, render: Render, *, max_prefixes: int = MAX_PREFIXES) -> None:
+        self._max_prefixes = max_prefixes
         self._items = items
         self._render = render
         self._prefixes: list[_ConversationPrefix] = []
@@ -109,7 +110,7 @@ class RequestReader:
         if not self._append_new(prefix, reader, numbers):
             prefix = prefix.restarted()
             self._append_new(prefix, reader, numbers)
-        self._prefixes = _remembered([prefix, *self._prefixes])
+        self._prefixes = _remembered([prefix, *self._prefixes], self._max_prefixes)
         return prefix.reading(interaction_id)
 
     def _take_prefix(
@@ -169,9 +170,9 @@ def _find_prefix(prefixes: list[_ConversationPrefix], numbers: array[int]) -> _C
     return None
 
 
-def _remembered(prefixes: list[_ConversationPrefix]) -> list[_ConversationPrefix]:
+def _remembered(prefixes: list[_ConversationPrefix], at_most: int) -> list[_ConversationPrefix]:
     """Return the prefixes to keep, newest first, within the limits."""
-    others = [prefix for prefix in prefixes[1:] if prefix.size >= MIN_CACHED_BYTES][: MAX_PREFIXES - 1]
+    others = [prefix for prefix in prefixes[1:] if prefix.size >= MIN_CACHED_BYTES][: at_most - 1]
     while sum(map(_size_of, others)) > MAX_OTHER_PREFIX_BYTES:
         others.pop()
     return [*(prefix for prefix in prefixes[:1] if prefix.size <= MAX_PREFIX_BYTES), *others]

@@ -28,7 +28,8 @@ class ToolSteps:
     says whether any tool ran outside of every step with a block.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_tools: int = MAX_TOOLS_PER_STEP) -> None:
+        self._max_tools = max_tools
         self.steps: dict[ToolStep, None] = {}
         self.changed: dict[ToolStep, None] = {}
         self.has_started = False
@@ -49,7 +50,7 @@ class ToolSteps:
             return
         agent = agent_key(record.data)
         step = self._open.get(agent)
-        if step is not None and step.placed == MAX_TOOLS_PER_STEP:
+        if step is not None and step.placed == self._max_tools:
             self.close(agent)
             step = None
         if step is None:

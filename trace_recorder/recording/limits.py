@@ -1,4 +1,4 @@
-"""The limits of one run: when parts of responses are written, and how long an ending run waits for one.
+"""The limits of one run: when parts of responses are written, how long an ending run waits, what the document takes.
 
 `TrajectoryRecorder` hands them down. They are no settings: users have the defaults, tests have smaller ones.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the recording of a response goes by.
+    """What a run goes by.
 
     Of a response that comes in parts, what has come is written when it has `flush_bytes`, or after `flush_seconds`. A
     run that ends waits for `lock_timeout_seconds` for a response that is being recorded at that moment.
@@ -19,3 +21,4 @@ class Limits:
     flush_bytes: int = 32 * 1024
     flush_seconds: float = 1.0
     lock_timeout_seconds: float = 1.0
+    document: DocumentLimits = DEFAULT_LIMITS

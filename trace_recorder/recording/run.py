@@ -99,7 +99,9 @@ class Run:
         self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
-        self._snapshot = partial(DocumentWriter, journal.path, history=history, sync=journal.sync)
+        self._snapshot = partial(
+            DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
+        )
         self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:

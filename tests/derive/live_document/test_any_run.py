@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,10 +14,9 @@ from hypothesis import strategies as st
 
 from tests.agreement import agrees
 from tests.chat_calls import Answer, asked, call, said
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive import requests as reading
-from trace_recorder.derive.live_document import draft
-from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.values.messages import Payload
 
 TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])
@@ -104,27 +104,16 @@ ACTIONS = st.one_of(
 )
 
 
-@pytest.fixture(params=["as they are", "soon long", "small"])
-def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits as they are; a document that is soon long; all so small that everything is settled and read again."""
-    if request.param == "soon long":
-        monkeypatch.setattr(snapshot, "INLINE_LIMIT", 6_000)
-    if request.param == "small":
-        for owner, name, value in (
-            (draft, "MIN_OPEN", 1),
-            (draft, "MAX_WAITING", 2),
-            (draft, "READ_BYTES", 700),
-            (draft, "MAX_BYTES_IN_MEMORY", 0),
-            (reading, "MAX_PREFIXES", 2),
-            (snapshot, "INLINE_LIMIT", 6_000),
-        ):
-            monkeypatch.setattr(owner, name, value)
+SOON_LONG = DocumentLimits(inline_bytes=6_000)
+SMALL_ALL = replace(SOON_LONG, min_open=1, max_waiting=2, read_bytes=700, memory_bytes=0, max_prefixes=2)
+"""Limits so small that everything is settled and read again."""
 
 
-@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("limits", [DocumentLimits(), SOON_LONG, SMALL_ALL], ids=["as they are", "soon long", "small"])
 @pytest.mark.parametrize("history", ["auto", "delta"])
-def test_the_live_document_is_what_the_journal_folds_to(history: str) -> None:
+def test_the_live_document_is_what_the_journal_folds_to(history: str, limits: DocumentLimits) -> None:
     """After every few things that an agent may do, the document agrees with the journal, and so it does at the end."""
+    TrajectoryRecorder = limited(document=limits)  # noqa: N806 - the property's examples follow from its source
 
     @hypothesis_settings(max_examples=25, deadline=None)
     @given(st.lists(ACTIONS, max_size=25), st.integers(1, 6))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import CodeType
 
 import httpx
 import pytest
 
 from tests.agreement import agrees
 from tests.chat_calls import Answer, Wire, asked, call, said
+from tests.counting import watch
 from tests.journals import journal_of
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
 from trace_recorder.derive.live_document import draft
 from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
@@ -90,10 +93,9 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
     assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0]
 
 
-def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
     """Of calls without ids, what answered one that is settled is not taken for the answer of one that is open."""
-    monkeypatch.setattr(draft, "MIN_OPEN", 1)
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder = limited(document=DocumentLimits(min_open=1))(tmp_path / "run.json", strict=True)
     gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
     asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
     answers = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"r": 1}}}]}
@@ -119,9 +121,7 @@ def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("newest", [1, 12], ids=["some settled", "nothing settled"])
 @pytest.mark.parametrize("often", [1, 10, 1000], ids=lambda often: f"every {often} records")
-def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newest: int, often: int
-) -> None:
+def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(tmp_path: Path, newest: int, often: int) -> None:
     """In the last file or in memory, settled or not: it is what deltas from the beginning are, with no second draft."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for number in range(1, 13):
@@ -129,37 +129,29 @@ def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(
         recorder.record_llm_interaction([{"role": "user", "content": "by hand"}], {"content": "x"}, "p", "m")
         call(recorder, {"model": "m", "messages": "no list"}, said("what?", identity=f"q{number}"))
     recorder.finalize()
-    drafts: list[draft.Draft] = []
-
-    def begun(*arguments: Any) -> draft.Draft:
-        drafts.append(draft.Draft(*arguments))
-        return drafts[-1]
-
-    monkeypatch.setattr(snapshot, "INLINE_LIMIT", 90_000)
-    monkeypatch.setattr(snapshot, "Draft", begun)
-    monkeypatch.setattr(draft, "MIN_OPEN", newest)
-    monkeypatch.setattr(draft, "READ_BYTES", 1_000)
-    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    limits = DocumentLimits(inline_bytes=90_000, min_open=newest, read_bytes=1_000)
+    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto", limits=limits)
+    begun: list[CodeType] = []
     lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
     with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
         for start in range(0, len(lines), often):
             file.writelines(lines[start : start + often])
-            live.write()
+            watch(live.write, lambda frame: begun.append(frame.f_code))
 
-    assert len(drafts) == 1
-    snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta").write()
+    assert begun.count(draft.Draft.__init__.__code__) == 1
+    snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta", limits=limits).write()
     assert (tmp_path / "live.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
 
 
-def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path) -> None:
     """An interaction that is shown again, now with its response, counts once: only a longer document has deltas."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
     for number in range(5):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
     recorder.finalize()
-    monkeypatch.setattr(snapshot, "INLINE_LIMIT", recorder.trajectory_path.stat().st_size)
+    limits = DocumentLimits(inline_bytes=recorder.trajectory_path.stat().st_size)
 
-    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto")
+    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto", limits=limits)
     with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
         for line in (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True):
             file.write(line)

@@ -13,11 +13,12 @@ import pytest
 from tests.agreement import agrees
 from tests.chat_calls import asked, call, said
 from tests.counting import Kept, kept_by, watch
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import atomic_write as replacing
-from trace_recorder.storage.items import disk_backed as filed
 from trace_recorder.values.messages import Payload
 
 LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
@@ -31,10 +32,11 @@ def _kept_at_rest(run: Run | None) -> Kept:
         return kept_by(run)
 
 
-def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
     """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
-    monkeypatch.setattr(filed, "MAX_CACHED_BYTES", 50_000)
-    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
+    recorder = limited(document=DocumentLimits(cached_item_bytes=50_000))(
+        tmp_path / "run.json", history="delta", strict=True
+    )
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
     kept = []

@@ -10,13 +10,19 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.agreement import agrees_when_saved
+from tests.agreement import document
 from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
 from tests.journals import records_of
-from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive import tool_steps
-from trace_recorder.derive.live_document import draft
+from tests.limits import limited
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.document import expanded
+from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.tool_executions import ToolExecutions
+from trace_recorder.derive.tool_steps import ToolSteps
+from trace_recorder.storage.journal import read
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
 
 
 class Loop:
@@ -123,10 +129,28 @@ class Loop:
         self.recorder.update_lakeview(self.chance.randint(1, 30), "s")
 
 
+LIMITS = DocumentLimits(min_open=2, max_tools_per_step=3)
+
+
+def told(recorder: TrajectoryRecorder) -> Trajectory:
+    """What the whole journal says, with steps of as few tools as the document has."""
+    fold = Fold(tools=ToolExecutions(steps=ToolSteps(max_tools=LIMITS.max_tools_per_step)))
+    for record in read(recorder.trajectory_path.with_suffix(".jsonl").read_bytes()):
+        fold.add(record)
+    return fold.trajectory("running")
+
+
+def agrees(recorder: TrajectoryRecorder) -> bool:
+    """Whether the document, written now, says what the whole journal says."""
+    recorder.save_trajectory()
+    written = document(recorder)
+    return bool(expanded(written) == {**told(recorder).to_document("inline"), "history": written["history"]})
+
+
 def lost(recorder: TrajectoryRecorder) -> list[str]:
     """The tools that no model can have asked for, that ran in no block, and are not in exactly one step."""
     ran = [one.data for one in records_of(recorder.trajectory_path) if one.kind == "tool_call"]
-    shown = [call.name for step in load(recorder.trajectory_path).agent_steps for call in step.tool_calls]
+    shown = [call.name for step in told(recorder).agent_steps for call in step.tool_calls]
     return [
         one["name"] for one in ran if one["name"][0] == "u" and "step_id" not in one and shown.count(one["name"]) != 1
     ]
@@ -134,23 +158,19 @@ def lost(recorder: TrajectoryRecorder) -> list[str]:
 
 @pytest.mark.parametrize("marks", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_after_every_record_the_document_says_what_the_journal_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, marks: bool
-) -> None:
+def test_after_every_record_the_document_says_what_the_journal_says(tmp_path: Path, seed: int, marks: bool) -> None:
     """Whatever overlaps, comes late, or comes again, with few values kept in memory; and no tool is in no step."""
-    monkeypatch.setattr(draft, "MIN_OPEN", 2)
-    monkeypatch.setattr(tool_steps, "MAX_TOOLS_PER_STEP", 3)
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True, history="inline")
+    recorder = limited(document=LIMITS)(tmp_path / "run.json", strict=True, history="inline")
     recorder.start()
     loop = Loop(recorder, seed, marks=marks)
 
     disagreeing = []
     for number in range(60):
         loop.act()
-        if not agrees_when_saved(recorder):
+        if not agrees(recorder):
             disagreeing.append(number)
     loop.recorder.finalize()
     for client, _ in loop.streams:
         client.close()
 
-    assert (disagreeing, agrees_when_saved(recorder), lost(recorder)) == ([], True, [])
+    assert (disagreeing, agrees(recorder), lost(recorder)) == ([], True, [])

@@ -9,14 +9,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 import httpx
 import pytest
 
 from tests.agreement import agrees, document, step_numbers
 from tests.chat_calls import CHAT, asked, call, said, streamed
+from tests.counting import watch
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document import writer as snapshot
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.values.messages import Payload
 
 TEXT = "x" * 400
@@ -82,25 +86,18 @@ def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
     assert wire.seen == [False]
 
 
-@pytest.mark.parametrize(("length", "waits"), [(100, True), (snapshot.SMALL_DOCUMENT_BYTES, False)])
-def test_what_is_long_is_not_shown_while_the_caller_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, waits: bool
-) -> None:
+@pytest.mark.parametrize(("length", "waits"), [(100, True), (DEFAULT_LIMITS.small_bytes, False)])
+def test_what_is_long_is_not_shown_while_the_caller_waits(tmp_path: Path, length: int, waits: bool) -> None:
     """The first call of a run is in the document when it returns, unless what it says has to be read for long."""
-    writers: list[threading.Thread] = []
-    write = snapshot.DocumentWriter.write
-
-    def told(self: snapshot.DocumentWriter, *arguments: Payload) -> None:
-        writers.append(threading.current_thread())
-        write(self, *arguments)
-
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
-    monkeypatch.setattr(snapshot.DocumentWriter, "write", told)
+    called: list[CodeType] = []
 
-    call(recorder, asked("x" * length), said("fine"))
+    watch(
+        lambda: call(recorder, asked("x" * length), said("fine")), lambda frame: called.append(frame.f_code)
+    )  # what this thread calls
 
-    assert (threading.current_thread() in writers) == waits
+    assert (DocumentWriter.write.__code__ in called) == waits
     recorder.finalize()
 
 
@@ -130,19 +127,15 @@ print(json.dumps([torn, last, reads > 1]))
 
 
 @pytest.mark.parametrize(
-    "limits", [{}, {"SMALL_DOCUMENT_BYTES": 20_000, "INLINE_LIMIT": 60_000}], ids=["as it is", "soon large"]
+    "limits", [DEFAULT_LIMITS, DocumentLimits(small_bytes=20_000, inline_bytes=60_000)], ids=["as it is", "soon large"]
 )
-def test_no_reader_sees_half_a_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
-) -> None:
+def test_no_reader_sees_half_a_document(tmp_path: Path, limits: DocumentLimits) -> None:
     """While a thousand records are written, across both sizes at which the writing changes, every read is whole."""
-    for name, value in limits.items():
-        monkeypatch.setattr(snapshot, name, value)
     path = tmp_path / "run.json"
     with subprocess.Popen([sys.executable, "-c", READER, path], stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout is not None
         reader.stdout.readline()
-        recorder = TrajectoryRecorder(path, strict=True)
+        recorder = limited(document=limits)(path, strict=True)
         recorder.start()
         for number in range(1000):
             recorder.record_agent_step(number, "thinking", reflection=TEXT)
@@ -154,12 +147,9 @@ def test_no_reader_sees_half_a_document(
 
 
 @pytest.mark.parametrize("limit", [0, 4_000])
-def test_where_it_grows_large_the_history_becomes_deltas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
+def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: int) -> None:
     """With history="auto" a document beyond the limit says each message once, from then on, and loads the same."""
-    monkeypatch.setattr(snapshot, "INLINE_LIMIT", limit)
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder = limited(document=DocumentLimits(inline_bytes=limit))(tmp_path / "run.json", strict=True)
     for length in range(1, 6):
         call(recorder, asked(*(f"{number} {TEXT}" for number in range(length))), said("x", identity=f"c{length}"))
     recorder.finalize()
@@ -169,10 +159,9 @@ def test_where_it_grows_large_the_history_becomes_deltas(
     assert [len(one.input_messages) for one in load(tmp_path / "alone.json").llm_interactions] == [1, 2, 3, 4, 5]
 
 
-def test_the_limit_is_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_of_bytes(tmp_path: Path) -> None:
     """A document of Chinese text counts by what it takes on the disk."""
-    monkeypatch.setattr(snapshot, "INLINE_LIMIT", 20_000)
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder = limited(document=DocumentLimits(inline_bytes=20_000))(tmp_path / "run.json", strict=True)
     recorder.annotate("k", "中" * 9_000)
     recorder.finalize()
 

@@ -22,12 +22,15 @@ from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, keep_newest, unreadable_gaps
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.open_parts import OpenInteraction, OpenStep
 from trace_recorder.derive.live_document.renderer import Renderer
 from trace_recorder.derive.live_document.spool import Spool
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError, StepText, StepTexts
 from trace_recorder.derive.steps import is_step
+from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
+from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
@@ -37,16 +40,8 @@ from trace_recorder.values.trajectory import Gap, History, Status
 
 Key = TypeVar("Key")
 
-MIN_OPEN = 8
-"""At least this many of the newest interactions, and of the newest steps, are never settled."""
-MAX_WAITING = 256
-"""At most this many interactions or steps wait for more; beyond that the oldest are settled as they are."""
 MAX_DRAFTS = 32
 """After this many drafts of one journal nothing is settled any more."""
-READ_BYTES = 128 * 1024
-"""The journal is read in blocks of this many bytes."""
-MAX_BYTES_IN_MEMORY = 4 * READ_BYTES
-"""Settled texts of up to this many bytes wait in memory for the next file; beyond that they go to a temporary file."""
 
 
 class Draft:
@@ -57,7 +52,14 @@ class Draft:
     """
 
     def __init__(
-        self, path: Path, history: History, carry_over: CarryOver, limit: float = math.inf, status: Status = "running"
+        self,
+        path: Path,
+        history: History,
+        carry_over: CarryOver,
+        *,
+        limit: float = math.inf,
+        status: Status = "running",
+        limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self._spool = Spool(path.parent)
         self._file = JournalFile(path)
@@ -68,8 +70,11 @@ class Draft:
         self._carry_over = carry_over
         carry_over.draft_count += 1
         self._limit = limit
+        self._limits = limits
         self._status = status
-        self._fold = Fold(DiskBackedItems(self._file), renderer.message)
+        items = DiskBackedItems(self._file, max_cached_bytes=limits.cached_item_bytes)
+        tools = ToolExecutions(steps=ToolSteps(max_tools=limits.max_tools_per_step))
+        self._fold = Fold(items, renderer.message, tools=tools, max_prefixes=limits.max_prefixes)
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
         self._interactions = ElementTexts()
         self._steps = StepTexts(carry_over, self._fold.with_summary)
@@ -92,7 +97,7 @@ class Draft:
 
         `yield_to_others` is called after each record.
         """
-        size = READ_BYTES
+        size = self._limits.read_bytes
         while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
             for record in journal_reader.read(data[:whole], base=self._offset):
@@ -103,7 +108,7 @@ class Draft:
             self._update(yield_to_others)
             if len(data) < size:
                 break
-            size = READ_BYTES if whole else size * 2
+            size = self._limits.read_bytes if whole else size * 2
 
     def _add_record(self, record: Record | BadLine) -> None:
         """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
@@ -207,10 +212,12 @@ class Draft:
     def _settle(self) -> None:
         """Settle the interactions that are complete, except the newest; if too many wait, also the oldest of these."""
         open_ones = len(self._open_interactions)
-        for identity, shown in list(self._open_interactions.items())[:-MIN_OPEN] if self._may_settle() else ():
+        for identity, shown in (
+            list(self._open_interactions.items())[: -self._limits.min_open] if self._may_settle() else ()
+        ):
             if not self._open_step_of.keys().isdisjoint(self._fold.steps_showing(identity)):
                 continue
-            is_done = open_ones > MAX_WAITING or not self._is_waiting(shown)
+            is_done = open_ones > self._limits.max_waiting or not self._is_waiting(shown)
             if is_done and not self._must_stay_open(identity, shown.step):
                 shown.element.settled = True
                 if shown.step is not None:
@@ -298,8 +305,8 @@ class Draft:
 
     def _settle_steps(self) -> None:
         """Settle the steps that are complete, except the newest."""
-        for open_step in self._open_steps[:-MIN_OPEN] if self._may_settle() else ():
-            is_done = len(self._open_steps) > MAX_WAITING or not self._step_is_waiting(open_step)
+        for open_step in self._open_steps[: -self._limits.min_open] if self._may_settle() else ():
+            is_done = len(self._open_steps) > self._limits.max_waiting or not self._step_is_waiting(open_step)
             if is_done and not self._step_must_stay_open(open_step):
                 self._steps.settle(open_step.text)
                 self._open_steps.remove(open_step)
@@ -362,7 +369,7 @@ class Draft:
     def _spill_settled(self) -> None:
         """Move settled texts out of memory if there are too many: a long journal is read before anything is written."""
         arrays = (self._interactions, self._steps.elements)
-        if sum(array.unwritten_bytes() for array in arrays) > MAX_BYTES_IN_MEMORY:
+        if sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes:
             self._spool.spill(arrays)
 
 

@@ -33,6 +33,7 @@ from typing import Literal
 from trace_recorder.background_work import AT_A_STRETCH, BREATH
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
 from trace_recorder.guard import stack_has_room
 from trace_recorder.storage.atomic_write import replace_file
@@ -41,16 +42,12 @@ from trace_recorder.values.trajectory import History, Status
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-SMALL_DOCUMENT_BYTES = 256 * 1024
-"""A document of up to this many bytes may be written before a recording call returns; a larger one is not."""
-INLINE_LIMIT = 16 * 1024 * 1024
-"""With history="auto", a document of more bytes than this is written with deltas."""
 COST_MULTIPLE = 100
 """A write that can wait is done when this many times the cost of the last one has passed."""
 FREE_WRITES = 3
 """How many times in a run a small document is written for a captured call although it costs more than that."""
 MAX_PENDING_RECORDS = 8
-"""A recording call writes up to this many new records, of up to `SMALL_DOCUMENT_BYTES`; more are left to the thread."""
+"""A recording call writes up to this many new records, of up to `small_bytes`; more are left to the thread."""
 MAX_JOIN_WAITS = 100
 """How many times a tenth of a second `close` waits for the thread. If it is still writing, the last write waits."""
 MIN_FREE_FRAMES = 500
@@ -77,8 +74,10 @@ class DocumentWriter:
         sync: bool = False,
         in_place: Callable[[], bool] = lambda: True,
         status: Status = "running",
+        limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self.path = path
+        self.limits = limits
         self.size = 0
         self._journal_path = journal_path
         self._in_place = in_place
@@ -129,8 +128,10 @@ class DocumentWriter:
             self._last_file.close()
 
     def _new_draft(self) -> Draft:
-        limit = INLINE_LIMIT if self._auto and self._history == "inline" else math.inf
-        return Draft(self._journal_path, self._history, self._carry_over, limit, self._status)
+        limit = self.limits.inline_bytes if self._auto and self._history == "inline" else math.inf
+        return Draft(
+            self._journal_path, self._history, self._carry_over, limit=limit, status=self._status, limits=self.limits
+        )
 
     def _up_to_date(self, yield_to_others: Callable[[], None]) -> tuple[Draft, Layout]:
         draft, self._draft = self._draft, None  # if Ctrl-C interrupts this, the next write begins anew
@@ -187,6 +188,7 @@ class WriteScheduler:
 
     def __init__(self, document_writer: DocumentWriter, guarded: Callable[[Callable[[], None]], None]) -> None:
         self._document_writer = document_writer
+        self._small_bytes = document_writer.limits.small_bytes
         self._guarded = guarded
         self._wake = threading.Condition()
         self._thread_id = 0
@@ -209,7 +211,7 @@ class WriteScheduler:
         """
         self._pending_records += 1
         self._journal_end = end
-        if self._document_writer.size <= SMALL_DOCUMENT_BYTES and (
+        if self._document_writer.size <= self._small_bytes and (
             when == "now" or (when == "when cheap" and self._is_affordable())
         ):
             self._due = False
@@ -223,7 +225,7 @@ class WriteScheduler:
         """Whether a write costs little compared to the time since the last one. The first few are done in any case."""
         if (
             self._pending_records > MAX_PENDING_RECORDS
-            or self._journal_end - self._written_end > SMALL_DOCUMENT_BYTES
+            or self._journal_end - self._written_end > self._small_bytes
             or self._thread_is_writing
         ):
             return False

@@ -60,8 +60,9 @@ class JournalFile:
 class DiskBackedItems(ItemTable):
     """An `ItemTable` that takes the records of one journal in order, and reads their values from it again."""
 
-    def __init__(self, file: JournalFile) -> None:
+    def __init__(self, file: JournalFile, *, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
         super().__init__()
+        self._max_cached_bytes = max_cached_bytes
         self._file = file
         self._offsets = {"n": array("q"), "s": array("q")}
         self._sizes: dict[tuple[str, int], int] = {}
@@ -85,7 +86,7 @@ class DiskBackedItems(ItemTable):
         self.add_item(record.data, record.crc)
         self._sizes[kind, number] = record.length
         self._cached_bytes += record.length
-        while self._cached_bytes > MAX_CACHED_BYTES and len(self._sizes) > 1:
+        while self._cached_bytes > self._max_cached_bytes and len(self._sizes) > 1:
             oldest, oldest_number = next(iter(self._sizes))
             self._cached_bytes -= self._sizes.pop((oldest, oldest_number))
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
