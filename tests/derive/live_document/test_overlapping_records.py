@@ -20,7 +20,7 @@ from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_steps import ToolSteps
-from trace_recorder.storage.journal import read
+from trace_recorder.storage.journal_reader import read
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
