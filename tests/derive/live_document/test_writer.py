@@ -51,7 +51,7 @@ ACTIONS: tuple[Action, ...] = (
 def test_after_every_record_the_document_says_what_the_journal_says(
     tmp_path: Path, history: str, durability: str
 ) -> None:
-    """json.load finds what was recorded: when a recording call returns, or once the agent waits after a captured one."""
+    """json.load finds what was recorded when the call returns, or once the agent waits after a captured call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, durability=durability, strict=True)  # type: ignore[arg-type]
 
     agreeing = []
