@@ -40,7 +40,9 @@ def test_every_block_is_run() -> None:
     assert [language for language, _ in BLOCKS] == ["python"] * len(LEFT)
 
 
-@pytest.mark.parametrize(("block", "left"), zip([code for _, code in BLOCKS], LEFT, strict=True), ids=["edit", "answer"])
+@pytest.mark.parametrize(
+    ("block", "left"), zip([code for _, code in BLOCKS], LEFT, strict=True), ids=["edit", "answer"]
+)
 def test_a_block_does_what_it_says(block: str, left: tuple[list[str], list[str]], tmp_path: Path) -> None:
     """The first call is given, the second is live or written by hand, the third is live."""
     with serving(said("one"), said("two"), said("three"), said("live")) as server:
