@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from io import StringIO
 from pathlib import Path
@@ -67,10 +67,10 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
     from trace_recorder.errors import TraceRecorderError  # noqa: PLC0415 - see the head; so below
     from trace_recorder.rerun.record_or_replay import RecordOrReplay  # noqa: PLC0415
 
-    item = request.node
+    item, said = request.node, ""
     try:
         marker = _marker_of(item)
-        block = item.stash[_BLOCK] = RecordOrReplay(
+        block = RecordOrReplay(
             _journal_of(item, marker),
             tmp_path_factory.mktemp("trajectory"),
             mode=marker.mode or item.config.getoption("trajectory_mode") or "once",
@@ -79,7 +79,10 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
             metadata={"test": item.nodeid},
         )
     except (TraceRecorderError, TypeError, ValueError) as error:
-        pytest.fail(f"{item.nodeid}: {error}", pytrace=False)
+        said = str(error)
+    if said:
+        pytest.fail(said, pytrace=False)
+    item.stash[_BLOCK] = block
     return block
 
 
@@ -111,10 +114,13 @@ def _end(item: pytest.Item, block: RecordOrReplay) -> None:
     """End the block of a test that has passed: what differs from its journal fails it."""
     from trace_recorder.errors import ReplayMismatchError  # noqa: PLC0415
 
+    said = ""
     try:
         block.__exit__(None, None, None)
     except ReplayMismatchError as mismatch:
-        pytest.fail(str(mismatch), pytrace=False)
+        said = str(mismatch)
+    if said:
+        pytest.fail(said, pytrace=False)
     if block.replay is None and not block.is_kept:
         item.warn(pytest.PytestWarning(f"{item.nodeid} is marked with trajectory, but made no LLM call that was seen"))
 
@@ -180,11 +186,12 @@ def _marker_of(item: pytest.Item) -> _Marker:
     mark = item.get_closest_marker("trajectory")
     if mark is None:
         return _Marker()
-    if len(mark.args) > 1:
-        raise TypeError(f"a marker's one positional argument is name: {MARKER}")
+    unknown = mark.kwargs.keys() - {one.name for one in fields(_Marker)}
+    if unknown or len(mark.args) > 1 or (mark.args and "name" in mark.kwargs):
+        raise TypeError(f"the marker has arguments that it does not take: {MARKER}")
     marker = _Marker(*mark.args, **mark.kwargs)
     if isinstance(marker.ignore, str) or not (marker.name is None or isinstance(marker.name, str)):
-        raise TypeError(f"ignore is a list of paths, and name a text: {MARKER}")
+        raise TypeError(f"the marker's ignore is a list of paths, and its name a text: {MARKER}")
     return marker
 
 

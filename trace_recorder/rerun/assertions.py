@@ -112,7 +112,7 @@ class TrajectoryAssertions:
             raise AssertionError(f"tools called: {called}\n  expected:     {[*names]}")
 
     def __repr__(self) -> str:
-        return f"<TrajectoryAssertions {self.path}: {self.trajectory!r}>"
+        return f"<TrajectoryAssertions {self.path.name}>"
 
 
 def _text(error: ErrorInfo) -> str:
