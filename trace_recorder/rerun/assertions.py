@@ -90,11 +90,11 @@ class TrajectoryAssertions:
 
     @property
     def errors(self) -> list[str]:
-        """What failed, each with where it did: LLM calls after their last attempt, tools, steps, the run."""
+        """What failed, each with where it did: LLM calls after their last attempt, tools, the agent's steps, the run."""
         run = self.trajectory
         found = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
         found += [f"{name}: {one.error or 'no reason given'}" for name, one in self._results() if one.success is False]
-        found += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error]
+        found += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
         return found + ([f"the run: {_text(run.error)}"] if run.error else [])
 
     def assert_no_errors(self) -> None:

@@ -2,7 +2,7 @@
 
 The modes are those of vcrpy. Either way the block's calls are recorded into a scratch directory, so that what the block
 did this time can be read while it runs; a replay is recorded like any run. The journal takes the place of the one that
-was there only if the block ended without an exception.
+was there only if the block ended without an exception. `pytest_trace_recorder` makes a test the block.
 """
 
 from __future__ import annotations
