@@ -1,4 +1,4 @@
-"""The page docs/pytest.md: every block of code on it is run as it stands, twice, and the second time without a provider."""
+"""The page docs/pytest.md: every block of code on it is run twice, the second time without a provider."""
 
 from __future__ import annotations
 

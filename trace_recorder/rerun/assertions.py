@@ -90,7 +90,7 @@ class TrajectoryAssertions:
 
     @property
     def errors(self) -> list[str]:
-        """What failed, each with where it did: LLM calls after their last attempt, tools, the agent's steps, the run."""
+        """What failed, each with where it did: LLM calls after their last attempt, tools, marked steps, the run."""
         run = self.trajectory
         found = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
         found += [f"{name}: {one.error or 'no reason given'}" for name, one in self._results() if one.success is False]
