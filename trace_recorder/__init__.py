@@ -3,6 +3,8 @@
 with TrajectoryRecorder(task="fix the failing test") as recorder:
     client = recorder.wrap(OpenAI())
     run_my_agent(client)
+
+PYTEST_DONT_REWRITE: without this word, pytest warns of a plugin's package that was imported before pytest began.
 """
 
 from importlib import import_module

@@ -36,7 +36,9 @@ class Installed:
         library = library or newest_library()
         module = import_module(library)
         kind = module.AsyncClient if asynchronous else module.Client
-        transport = replaying_class(library, asynchronous=asynchronous)(None, self._answers)
+        network = module.AsyncHTTPTransport if asynchronous else module.HTTPTransport
+        inner = network() if self._answers.missing == "live" else None
+        transport = replaying_class(library, asynchronous=asynchronous)(inner, self._answers)
         return kind(**{"follow_redirects": True, **arguments, "transport": transport})
 
     def everywhere(self) -> None:

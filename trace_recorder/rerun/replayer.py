@@ -28,7 +28,7 @@ from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
-from trace_recorder.rerun.transport import Answer
+from trace_recorder.rerun.transport import Answer, Missing
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
@@ -46,6 +46,8 @@ class Replay:
     `match`, a function of the live request and the recorded one, takes the place of comparing them. `speed` plays
     streams at so many times the speed at which they came; None gives all chunks at once. With `strict`, a replay that
     ends without an exception raises ReplayMismatchError for recorded calls that nobody asked for; else they are logged.
+    `missing` is what becomes of a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends it
+    to the network, and runs the tool; so it does with a call that has no recorded end. `live_calls` counts them.
 
     Raises TrajectoryFormatError where there is no journal, or one that this version cannot read.
     """
@@ -58,12 +60,15 @@ class Replay:
         match: Match | None = None,
         speed: float | None = None,
         tools: Tools = "recorded",
+        missing: Missing = "error",
         instrument: bool = False,
         strict: bool = True,
         redact: Redactor | None = default_redactor,
     ) -> None:
         self.speed = speed
         self.strict = strict
+        self.missing = missing
+        self.live_calls = 0
         self.recording = Recording(path)
         self._requests = Requests(self.recording, ignore, match, self._claim)
         self._redaction = Redaction(redact)
@@ -72,7 +77,8 @@ class Replay:
         self._instruments = instrument
         self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
-        self._mismatch: ReplayMismatchError | None = None
+        self.mismatch: ReplayMismatchError | None = None
+        """The first call that was refused, whatever the agent made of that."""
         self._blocks = ExitStack()
 
     @property
@@ -95,8 +101,8 @@ class Replay:
         self._blocks.close()
         if error is not None:
             return
-        if self._mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
-            raise self._mismatch
+        if self.mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
+            raise self.mismatch
         unused = self.unused
         if not unused:
             return
@@ -121,12 +127,15 @@ class Replay:
         """Make the same for an async SDK."""
         return self._installed.http_client(library, asynchronous=True, **arguments)
 
-    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
-        """The recorded answer to one request. Raises ReplayMismatchError where there is none."""
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
+        """The recorded answer to one request; None where it is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers))
             live = Live(endpoint, self._read(body))
             exchange = self._requests.take(live)
+            if self.missing == "live" and (exchange is None or exchange.ending is None):
+                self.live_calls += 1
+                return None
             if exchange is None:
                 damaged = self.recording.damaged
                 said = explained(live, self.recording, self._requests.left)
@@ -134,11 +143,14 @@ class Replay:
         return self._recorded(exchange)
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
+        """What a tool gave for these arguments; None where it is to be run. Raises ReplayMismatchError."""
         with self._lock:
             try:
                 return self.tools.take(name, arguments)
             except ReplayMismatchError as mismatch:
+                if self.missing == "live":
+                    self.live_calls += 1
+                    return None
                 self._refuse(str(mismatch))
 
     def _claim(self, _: int) -> bool:
@@ -147,7 +159,7 @@ class Replay:
 
     def _refuse(self, said: str) -> NoReturn:
         mismatch = ReplayMismatchError(said)
-        self._mismatch = self._mismatch or mismatch
+        self.mismatch = self.mismatch or mismatch
         raise mismatch
 
     def _read(self, body: bytes) -> Payload:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome
@@ -105,4 +106,10 @@ def _exception(error: Mapping[str, Payload]) -> Exception:
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         return kind(message)
-    return ReplayedToolError(name, message)
+    return _replayed_class(name)(name, message)
+
+
+@cache
+def _replayed_class(name: str) -> type[ReplayedToolError]:
+    """A class of this name, so that what is recorded of a replay names the same one."""
+    return type(name, (ReplayedToolError,), {"__module__": __name__})

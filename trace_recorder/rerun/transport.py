@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.storage.stream_chunks import TimedBytes
+
+Missing = Literal["error", "live"]
+"""What becomes of a request without a recorded answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,16 @@ class Answer:
 
 
 class Answers(Protocol):
-    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none."""
+    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none.
+
+    `missing` is "live" where requests without a recorded answer are sent.
+    """
 
     speed: float | None
+    missing: Missing
 
-    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
-        """The answer to one request."""
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
+        """The answer to one request; None where it is to be sent."""
 
 
 class SyncReplaying:
@@ -54,6 +61,8 @@ class SyncReplaying:
             return self.inner.handle_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, request.read(), library)
+        if answer is None:
+            return self.inner.handle_request(request)
         _refuse_absent(answer, library, request)
         wait = _Pace(self.answers.speed)
 
@@ -86,6 +95,8 @@ class AsyncReplaying:
             return await self.inner.handle_async_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, await request.aread(), library)
+        if answer is None:
+            return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
         await sleep(0)  # others come to run here, as they do beside a network
         _refuse_absent(answer, library, request)
@@ -124,7 +135,7 @@ def endpoint_of_request(request: Any) -> Endpoint | None:
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
-def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer:
+def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
         raise as_connection_error(library, ReplayMismatchError(why), request)
