@@ -28,7 +28,8 @@ from trace_recorder.rerun.matching import Live, Match
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import Replay, not_asked_for, report_unused
 from trace_recorder.rerun.transport import Answer
-from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 Edit = Callable[[Any], Any]
