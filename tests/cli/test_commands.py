@@ -17,7 +17,7 @@ from tests.cli.program import program
 from tests.data import recorded
 from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, change, said
-from trace_recorder import Trajectory, TrajectoryFormatError, load
+from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli import main
 from trace_recorder.cli import read_files as reading
 from trace_recorder.cli.commands import app
@@ -95,12 +95,26 @@ def test_a_narrow_terminal_has_the_columns_that_matter_most(
     assert max(map(len, lines)) <= max(width, 24)
 
 
+def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
+    """The list has a column for it where there is such a run."""
+    with TrajectoryRecorder(tmp_path / "run.json"):
+        pass
+    assert "forked from" not in invoke("list", tmp_path)
+
+    with TrajectoryRecorder(
+        tmp_path / "child.json", metadata={"forked_from": {"file": "run.jsonl", "interaction_id": "llm_7"}}
+    ):
+        pass
+    assert "forked from" in invoke("list", tmp_path)
+    assert "run.jsonl llm_7" in invoke("list", tmp_path)
+
+
 def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
     """--json gives what is known, null where it is not."""
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
     names = ["file", "start_time", "task", "status", "success", "provider", "model", "llm_calls", "input_tokens"]
 
-    assert list(first) == [*names, "output_tokens", "execution_time", "rewards"]
+    assert list(first) == [*names, "output_tokens", "execution_time", "rewards", "forked_from"]
     assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
 
 
@@ -326,6 +340,7 @@ def test_help_names_the_commands() -> None:
         ["stats", "Count over runs."],
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
+        ["replay", "Run a command, its LLM calls answered from a run."],
     ]
 
 

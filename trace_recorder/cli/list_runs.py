@@ -39,6 +39,8 @@ class Row:
     output_tokens: int | None
     execution_time: float | None
     rewards: dict[str, float]
+    forked_from: str | None
+    """The file of the run that this one continues, and the call from which it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,13 @@ def _row(file: str, run: Trajectory) -> Row:
         output_tokens=metrics.get("output_tokens"),
         execution_time=run.execution_time,
         rewards=rewards_of(run),
+        forked_from=_origin_of(run),
     )
+
+
+def _origin_of(run: Trajectory) -> str | None:
+    origin = run.metadata.get("forked_from")
+    return f"{origin.get('file')} {origin.get('interaction_id')}" if isinstance(origin, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,7 @@ _COLUMNS = (
     _Column(
         "rewards", 1, lambda row: ", ".join(f"{name} {value:g}" for name, value in row.rewards.items()), always=False
     ),
+    _Column("forked from", 1, lambda row: row.forked_from or "", always=False),
 )
 _MAX_COLUMN_WIDTH = 60
 _COLUMN_GAP = 2

@@ -52,10 +52,11 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     ignore: Ignore = None,
     loose: Loose = False,
 ) -> None:
-    """Run a command whose LLM calls are answered from a recorded run, without a key and without a network.
+    """Run a command, its LLM calls answered from a run.
 
-    Exits as the command did; with 1 if the command exited with 0 and a call was not recorded, or a recorded one was not
-    made. What differs is said on stderr at the end. Not reached are the processes that `run` does not reach.
+    It needs neither a key nor a network. Exits as the command did; with 1 if the command exited with 0 and a call was
+    not recorded, or a recorded one was not made. What differs is said on stderr at the end. Not reached are the
+    processes that `run` does not reach.
     """
     if not command:
         warn("replay: there is no command. Give it behind two dashes: trace-recorder replay RUN -- python agent.py")
