@@ -6,8 +6,13 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx  # noqa: F401 - pytester takes away what only a run in this process imported, and we hold on to its classes
-import openai  # noqa: F401 - so with httpx2
+# A pytester run in this process takes away the modules that it imported first, and what holds on to their classes then
+# meets other ones: these are imported before.
+import httpcore  # noqa: F401
+import httpcore2  # noqa: F401
+import httpx  # noqa: F401
+import httpx2  # noqa: F401
+import openai  # noqa: F401
 import pytest
 
 from tests.capture.server import Answer, Server, serving
