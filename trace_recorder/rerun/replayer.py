@@ -1,6 +1,6 @@
 """A replay: what a user holds of a run that is answered from its journal.
 
-    with trace_recorder.rerun("trajectories/run.json") as replay:
+    with trace_recorder.replay("trajectories/run.json") as replay:
         run_my_agent(replay.wrap(OpenAI(api_key="none")))
 
 Each recorded call is given once, to the request that equals it; what equals nothing raises, and what was never asked
@@ -13,7 +13,7 @@ import json
 import logging
 import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -26,10 +26,11 @@ from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
-from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
 from trace_recorder.rerun.transport import Answer
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 Client = TypeVar("Client")
@@ -64,12 +65,12 @@ class Replay:
         self.speed = speed
         self.strict = strict
         self.recording = Recording(path)
-        self._requests = Requests(self.recording, ignore, match)
+        self._requests = Requests(self.recording, ignore, match, self._claim)
         self._redaction = Redaction(redact)
         self._lock = threading.Lock()
         self._installed = Installed(self)
         self._instruments = instrument
-        self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked)
+        self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
         self._mismatch: ReplayMismatchError | None = None
         self._blocks = ExitStack()
@@ -80,18 +81,13 @@ class Replay:
 
         Calls that were made inside of a tool are not missed where that tool's recorded result was given.
         """
-        given = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in self.tools.given]
-        return [
-            exchange.interaction_id
-            for exchange in self._requests.left
-            if not any(begin < exchange.begin.seq < end for begin, end in given)
-        ]
+        return [one.interaction_id for one in not_asked_for(self._requests.left, self.tools.given)]
 
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
         if self._stands_in:
-            self._blocks.enter_context(stand_in_for_tools(self._tool))
+            self._blocks.enter_context(stand_in_for_tools(self.tool_outcome))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -104,8 +100,7 @@ class Replay:
         unused = self.unused
         if not unused:
             return
-        said = f"{self.recording.path.name} has calls that nobody asked for: {', '.join(unused[:10])}"
-        said += f" and {len(unused) - 10} more" if len(unused) > 10 else ""
+        said = report_unused(self.recording.path.name, unused)
         if self.strict:
             raise ReplayMismatchError(said)
         logger.warning("%s", said)
@@ -138,13 +133,17 @@ class Replay:
                 self._refuse(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
         return self._recorded(exchange)
 
-    def _tool(self, name: str, arguments: Mapping[str, object]) -> Outcome:
+    def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
         with self._lock:
             try:
                 return self.tools.take(name, arguments)
             except ReplayMismatchError as mismatch:
                 self._refuse(str(mismatch))
+
+    def _claim(self, _: int) -> bool:
+        """Whether what is recorded under this number may be given; it may, where one process replays."""
+        return True
 
     def _refuse(self, said: str) -> NoReturn:
         mismatch = ReplayMismatchError(said)
@@ -173,3 +172,15 @@ class Replay:
             error=exchange.error,
             stopped=exchange.stopped,
         )
+
+
+def not_asked_for(left: Sequence[RecordedExchange], given: Sequence[RecordedTool]) -> list[RecordedExchange]:
+    """Those of the calls that are left which were not made inside of a tool whose recorded result was given."""
+    inside = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in given]
+    return [one for one in left if not any(begin < one.begin.seq < end for begin, end in inside)]
+
+
+def report_unused(name: str, unused: Sequence[str]) -> str:
+    """Say which calls of a recording nobody has asked for."""
+    more = f" and {len(unused) - 10} more" if len(unused) > 10 else ""
+    return f"{name} has calls that nobody asked for: {', '.join(unused[:10])}{more}"

@@ -49,7 +49,7 @@ class SyncReplaying:
 
     def handle_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = _endpoint(request)
+        endpoint = endpoint_of_request(request)
         if endpoint is None and self.inner is not None:
             return self.inner.handle_request(request)
         library = _library(self)
@@ -81,7 +81,7 @@ class AsyncReplaying:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = _endpoint(request)
+        endpoint = endpoint_of_request(request)
         if endpoint is None and self.inner is not None:
             return await self.inner.handle_async_request(request)
         library = _library(self)
@@ -119,18 +119,19 @@ class _Pace:
         return max(0.0, at / self._speed - (time.perf_counter() - self._began))
 
 
-def _endpoint(request: Any) -> Endpoint | None:
+def endpoint_of_request(request: Any) -> Endpoint | None:
+    """Which dialect a request speaks; None where it is no LLM call."""
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
 def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer:
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
-        raise _as_of(library, ReplayMismatchError(why), request)
+        raise as_connection_error(library, ReplayMismatchError(why), request)
     try:
         return answers.answer(endpoint, request.headers.raw, body)
     except ReplayMismatchError as mismatch:
-        raise _as_of(library, mismatch, request) from None
+        raise as_connection_error(library, mismatch, request) from None
 
 
 @cache
@@ -139,7 +140,7 @@ def _mismatch_class(connect_error: type[Exception]) -> Callable[..., Exception]:
     return type("ReplayMismatchError", (ReplayMismatchError, connect_error), members)
 
 
-def _as_of(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
+def as_connection_error(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
     """A mismatch that is a connection error of the HTTP library too, so that each SDK wraps it in its own."""
     return _mismatch_class(library.ConnectError)(str(mismatch), request=request)
 
@@ -155,7 +156,7 @@ def _end(answer: Answer, library: Any, request: Any) -> None:
         _raise(*answer.error, library, request)
     if answer.stopped is not None or answer.status is None:
         why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"
-        raise _as_of(library, ReplayMismatchError(why), request)
+        raise as_connection_error(library, ReplayMismatchError(why), request)
 
 
 def _raise(name: str, message: str, library: Any, request: Any) -> NoReturn:
