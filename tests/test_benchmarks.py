@@ -56,3 +56,12 @@ def test_goals_are_told_of_what_was_measured_alone() -> None:
         ("turns-10: by the clock ≤ 1.05", "1.040 (1.040..1.040; control 1.010)", True),
         ("turns-10: of CPU ≤ 1.05", "1.040 (1.040..1.040; control 1.010)", True),
     ]
+
+
+def test_reading_has_a_row_for_each_run() -> None:
+    """What reading costs is a table of ratios, of the tiny calls and of the turns."""
+    command = [sys.executable, "-m", "benchmarks.reading", "--tries", "1", "--calls", "20", "--turns", "10"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+    rows = [line.split(" | ") for line in printed.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| 20 tiny calls", "| 10 turns of 4 KB"]
+    assert all(float(ratio.rstrip(" x|")) > 1 for row in rows for ratio in row[1:])

@@ -16,7 +16,6 @@ from itertools import takewhile
 
 from trace_recorder.derive.message_prefix import IncrementalReading, result_of
 from trace_recorder.derive.record_bodies import raw_body, read_body
-from trace_recorder.dialects import manual
 from trace_recorder.dialects.readers import MANUAL, Reader, join_stream, reader_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
@@ -251,7 +250,7 @@ class CallRecords:
         return MANUAL if self.is_manual else self.request_data.get("api")
 
     def _reader(self) -> Reader | None:
-        return manual if self.is_manual else reader_of(self.request_data.get("api"))
+        return reader_of(self.dialect)
 
     def read_response(self) -> LLMResponse:
         """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""

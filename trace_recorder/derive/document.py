@@ -1,7 +1,7 @@
 """The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
 
-`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. A captured interaction has
-either `input_messages`, the complete list of what the model saw, or in its place
+`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. An interaction has either
+`input_messages`, the complete list of what the model saw, or in its place
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
@@ -12,7 +12,7 @@ only a part of the list. `history` at the root says which form was chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
@@ -30,6 +30,7 @@ from trace_recorder.values.messages import (
     RequestReading,
     ToolResult,
 )
+from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
 Element = TypeVar("Element")
@@ -94,7 +95,7 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
     members: dict[str, Payload] = {}
     for name, value in one.items():
         if name == "input_messages_delta":
-            name, value = "input_messages", _kept(value, lists) + value["messages"]  # noqa: PLW2901 - it takes its place
+            name, value = "input_messages", [*_kept(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
         members[name] = value
     lists[one["interaction_id"]] = members.get("input_messages", [])
     return members
@@ -118,21 +119,21 @@ class _DocumentSource(WithoutRawData):
 
 
 def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
-    lists: dict[str, list[Message]] = {}
+    lists: dict[str, SharedSequence[Message]] = {}
     for number, document in enumerate(documents):
         identity = document.get("interaction_id") or f"llm_{number}"
         lists[identity] = messages = _messages(document, lists)
         yield _interaction(identity, document, messages)
 
 
-def _messages(document: Mapping[str, Payload], lists: Mapping[str, list[Message]]) -> list[Message]:
+def _messages(document: Mapping[str, Payload], lists: Mapping[str, SharedSequence[Message]]) -> SharedSequence[Message]:
     delta = document.get("input_messages_delta")
     if delta is None:
-        return [manual.read_message(message) for message in document.get("input_messages") or ()]
-    return _kept(delta, lists) + [manual.read_message(message) for message in delta["messages"]]
+        return SharedSequence([manual.message_of(message) for message in document.get("input_messages") or ()])
+    return SharedSequence.of(_kept(delta, lists)).extended(map(manual.message_of, delta["messages"]))
 
 
-def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> list[Element]:
+def _kept(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
     """Return the first elements of an earlier list, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
@@ -142,7 +143,7 @@ def _kept(delta: Mapping[str, Payload], lists: Mapping[str, list[Element]]) -> l
     return [element for first, last in kept for element in lists[since][first : last + 1]]
 
 
-def _interaction(identity: str, document: Mapping[str, Payload], messages: list[Message]) -> LLMInteraction:
+def _interaction(identity: str, document: Mapping[str, Payload], messages: Sequence[Message]) -> LLMInteraction:
     request = document.get("request") or {}
     names = document.get("tools_available") or []
     raws = request.get("tools") or names
@@ -209,7 +210,7 @@ def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInterac
         step_number=document["step_number"],
         timestamp=document["timestamp"],
         state=document["state"],
-        messages=None if messages is None else tuple(manual.read_message(message) for message in messages),
+        messages=None if messages is None else tuple(manual.message_of(message) for message in messages),
         llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),

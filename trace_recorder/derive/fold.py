@@ -10,7 +10,7 @@ difference whether records are read one by one or all at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -53,6 +53,7 @@ class Fold:
     - `duplicates`: the ids of interactions that were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     - `max_prefixes`: how many conversations are remembered for reading requests
+    - `hidden`: the ids of interactions that the document leaves out, so that no other can be a delta to them
     """
 
     items: ItemTable = field(default_factory=ItemTable)
@@ -67,6 +68,7 @@ class Fold:
     manual_responses: dict[str, dict[str, None]] = field(default_factory=dict)
     duplicates: dict[str, None] = field(default_factory=dict)
     max_prefixes: int = MAX_PREFIXES
+    hidden: Collection[str] = ()
     _request_reader: RequestReader = field(init=False)
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
@@ -174,6 +176,8 @@ class Fold:
         call.incremental = try_call(
             partial(self._request_reader.read, call.interaction_id, call.dialect, data), lambda _: None
         )
+        if call.interaction_id in self.hidden:
+            self._request_reader.forget(call.interaction_id)
         self.tools.add_sub_agent(data.get("parent_execution_id"))
         streams = asks_for_stream(data)
         self.tools.read_request(call.interaction_id, agent_key(data), call.new_tool_results, streams=streams)
@@ -182,7 +186,10 @@ class Fold:
         call = whole.as_of(record)
         during = self.tools.end_stream(call.interaction_id)
         one = self.interaction(call) if call is whole else self._build(call)
-        if one is None or not one.answered or self.is_duplicate(one):
+        if one is not None and self.is_duplicate(one):
+            self._request_reader.forget(one.interaction_id)
+            return
+        if one is None or not one.answered:
             return
         if one.api is None and one.response.id:
             same = self.manual_responses.setdefault(one.response.id, {})

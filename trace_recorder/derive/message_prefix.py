@@ -106,6 +106,7 @@ class MessagePrefix:
         self._kept: Ranges = ()
         self._new = 0
         self._next_start: tuple[Ranges, int] = (), 0
+        self._last_is_hidden = False
 
     def append(self, numbers: Sequence[int], group: MessageGroup) -> None:
         """Append the messages of elements that were read together. They are filed under the last of these elements."""
@@ -144,17 +145,19 @@ class MessagePrefix:
 
     def begin_request(self, kept: Ranges) -> None:
         """Begin another request, which keeps these messages of the last one."""
-        self._next_start = kept, len(self.numbers)
+        self._next_start = (self._kept, self._new) if self._last_is_hidden else (kept, len(self.numbers))
+
+    def hide_last(self) -> None:
+        """Make the next request a delta to what the last one is a delta to: the last one is not shown."""
+        self._last_is_hidden = True
 
     def reading(self, interaction_id: str) -> IncrementalReading:
         """Return the reading of the request that ends here. Reading the same request again gives the same base."""
         if interaction_id != self.interaction_id:
-            self._since, (self._kept, self._new), self.interaction_id = (
-                self.interaction_id,
-                self._next_start,
-                interaction_id,
-            )
-        since = self._since if self._kept else None
+            self._since = self._since if self._last_is_hidden else self.interaction_id
+            self._kept, self._new = self._next_start
+            self.interaction_id, self._last_is_hidden = interaction_id, False
+        since = self._since if self._kept and self._since != interaction_id else None
         new = self._new if self._kept else 0
         messages = SharedSequence(self._messages, 0, self._ends[-1]) if self._render is None else None
         return IncrementalReading(
@@ -207,7 +210,10 @@ class MessagePrefix:
         prefix = self._copy(positions)
         if self._last_assistant in positions:
             prefix._last_assistant = positions.index(self._last_assistant)
-        prefix._results, prefix.interaction_id = list(self._results), self.interaction_id
+        prefix._results, prefix.interaction_id = (
+            list(self._results),
+            None if self._last_is_hidden else self.interaction_id,
+        )
         prefix.begin_request(self.ranges_of(positions))
         return prefix
 

@@ -131,12 +131,16 @@ class RequestReader:
         read, merge_rule = request.reader.read_message, merge_rule_of(request.dialect)
         if self._render is not None:
             return read_groups(elements, read, merge_rule)
-        readings = self._readings.setdefault(request.dialect, ElementReadings(read, merge_rule))
+        readings = self._readings.get(request.dialect)
+        if readings is None:
+            readings = self._readings[request.dialect] = ElementReadings(read, merge_rule)
         return read_groups(elements, readings.read, readings.merge_rule)
 
     def forget(self, interaction_id: str) -> None:
-        """Forget an interaction: no later request is written as a delta to it."""
-        self._prefixes = [prefix for prefix in self._prefixes if prefix.interaction_id != interaction_id]
+        """Forget the interaction that was read last: no later request is written as a delta to it."""
+        for prefix in self._prefixes:
+            if prefix.interaction_id == interaction_id:
+                prefix.hide_last()
 
 
 class _Request:

@@ -54,12 +54,17 @@ def read_request(body: Payload) -> RequestReading:
     """Read messages and tools as the agent passed them."""
     members = as_dict(body)
     return RequestReading(
-        [read_message(message) for message in as_list(members.get("messages"))],
+        [message_of(message) for message in as_list(members.get("messages"))],
         [read_tool(tool) for tool in as_list(members.get("tools"))],
     )
 
 
-def read_message(given: Payload) -> Message:
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`, which is one message. Missing ids stay empty."""
+    return [message_of(element)]
+
+
+def message_of(given: Payload) -> Message:
     """Read one message as the agent passed it."""
     if not isinstance(given, dict):
         return Message("user", content_of(given), given={"role": "user", "content": given})
@@ -190,7 +195,7 @@ def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentSte
         step_number=data["step_number"],
         timestamp=time,
         state=data["state"],
-        messages=None if messages is None else tuple(read_message(message) for message in messages),
+        messages=None if messages is None else tuple(message_of(message) for message in messages),
         llm_response=None if response is None else read_response(response),
         tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),

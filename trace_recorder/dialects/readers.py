@@ -15,7 +15,11 @@ from typing import Protocol, cast
 from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 
+MANUAL = "manual"
+"""The dialect of what the agent records by hand. It has no name on file: there, `api` is null."""
+
 _MODULE_OF_API = {
+    MANUAL: "manual",
     "openai-chat": "openai_chat",
     "openai-responses": "openai_responses",
     "openai-completions": "openai_completions",
@@ -27,10 +31,8 @@ _MODULE_OF_API = {
     "ollama-generate": "ollama_generate",
 }
 
-MANUAL = "manual"
-"""The dialect of what the agent records by hand. It has no name on file: there, `api` is null."""
-
 _HISTORY_MEMBER = {
+    MANUAL: "messages",
     "openai-chat": "messages",
     "openai-responses": "input",
     "anthropic-messages": "messages",

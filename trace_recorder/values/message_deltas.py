@@ -25,8 +25,8 @@ class MessageDeltas:
     _chosen: dict[str, tuple[str | None, int]] = field(default_factory=dict)
 
     def delta_of(self, one: LLMInteraction) -> dict[str, Payload] | None:
-        """Return the members that replace `input_messages`; None if it was recorded by hand, and is written in full."""
-        if one.api is None or not one.source.has_request():
+        """Return the members that replace `input_messages`; None if the request is not known."""
+        if not one.source.has_request():
             return None
         messages = [message.to_document() for message in one.input_messages]
         if one.interaction_id not in self._chosen:

@@ -95,7 +95,7 @@ def _message(place: int, given: MessageInput) -> Message:
 
 def _of_dict(given: dict[str, Payload]) -> Message:
     calls = tuple(map(_call, as_list(given.get("tool_calls"))))
-    read = by_hand.read_message({**given, "tool_calls": None})
+    read = by_hand.message_of({**given, "tool_calls": None})
     extra = as_dict(given.get("extra")) | without_none(is_error=given.get("is_error"))
     return Message(read.role, read.content, calls, read.call_id, read.name, read.reasoning, extra)
 

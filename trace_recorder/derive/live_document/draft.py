@@ -74,7 +74,9 @@ class Draft:
         self._status = status
         items = DiskBackedItems(self._file, max_cached_bytes=limits.cached_item_bytes)
         tools = ToolExecutions(steps=ToolSteps(max_tools=limits.max_tools_per_step))
-        self._fold = Fold(items, renderer.message, tools=tools, max_prefixes=limits.max_prefixes)
+        self._fold = Fold(
+            items, renderer.message, tools=tools, max_prefixes=limits.max_prefixes, hidden=carry_over.hidden
+        )
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
         self._interactions = ElementTexts()
         self._steps = StepTexts(carry_over, self._fold.with_summary)
@@ -155,8 +157,12 @@ class Draft:
         self._spill_settled()
 
     def _hide(self, identity: str) -> None:
-        """Leave out an unreadable or duplicate interaction. Raises StaleDraftError if it was shown already."""
-        if identity in self._open_interactions:
+        """Leave out an unreadable or duplicate interaction.
+
+        Raises StaleDraftError if it was shown already, or if others may have been read as deltas to it.
+        """
+        is_late = identity in self._fold.duplicates and identity not in self._carry_over.hidden
+        if identity in self._open_interactions or is_late:
             self._start_without(identity)
         self._fold.forget(identity, None)
 

@@ -56,7 +56,7 @@ class Renderer:
     def interaction(self, one: LLMInteraction, reading: IncrementalReading | None) -> RenderedText:
         """Render an interaction."""
         document = one.to_document({"input_messages": []} if reading is not None else None)
-        if one.api is None or "input_messages" not in document:  # recorded by hand, or not readable
+        if "input_messages" not in document:  # not readable
             text = dump(document)
             return RenderedText([text], len(text))
         every = [dump(document["input_messages"])[1:-1]] if reading is None else reading.rendered()

@@ -145,6 +145,14 @@ class Delta(Shape):
     messages: list[Message]
 
 
+class GivenDelta(Shape):
+    """The same for messages that were recorded by hand: each as the agent gave it."""
+
+    since: str | None
+    kept: Count | list[Pair]
+    messages: list[Json]
+
+
 class Request(Shape):
     """What else was sent: parameters, tools as they were declared, and how many messages are instructions."""
 
@@ -187,10 +195,12 @@ class CapturedInteraction(Interaction):
 
 
 class GivenInteraction(Interaction):
-    """An interaction that the agent recorded by hand, as it gave it."""
+    """An interaction that the agent recorded by hand, as it gave it. It has all messages, or a delta."""
 
+    exactly_one_of = ("input_messages", "input_messages_delta")
     api: None
-    input_messages: list[Json]
+    input_messages: list[Json] = ABSENT
+    input_messages_delta: GivenDelta = ABSENT
     response: GivenResponse
 
 

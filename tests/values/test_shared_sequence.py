@@ -1,0 +1,43 @@
+"""A shared sequence is a part of a list, which nobody can change through it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_recorder.values.shared_sequence import SharedSequence
+
+NUMBERS = st.lists(st.integers(0, 3), max_size=8)
+BOUNDS = st.none() | st.integers(-10, 10)
+SLICES = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([1, 2, -1, -3]))
+
+
+@given(NUMBERS, SLICES, SLICES)
+def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int], first: slice, second: slice) -> None:
+    """Slices of slices are those of lists: their elements, their length, their order from both ends."""
+    expected = numbers[first][second]
+    found = SharedSequence(numbers)[first][second]
+    assert found == expected
+    assert expected == found
+    assert len(found) == len(expected)
+    assert [*reversed(found)] == expected[::-1]
+    assert [found[place] for place in range(-len(expected), len(expected))] == expected * 2
+    assert repr(found) == repr(expected)
+
+
+@given(NUMBERS, NUMBERS)
+def test_two_are_equal_where_their_elements_are(one: list[int], other: list[int]) -> None:
+    """Equality is that of lists, also between two of them, and nothing else is equal to one."""
+    assert (SharedSequence(one) == SharedSequence(other)) == (one == other)
+    assert (SharedSequence(one) == other) == (one == other)
+    assert SharedSequence(one) != tuple(one)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_extending_one_changes_no_other(begin: list[int], one: list[int], other: list[int]) -> None:
+    """Two continuations of the same beginning have nothing of each other."""
+    beginning = SharedSequence(list(begin))
+    first, second = beginning.extended(one), beginning.extended(other)
+    assert (beginning, first, second) == (begin, begin + one, begin + other)
+    assert first + other == begin + one + other
+    assert other + first == other + begin + one
