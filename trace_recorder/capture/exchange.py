@@ -155,9 +155,7 @@ class Exchange(ResponseParts):
         """
         if self._done or self.run.abandoned:
             return
-        self._last = now = time.perf_counter()
-        if self._first is None:
-            self._first = now
+        now = time.perf_counter()
         self._chunks += 1
         if self._decode is None:
             self._keep(now, data)

@@ -68,7 +68,11 @@ class ResponseParts:
         return self._buffered >= (self._due if self._parts else LARGE_BODY)
 
     def _keep(self, now: float, data: bytes) -> None:
-        """Keep what came, to be written; a plain body's in pieces of a part's size."""
+        """Add decoded bytes to the buffer, a plain body's in pieces of a part's size, and note when they came."""
+        if not data:  # such as a chunk that has only the header of its encoding
+            return
+        self._first = now if self._first is None else self._first
+        self._last = now
         if self._streams or len(data) <= LARGEST:
             self._buffer.append((now, data))
         else:
