@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Literal
 from zlib import crc32
 
-from trace_recorder.background_work import AT_ONCE
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
@@ -155,7 +155,7 @@ class Run:
             encoded = self._items.encode(body)
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
-            if sum(map(len, texts)) <= AT_ONCE:
+            if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
                 self._append_encoded(kind, about, encoded, masked)
         if masked is None:  # what takes long is done while others record

@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from trace_recorder.background_work import AT_ONCE, breathe
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.guard import try_call
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
@@ -214,9 +214,9 @@ class Redaction:
         """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
         parts: list[str] = []
         done = 0
-        while len(text) - done > AT_ONCE:
-            breathe()
-            part = text[done : done + AT_ONCE]
+        while len(text) - done > MAX_UNINTERRUPTED_CHARS:
+            yield_to_others()
+            part = text[done : done + MAX_UNINTERRUPTED_CHARS]
             part = part[: len(part) - unfinished(part)] or part
             parts.append(mask_text(part, self._known.is_short, kinds))
             done += len(part)
@@ -276,7 +276,7 @@ class Redaction:
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does."""
-        at_once = sum(map(len, texts)) <= AT_ONCE  # one look at all of a small request
+        at_once = sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS  # one look at all of a small request
         if at_once and not self.sees("\n".join(texts)):
             return [(text, 0) for text in texts]
         return [self.mask(text) for text in texts]
@@ -292,13 +292,13 @@ class Redaction:
         """What may be secret in JSON text, whose letters may be spelled with escapes. A long one is seen bit by bit."""
         if not self._redactors:
             return _Seen("")
-        if len(text) <= AT_ONCE + _OVERLAP:
+        if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
             return self._see_at_once(text)
         seen = _Seen("")
-        for at in range(0, len(text), AT_ONCE):
-            breathe()
+        for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+            yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see_at_once(text[begin : at + AT_ONCE]), begin)
+            seen.add(self._see_at_once(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return seen
 
     def _see_at_once(self, text: str) -> _Seen:
