@@ -282,7 +282,7 @@ class Exchange(ResponseParts):
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:
-        """Say at least that it has ended, where what came cannot be written."""
+        """Write the end alone if the response cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
         try_call(lambda: self.run.append("llm_response", about), lambda _: None)
