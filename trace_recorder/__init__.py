@@ -46,7 +46,8 @@ from trace_recorder.errors import (
 )
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.context import Step
-from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory

@@ -29,7 +29,8 @@ from trace_recorder.rerun.matching import Live, Match, Requests
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.rerun.tools import RecordedTools
 from trace_recorder.rerun.transport import Answer
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 Client = TypeVar("Client")
