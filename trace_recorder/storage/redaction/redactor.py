@@ -1,11 +1,10 @@
-"""Secrets out, at the single place where records are written.
+"""Masks the secrets in records, at the single place where records are written.
 
-A redactor is a function of a text that returns it with the secrets in it masked. Invariants: masking is
-deterministic and idempotent; what is masked says so ("[REDACTED:openai-key]"); of JSON, the strings are masked, one
-by one and decoded, and nothing else is touched, so that it stays JSON with its structure and its numbers as they
-were spelled. Prose is left alone: only the shapes of keys are looked for (`patterns.py`), members whose names say
-that they are secret, and values that are known to be (the client's own key, the environment's *_API_KEY, *_TOKEN,
-*_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content have none of these shapes.
+A redactor is a function that takes a text and returns it with its secrets masked. Invariants: masking is deterministic
+and idempotent; a mask names the kind of the secret ("[REDACTED:openai-key]"); of JSON, only the strings are masked,
+one by one and decoded, so that its structure and the digits of its numbers do not change. Prose is not changed: secrets
+are found by the shapes of keys (`patterns.py`), by the names of members, and by known values (the client's own key, the
+environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none.
 """
 
 from __future__ import annotations
