@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.storage.stream_chunks import TimedBytes
+
+Missing = Literal["error", "live"]
+"""What becomes of a request without a recorded answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,16 @@ class Answer:
 
 
 class Answers(Protocol):
-    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none."""
+    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none.
+
+    `missing` is "live" where requests without a recorded answer are sent.
+    """
 
     speed: float | None
+    missing: Missing
 
-    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
-        """The answer to one request."""
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
+        """The answer to one request; None where it is to be sent."""
 
 
 class SyncReplaying:
@@ -49,11 +56,13 @@ class SyncReplaying:
 
     def handle_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = _endpoint(request)
+        endpoint = endpoint_of_request(request)
         if endpoint is None and self.inner is not None:
             return self.inner.handle_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, request.read(), library)
+        if answer is None:
+            return self.inner.handle_request(request)
         _refuse_absent(answer, library, request)
         wait = _Pace(self.answers.speed)
 
@@ -81,11 +90,13 @@ class AsyncReplaying:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = _endpoint(request)
+        endpoint = endpoint_of_request(request)
         if endpoint is None and self.inner is not None:
             return await self.inner.handle_async_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, await request.aread(), library)
+        if answer is None:
+            return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
         await sleep(0)  # others come to run here, as they do beside a network
         _refuse_absent(answer, library, request)
@@ -119,18 +130,19 @@ class _Pace:
         return max(0.0, at / self._speed - (time.perf_counter() - self._began))
 
 
-def _endpoint(request: Any) -> Endpoint | None:
+def endpoint_of_request(request: Any) -> Endpoint | None:
+    """Which dialect a request speaks; None where it is no LLM call."""
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
-def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer:
+def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
-        raise _as_of(library, ReplayMismatchError(why), request)
+        raise as_connection_error(library, ReplayMismatchError(why), request)
     try:
         return answers.answer(endpoint, request.headers.raw, body)
     except ReplayMismatchError as mismatch:
-        raise _as_of(library, mismatch, request) from None
+        raise as_connection_error(library, mismatch, request) from None
 
 
 @cache
@@ -139,7 +151,7 @@ def _mismatch_class(connect_error: type[Exception]) -> Callable[..., Exception]:
     return type("ReplayMismatchError", (ReplayMismatchError, connect_error), members)
 
 
-def _as_of(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
+def as_connection_error(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
     """A mismatch that is a connection error of the HTTP library too, so that each SDK wraps it in its own."""
     return _mismatch_class(library.ConnectError)(str(mismatch), request=request)
 
@@ -155,7 +167,7 @@ def _end(answer: Answer, library: Any, request: Any) -> None:
         _raise(*answer.error, library, request)
     if answer.stopped is not None or answer.status is None:
         why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"
-        raise _as_of(library, ReplayMismatchError(why), request)
+        raise as_connection_error(library, ReplayMismatchError(why), request)
 
 
 def _raise(name: str, message: str, library: Any, request: Any) -> NoReturn:
