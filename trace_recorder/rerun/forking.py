@@ -98,8 +98,8 @@ class Fork(Replay):
     def _problem(self) -> ReplayMismatchError | None:
         """What did not fit, where the program has hidden it; None where all of it did."""
         name = self.recording.path.name
-        if self._mismatch is not None:
-            return self._mismatch
+        if self.mismatch is not None:
+            return self.mismatch
         if not self.is_live:
             return ReplayMismatchError(f"the fork of {name} ended before {self.point}: nothing was asked for live.")
         unused = self.unused

@@ -18,7 +18,7 @@ from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
-from trace_recorder.rerun.transport import Answer
+from trace_recorder.rerun.transport import Answer, Missing
 
 _replays: list[_ProcessReplay] = []
 
@@ -52,6 +52,7 @@ class _ProcessReplay:
 
     def __init__(self, handoff: ReplayHandoff) -> None:
         self.speed = handoff.speed
+        self.missing: Missing = "error"
         self._handoff = handoff
         self._lock = threading.Lock()
         self._made: _SharedReplay | None = None
@@ -64,7 +65,7 @@ class _ProcessReplay:
             self._stand_in = stand_in_for_tools(self._tool)
             self._stand_in.__enter__()
 
-    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """The recorded answer to one request. Raises ReplayMismatchError where there is none."""
         try:
             return self._replay().answer(endpoint, headers, body)
