@@ -1,8 +1,8 @@
-"""Work that nobody waits for: in a thread that does some, others are let work again and again.
+"""Yielding in background threads: long work that nobody waits for pauses often, so that other threads can run.
 
-The interpreter runs one thread at a time, and one that wants to run waits for five milliseconds before it interrupts
-another. So a thread that works aside sleeps for a moment between any two short pieces of its work; `breathe` stands
-between them, and does nothing where somebody waits.
+The interpreter runs one thread at a time, and a waiting thread interrupts the running one only after five milliseconds.
+A background thread therefore sleeps for a moment between short pieces of its work. Functions that may run there call
+`yield_to_others` between two pieces; in a thread whose result somebody waits for, that does nothing.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 
-BREATH = 0.0001
-"""For how many seconds such a thread stands aside."""
-AT_A_STRETCH = 0.0005
-"""For how many seconds it works between two breaths, or a little longer: each costs as much as a tenth of that."""
-AT_ONCE = 32 * 1024
-"""So many characters are looked through at once: what does that in one call lets nobody else work."""
+YIELD_SECONDS = 0.0001
+"""How long a background thread sleeps to let others run."""
+WORK_SECONDS = 0.0005
+"""How long it works, at least, between two sleeps: a sleep costs up to a tenth of that."""
+MAX_UNINTERRUPTED_CHARS = 32 * 1024
+"""The longest text that is searched in one call: no other thread runs during such a call."""
 
-breathing: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_breathing", default=None)
-"""What is called between two pieces of work; None where somebody waits."""
-
-
-def breathe() -> None:
-    """Let other threads work, if this one works aside."""
-    stand_aside = breathing.get()
-    if stand_aside is not None:
-        stand_aside()
+current_yield: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_yield", default=None)
+"""The function that lets other threads run; None where somebody waits for the result."""
 
 
-def work_aside(work: Callable[[], None]) -> None:
-    """Do what breathes, in a thread that was started for it."""
-    again = 0.0
+def yield_to_others() -> None:
+    """Let other threads run if this is a background thread."""
+    function = current_yield.get()
+    if function is not None:
+        function()
 
-    def stand_aside() -> None:
-        nonlocal again
-        if time.perf_counter() >= again:
-            time.sleep(BREATH)
-            again = time.perf_counter() + AT_A_STRETCH
 
-    breathing.set(stand_aside)  # this thread's alone
+def run_yielding(work: Callable[[], None]) -> None:
+    """Run `work` in this thread, which was started for it; `yield_to_others` sleeps at most every `WORK_SECONDS`."""
+    next_yield = 0.0
+
+    def sleep_if_due() -> None:
+        nonlocal next_yield
+        if time.perf_counter() >= next_yield:
+            time.sleep(YIELD_SECONDS)
+            next_yield = time.perf_counter() + WORK_SECONDS
+
+    current_yield.set(sleep_if_due)  # in this thread's context alone
     work()

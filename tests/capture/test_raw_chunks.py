@@ -148,14 +148,13 @@ def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLM
     return one
 
 
-def as_came(one: LLMInteraction, *, begins_with_text: bool = True) -> list[bytes]:
-    """The chunks, whose times must be in order, from the request to the end; what came first may hold no text yet."""
+def as_came(one: LLMInteraction) -> list[bytes]:
+    """The chunks, of which the times must be in order, from the request to the end."""
     assert one.raw_chunks is not None
     times = [at for at, _ in one.raw_chunks]
     assert times == sorted(times)
-    first = round(one.time_to_first_token_seconds or 0, 3)
-    assert first == times[0] if begins_with_text else first <= times[0]
-    assert times[0] <= times[-1] <= (one.duration_seconds or 0) + 0.001
+    assert one.time_to_first_token_seconds == pytest.approx(times[0], rel=0, abs=0.000501)  # a half and one millionth
+    assert times[-1] <= (one.duration_seconds or 0) + 0.001
     assert b"".join(data for _, data in one.raw_chunks).decode("utf-8", "replace") == one.raw_stream
     return [data for _, data in one.raw_chunks]
 
@@ -199,7 +198,20 @@ def test_chunks_are_those_of_the_text(encoding: str, flush: int, tmp_path: Path)
     one = recorded(tmp_path / "run.json", read_openai, stream(*filter(None, packed), **{"content-encoding": encoding}))
 
     assert gzip.decompress(b"".join(packed)) == b"".join(OPENAI)
-    assert as_came(one, begins_with_text=flush == zlib.Z_SYNC_FLUSH) == given_out
+    assert as_came(one) == given_out
+
+
+def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
+    """A chunk that holds only the header of its encoding is no first token: the time is that of the first text."""
+    packer = zlib.compressobj(wbits=31)
+    header = packer.compress(OPENAI[0])
+    rest = packer.flush(zlib.Z_SYNC_FLUSH) + packer.compress(b"".join(OPENAI[1:])) + packer.flush()
+    answer = stream(header, 0.05, rest, **{"content-encoding": "gzip"})
+
+    one = recorded(tmp_path / "run.json", read_openai, answer)
+
+    assert zlib.decompressobj(wbits=31).decompress(header) == b""
+    assert as_came(one) == [b"".join(OPENAI)]
 
 
 def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from tests.chat_calls import Answer, asked, call, rich_run, said, streamed
 from tests.journals import folded, line, records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
+from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_deltas import MessageDeltas
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolCall, ToolResult
 from trace_recorder.values.trajectory import Trajectory
 

@@ -19,7 +19,7 @@ from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.attach.recorder import RecorderTarget
-from trace_recorder.capture import exchange, headers, record_text, stream_flusher, transport
+from trace_recorder.capture import body_encoding, exchange, headers, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
@@ -116,7 +116,7 @@ TRANSPORTS = [
 ]
 REQUEST = "record a request"
 HEADERS = "record a response's headers"
-LISTEN = "listen to a response"
+LISTEN = "wrap a response"
 PART = "record a part of a response"
 END = "record a response"
 JOIN = "put a stream together"
@@ -154,7 +154,7 @@ HOOKS: dict[str, Hook] = {
         ),
         streamed(PART, END),
     ),
-    "compress a part": Hook(failing(record_text.zlib, "compress"), streamed(PART, END), flush_bytes=1),
+    "compress a part": Hook(failing(body_encoding.zlib, "compress"), streamed(PART, END), flush_bytes=1),
     "mask a part": Hook(failing(Redaction, "mask_stream"), streamed(PART, END), flush_bytes=1),
     "write a part": Hook(once_asked(failing(Journal, "append_all")), streamed(PART, END, whole=END), flush_bytes=1),
     "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),

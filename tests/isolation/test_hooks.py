@@ -18,7 +18,7 @@ pytestmark = of_the_sdks
 
 each_hook = pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 OTHERS = [call for call in CALLS if "openai" not in call]
-SAME = dict.fromkeys(("record a broken response", "record a response that was let go of"), END)
+SAME = dict.fromkeys(("record a broken response", "record a response that was closed early"), END)
 """Some SDKs read a stream to its end, some let go of it when they have seen enough."""
 
 

@@ -189,9 +189,9 @@ def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
 
     trajectory = load(recorder.trajectory_path)
     assert [(one.complete, one.ended_by) for one in trajectory.llm_interactions] == [
-        (False, "it could not be listened to")
+        (False, "it could not be recorded")
     ]
-    assert [gap.what for gap in trajectory.gaps] == ["listen to a response"]
+    assert [gap.what for gap in trajectory.gaps] == ["wrap a response"]
 
 
 def test_a_body_that_is_made_while_it_is_sent_is_left_alone(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The current recorder: what follows the context, so that a client or an agent at module level serves many runs.
+"""Functions that record to the current recorder, so that a client or a tool at module level can serve many runs.
 
-The methods of a `TrajectoryRecorder` are of that one; what is here asks, at each call, which one is active where the
-call is made. Where none is, nothing is done.
+A method of a `TrajectoryRecorder` records to that recorder. A function of this module looks up, at each call, the
+recorder that is active in the context of the call. If there is none, it records nothing.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ Client = TypeVar("Client")
 
 
 class FollowingTarget:
-    """Tells whichever recorder is active where a call is made."""
+    """The target of calls that are recorded by the recorder that is active where they are made."""
 
     def open_run(self) -> Run | None:
-        """The current recorder's run; in a thread that carries no context, that of the only one running."""
+        """Return the current recorder's run; in a thread without its context, that of the only running recorder."""
         recorder = _following("an LLM call")
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_of_tool(self) -> Run | None:
-        """The same, of the call of a tool."""
+        """Return the run of a tool's execution, by the same rule."""
         recorder = _following("a tool call")
         return recorder._lifecycle.open_run("a tool") if recorder else None
 
     def is_running(self) -> bool:
-        """Never bound to one run."""
+        """Return False: this target is not bound to one run."""
         return False
 
     def context(self) -> Mapping[str, Payload]:
-        """Of which agent and step a call made now is."""
+        """Return the members that name the agent and the step of a call made now."""
         recorder = current.get()
         return steps.context_of(recorder._lifecycle.run) if recorder else {}
 
@@ -54,7 +54,7 @@ following = FollowingTarget()
 
 
 def wrap(client: Client, provider: str | None = None) -> Client:
-    """Have every LLM call of a client recorded by the recorder that is active where it is made; return the client.
+    """Record every LLM call of a client, to the recorder that is active where the call is made; return the client.
 
     Raises UnsupportedClientError and BoundClientError.
     """
@@ -70,7 +70,7 @@ def tool(*, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
 
 
 def tool(function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
-    """Have a function's calls recorded as a tool's, by the recorder that is active where it is called.
+    """Record the calls of a function as executions of a tool, to the recorder that is active where it is called.
 
     A decorator, with or without a name; see `TrajectoryRecorder.tool`.
     """
@@ -80,7 +80,7 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
 def step(step_number: int | None = None) -> steps.Step:
     """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
 
-    Where none is, the block is there all the same, with the number that was given, or 1.
+    If none is active, the block runs without being recorded, with the given number, or 1.
     """
     recorder = _active("a step")
     return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
@@ -93,7 +93,7 @@ def agent(name: str) -> steps.Agent:
 
 
 def tool_call(name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
-    """Tell the recorder that is active here of a tool's execution, as `TrajectoryRecorder.tool_call` does."""
+    """Record a tool's execution to the recorder that is active here, as `TrajectoryRecorder.tool_call` does."""
     recorder = _active("a tool call")
     if recorder is None:
         return tools.AnnouncedExecution(None, name, arguments, call_id)
@@ -101,7 +101,7 @@ def tool_call(name: str, arguments: object = None, call_id: str | None = None) -
 
 
 def annotate(key: str, value: object) -> None:
-    """Record something that is known of the run that is active here; see `TrajectoryRecorder.annotate`."""
+    """Record an annotation of the run that is active here; see `TrajectoryRecorder.annotate`."""
     recorder = _active("an annotation")
     if recorder is not None:
         recorder.annotate(key, value)
@@ -121,18 +121,18 @@ def reward(
 
 
 def current_recorder() -> TrajectoryRecorder | None:
-    """The recorder that is active in this context, None where there is none."""
+    """Return the recorder that is active in this context; None if there is none."""
     return current.get()
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
-    """The recorder of which something is that is told here; None where there is none, or where it has ended."""
+    """Return the recorder that is to record `what`; None if there is none, or if it has no open run."""
     recorder = _following(what)
     return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
-    """The current recorder; in a thread that carries no context, the only one running."""
+    """Return the current recorder; in a thread without its context, the only running one."""
     with guard(f"find the run of {what}"):
         return current.get() or _only_running(what)
     return None
@@ -153,7 +153,7 @@ def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
 
 
 def unwrap(client: Client) -> Client:
-    """Give a client back what it had before `wrap`; return the same client. One that is not wrapped stays as it is."""
+    """Restore what a client had before `wrap`; return the same client. A client that is not wrapped is not changed."""
     return clients.unwrap(client)
 
 

@@ -1,7 +1,7 @@
-"""Instrumenting: every LLM call of the process is recorded, whoever makes it, without a client being wrapped.
+"""`instrument()`: records every LLM call of the process, without a client being wrapped.
 
-A call belongs to the recorder that is active where it is made, and a wrapped client's to its own. Where calls are
-caught is known to `capture/all_clients.py`.
+A call is recorded to the recorder that is active where it is made, and a wrapped client's call to its own. The HTTP
+libraries are patched by `capture/all_clients.py`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from trace_recorder.values.messages import Payload
 
 
 class DefaultTarget:
-    """Tells whichever recorder is active where a call is made, and one recorder where none is."""
+    """The target of calls that are recorded by the current recorder, or else by a given one."""
 
     def __init__(self, recorder: Callable[[], TrajectoryRecorder]) -> None:
         self._recorder = recorder
 
     def open_run(self) -> Run | None:
-        """The run of the current recorder; else of the given one, in which it begins by itself."""
+        """Return the run of the current recorder; else that of the given one, started if necessary."""
         recorder: TrajectoryRecorder | None = None
         with guard("find the run of a call"):
             recorder = self._chosen()
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def is_running(self) -> bool:
-        """Never bound to one run."""
+        """Return False: this target is not bound to one run."""
         return False
 
     def context(self) -> Mapping[str, Payload]:
-        """Of which agent and step a call made now is."""
+        """Return the members that name the agent and the step of a call made now."""
         return steps.context_of(self._chosen()._lifecycle.run)
 
     def _chosen(self) -> TrajectoryRecorder:
@@ -44,16 +44,16 @@ class DefaultTarget:
 
 
 def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
-    """Have every LLM call of this process recorded that goes through httpx or httpx2, by clients of any age.
+    """Record every LLM call of this process that uses httpx or httpx2, by new and existing clients.
 
-    It belongs to the recorder that is active where it is made; else to `recorder`, whose run begins with the first
-    such call; else to the only one that runs. A call of a wrapped client stays its recorder's, and is recorded once.
-    Calling this again changes the recorder, and no more. Raises UnsupportedClientError where the library's inside is
-    unfamiliar; then nothing is changed.
+    A call is recorded to the recorder that is active where it is made; else to `recorder`, with a run that begins with
+    the first such call; else to the only running recorder. A call of a wrapped client is recorded once, to its own
+    recorder. Calling this again only changes `recorder`. Raises UnsupportedClientError, with nothing changed, if a
+    library has an unknown structure.
     """
     client_patch.install(DefaultTarget(lambda: recorder) if recorder is not None else following)
 
 
 def uninstrument() -> None:
-    """Leave every HTTP client as it was before `instrument`; wrapped ones stay so. What is under way is recorded."""
+    """Undo `instrument`. Wrapped clients stay wrapped, and calls that have begun are recorded to their end."""
     client_patch.remove()

@@ -128,7 +128,7 @@ class Lifecycle:
             self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
 
     def run_for(self, what: str) -> Run | None:
-        """The run that a call of the user's own is for; it begins by itself. Raises AlreadyFinalizedError."""
+        """Return the run for a call of a recorder's method; start one if none is open. Raises AlreadyFinalizedError."""
         if self.ended:
             raise AlreadyFinalizedError(
                 f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
@@ -140,7 +140,7 @@ class Lifecycle:
         return self.run
 
     def open_run(self, who: str) -> Run | None:
-        """The run that a captured call made now belongs to; None, with one warning, when it has ended."""
+        """Return the run that a captured call made now belongs to; None, with one warning, if the run has ended."""
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
@@ -149,17 +149,17 @@ class Lifecycle:
         return None
 
     def is_running(self) -> bool:
-        """Whether a run is open, or was at the fork of this child, in which one begins by itself."""
+        """Whether a run is open, or will begin with the next record in this forked child."""
         return not self.run.closed if self.run else self._parent is not None and not self.ended
 
     def number_step(self, number: object) -> int:
-        """The number of a step that begins: the given one, or the one after the last."""
+        """Return the number of a new step: the given one, or the one after the last."""
         with self.lock:
             self._last_step = number if isinstance(number, int) else self._last_step + 1
             return self._last_step
 
     def document(self) -> Path:
-        """Where the document of the run is, or of the next one, whose name is reserved by this."""
+        """Return the path of the run's document; of the next run's, which this reserves, if none is open."""
         if self.run is not None and self._path is not None:
             return self._path
         if self._disabled:
@@ -168,7 +168,7 @@ class Lifecycle:
             return self._files.reserve(self._parent or process.parent_run())
 
     def after_fork(self) -> None:
-        """Leave the open run to the parent, in a forked child: what is recorded here goes to a file of its own."""
+        """Called in the child after a fork: leave the open run to the parent; records go to a new file."""
         self.lock = threading.RLock()  # a thread of the parent's may hold the old one for good
         self.guard.discard_failures()
         if self.run is not None and not self.run.closed:
@@ -179,7 +179,7 @@ class Lifecycle:
         self._files.release_after_fork()
 
     def at_exit(self) -> None:
-        """Have everything on file before the interpreter ends."""
+        """Write everything that is not on file yet, when the interpreter exits."""
         if self.run is not None:
             self.run.exit(status_of_process())
 
@@ -189,7 +189,7 @@ class Lifecycle:
 
 
 def _interrupt(run: Run) -> None:
-    """Close a run whose recorder is gone without finalize."""
+    """Close a run after its recorder was freed without finalize."""
     if not run.closed and run.pid == os.getpid():
         process.run_ended(run.trajectory_id)
         run.finish(FinalStatus("interrupted"))

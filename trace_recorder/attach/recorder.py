@@ -1,8 +1,8 @@
-"""The life of a run: start, what the agent records itself, finalize; and which recorder is the current one.
+"""`TrajectoryRecorder`, the public class: start, manual records, finalize; and which recorder is the current one.
 
 Invariants: misuse raises at once and says what to do; a failure of recording never raises; nothing that was recorded
-is ever wiped, whatever the order of the calls. A run belongs to one process: a forked child that records gets a
-file of its own, linked to its parent's. Where the facts are written is the run's (`run.py`).
+is ever deleted, whatever the order of the calls. A run belongs to one process: a forked child that records gets its own
+file, linked to its parent's. `lifecycle.py` begins and ends runs, and `recording/run.py` writes their records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.arguments import ArgumentReader
+from trace_recorder.values.checked_arguments import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception
 from trace_recorder.values.messages import Payload, without_none
 
@@ -133,8 +133,8 @@ class TrajectoryRecorder:
     def finalize(self, success: bool | None = None, final_result: object = None) -> None:
         """End the run: whether the task succeeded, and its result. Everything is on file on return.
 
-        `success` is True, False, or a number that stands for one, of any class; None is unknown. Raises
-        AlreadyFinalizedError where the run has ended; TypeError where `success` is anything else, once it has.
+        `success` is True, False, 0 or 1 of any numeric class; None is unknown. Raises AlreadyFinalizedError if the run
+        has ended already, and TypeError for any other `success`, once the run has ended.
         """
         numbers = ArgumentReader("finalize()")
         with self._lifecycle.lock:
@@ -215,8 +215,8 @@ class TrajectoryRecorder:
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
         may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
-        number, it is told of that step: what is given here stands in the place of what was gathered there. Raises
-        TypeError where the number is none, once the rest is on file.
+        number, the record is about that step, and its values replace those collected from the block. Raises TypeError
+        if `step_number` is not a number, once the rest is on file.
         """
         numbers = ArgumentReader("record_agent_step()")
         number = numbers.integer("step_number", step_number)
@@ -309,11 +309,11 @@ class TrajectoryRecorder:
     def tool(self, /, *, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
 
     def tool(self, function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
-        """Have a function's calls recorded as a tool's: its arguments, its result or exception, how long it took.
+        """Record the calls of a function as executions of a tool: arguments, result or exception, and duration.
 
-        A decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, of functions, coroutines, generators, async
-        generators and methods; it may stand above @staticmethod and @classmethod, or below. The function behaves as
-        before, and has its own type.
+        A decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutines, generators, async
+        generators and methods; it works above and below @staticmethod and @classmethod. The function behaves as
+        before, and keeps its type.
         """
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
@@ -348,9 +348,9 @@ class TrajectoryRecorder:
         return str(self.trajectory_path)
 
     def child_environment(self) -> dict[str, str]:
-        """The environment for a program that this run starts, whose own runs are linked to it then.
+        """Return the environment for a program that this run starts, so that the program's runs are linked to it.
 
-        It is needed only while several runs are open: of one alone, the process's environment says as much.
+        Needed only while several runs are open: a single open run is named in the process's own environment.
         """
         run = self._lifecycle.run_for("child_environment()")
         return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}

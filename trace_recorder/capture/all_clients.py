@@ -1,9 +1,9 @@
-"""Every HTTP client of the process, whoever made it, and when: recorded where a client asks for its transport.
+"""Patches httpx and httpx2 so that all HTTP clients of the process, new and existing ones, use a recording transport.
 
-httpx and httpx2 have one method that says which transport a request takes, a custom one and a proxy's included. It is
-replaced in their two client classes, and answers with a recording transport around that one; a client that is wrapped
-keeps its own. A library that is imported later is met when it is imported, and none is imported for this. `remove`
-puts back what was there. Whom the calls are told is not known here.
+Both libraries choose the transport of a request in one method, custom transports and proxies included. That method is
+replaced in their two client classes, and returns a recording transport around the chosen one; a wrapped client keeps
+its own. A library that is imported later is patched then, and none is imported for this. `remove` restores the method.
+The target of the calls is up to the caller.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from trace_recorder.capture.transport import Binding, RecordingTransport, Target
 from trace_recorder.errors import UnsupportedClientError
 
 TRANSPORT_METHOD = "_transport_for_url"
-"""The method of a client that says which transport a request takes."""
+"""The method of a client that chooses the transport of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PatchedClass:
-    """A client class whose method was replaced: what was there, and what is there now."""
+    """A client class with its original method and the one that replaces it."""
 
     kind: type
     found: Any
     ours: Any
 
     def restore(self) -> None:
-        """Put back what was there, unless somebody has replaced ours meanwhile: without a target it does nothing."""
+        """Restore the original method. If another patch has replaced ours, ours stays and does nothing."""
         if vars(self.kind).get(TRANSPORT_METHOD) is self.ours:
             setattr(self.kind, TRANSPORT_METHOD, self.found)
 
 
 class Wrap(Protocol):
-    """Gives the transport that is used in place of another."""
+    """A function that returns the transport to use instead of another."""
 
     def __call__(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """The transport to use in place of this one of a library."""
+        """Return the transport to use instead of `transport`, which is one of `library`."""
 
 
 class TransportPatch:
@@ -58,7 +58,7 @@ class TransportPatch:
         self._import_hook = ImportHook(self._patch_module)
 
     def install(self) -> None:
-        """Begin. Raises UnsupportedClientError for a library whose clients have no such method, and changes nothing."""
+        """Patch the libraries. Raises UnsupportedClientError, with nothing changed, if a library lacks the method."""
         # Before the lock: this waits for a thread that imports one of them, and that thread needs the lock in the end.
         modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
         with self._lock:
@@ -70,7 +70,7 @@ class TransportPatch:
             self._installed = True
 
     def remove(self) -> None:
-        """Leave everything as it was found."""
+        """Restore what was there before `install`."""
         with self._lock:
             self._installed = False
             if self._import_hook in sys.meta_path:
@@ -99,22 +99,22 @@ class TransportPatch:
 
 
 class ClientPatch:
-    """Sends all calls of the process to one target, from `install` to `remove`. There is one of it."""
+    """Records all calls of the process to one target, from `install` to `remove`. There is one instance."""
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
         self._transports = TransportPatch(self._recording)
 
     def install(self, target: Target) -> None:
-        """Have every call told to `target` from now on, and no more to the one before.
+        """Record every call to `target` from now on, instead of an earlier target.
 
-        Raises UnsupportedClientError for a library whose clients have no such method; then nothing is changed.
+        Raises UnsupportedClientError, with nothing changed, if a library lacks the method.
         """
         self._transports.install()
         self._binding = Binding(target, None)
 
     def remove(self) -> None:
-        """Leave everything as it was found."""
+        """Restore what was there before `install`."""
         self._binding = None
         self._transports.remove()
 
@@ -126,7 +126,7 @@ class ClientPatch:
 
 
 def _clients_of(module: ModuleType) -> tuple[type, type]:
-    """The client classes of an HTTP library, in which the method is where it is looked for."""
+    """Return the client classes of an HTTP library. Raises UnsupportedClientError if they lack the method."""
     kinds: tuple[type, type] = (module.Client, module.AsyncClient)
     if not all(callable(vars(kind).get(TRANSPORT_METHOD)) for kind in kinds):
         raise UnsupportedClientError(
@@ -137,7 +137,7 @@ def _clients_of(module: ModuleType) -> tuple[type, type]:
 
 
 class ImportHook:
-    """Stands before the other finders of modules, and tells of an HTTP library when it has been imported."""
+    """The first finder in `sys.meta_path`: calls a function when an HTTP library has been imported."""
 
     def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
         self._on_import = on_import
@@ -145,7 +145,7 @@ class ImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find what the others find; have the loader of an HTTP library tell when it is done."""
+        """Find a module by the other finders; patch the loader of an HTTP library to call back when it is done."""
         if name not in LIBRARIES:
             return None
         finders = list(sys.meta_path)
@@ -158,7 +158,7 @@ class ImportHook:
         return spec
 
     def _call_after_import(self, loader: Any) -> None:
-        """Hear of the next module that a loader makes; after that it is again as it was."""
+        """Call back for the next module that a loader executes, and restore the loader then."""
         execute = loader.exec_module
 
         def executed(module: ModuleType) -> None:

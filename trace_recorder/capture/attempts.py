@@ -1,6 +1,7 @@
-"""Attempts: a request that equals the last one of this context, which failed or was redirected, is its next attempt.
+"""Attempts: a request is the next attempt of the last one in its context if both are equal and that one failed.
 
-What failed is known by the context, so that an agent's other tasks and threads do not take its next attempt.
+A redirected request counts as failed. The failure is kept in a context variable, so that requests of other tasks and
+threads are not taken for the next attempt.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class _FailedAttempt:
-    """The last exchange in this context, which failed or was sent elsewhere: an equal request is its next attempt."""
+    """The last exchange in this context, which failed or was redirected: an equal request is its next attempt."""
 
     run: Run
     interaction_id: str
@@ -36,14 +37,14 @@ class _FailedAttempt:
     sent: SentRequest
     redirected: bool = False
     claims: Iterator[int] = field(default_factory=itertools.count)
-    """Contexts are copied: of all that see this failure, the first that asks the same is the next attempt."""
+    """Contexts are copied: of all with this failure, the first that sends an equal request has the next attempt."""
 
 
 _failed: ContextVar[_FailedAttempt | None] = ContextVar("trace_recorder_failed_attempt", default=None)
 
 
 def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
-    """Give a request its interaction id, the number of its attempt, and whether that number is inferred."""
+    """Return the interaction id of a request, the number of its attempt, and whether that number is inferred."""
     last = _failed.get()
     if last is not None:
         _failed.set(None)
@@ -54,14 +55,14 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
 
 
 def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
-    """Have the next equal request of this context count as another attempt."""
+    """Count the next equal request of this context as another attempt."""
     _failed.set(_FailedAttempt(run, interaction_id, attempt, sent))
 
 
 def remember_redirect(
     run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:
-    """Have the request to which these headers redirect count as another attempt."""
+    """Count the request to which these headers redirect as another attempt."""
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
     elsewhere = replace(sent, url=urljoin(sent.url, location.decode("latin-1")))
     _failed.set(_FailedAttempt(run, interaction_id, attempt, elsewhere, redirected=True))

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from importlib import import_module
 
 Decoder = Callable[[bytes], bytes]
-"""Takes the next bytes as they came, returns what they decode to so far."""
+"""Takes the next received bytes; returns what they decode to, which may be empty."""
 
 
 def decoder_of(content_encoding: str) -> Decoder | None:
-    """A decoder for a Content-Encoding header; None where there is nothing to undo, or what cannot be undone here."""
+    """Return a decoder for a Content-Encoding header; None if there is no encoding, or one that is unknown here."""
     decoders: list[Decoder] = []
     for name in reversed([part.strip().lower() for part in content_encoding.split(",") if part.strip()]):
         if name == "identity":

@@ -1,13 +1,13 @@
-"""One HTTP exchange with a model, from the request to the last byte, as the journal gets to know it.
+"""The recording of one HTTP exchange with a model, from the request to the last byte of the response.
 
-The transports call it and know nothing of the journal; it knows nothing of httpx. The request is on file before it
-is sent, the response before the caller has its last byte. Every method is guarded by the run's guard: whatever
-happens here, the call goes on as it would without us.
+The transports call it and do not know the journal; this module does not know httpx. The request is on file before it
+is sent, the response before the caller has its last byte. The run's guard protects every method: no failure here
+changes the call.
 
 `_lock` (of `ResponseParts`) is held while a part or the end is written; the run's lock is taken below it. Three threads
-may meet at it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
-at most. `chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread
-that holds any lock: then the ending is deferred.
+use it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second at most.
+`chunk` takes it only to decode, or when a part is due. The garbage collector may call `closed` in a thread that holds
+any lock: then the end is recorded later.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from functools import partial
 from weakref import ref
 
-from trace_recorder.background_work import work_aside
+from trace_recorder.background_work import run_yielding
 from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
 from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
-from trace_recorder.capture.record_text import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.response_parts import LARGE_BODY, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
@@ -39,11 +39,11 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
-"""The two that have a request sent again as it was."""
+"""The redirects after which the client sends the same request again."""
 LONG_STREAM = 32 * 1024
-"""Putting a stream of fewer bytes together takes no longer than an event loop may wait."""
+"""A stream of fewer bytes is assembled in the event loop's own thread, which it delays only briefly."""
 ASSEMBLY_TIMEOUT_SECONDS = 10.0
-"""For how many seconds an ending run waits for a stream that is put together aside."""
+"""How long an ending run waits for a request or a stream that a background thread writes."""
 
 
 class Exchange(ResponseParts):
@@ -58,7 +58,7 @@ class Exchange(ResponseParts):
         self._ended_at = -1.0
 
     def begin(self, context: Mapping[str, Payload]) -> None:
-        """Write the request; `context` says of which agent and step it is."""
+        """Write the request. `context` has the members that name its agent and step."""
         sent = self._sent
         self.run.unfinished.hold(self)
         self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
@@ -78,12 +78,12 @@ class Exchange(ResponseParts):
             self.run.append("llm_request", about, f"{said},{text_member(self.run.mask_bytes(sent.body))}")
 
     def is_large(self) -> bool:
-        """Whether writing the request would hold an event loop for long. What is refused loudly is not put off."""
+        """Whether writing the request would delay an event loop. Never in a strict run, where it must raise at once."""
         body = self._sent.body
         return len(body) > LARGE_BODY and not self.run.guard.strict and self.run.new_bytes(body) > LARGE_BODY
 
-    def begin_aside(self, context: Mapping[str, Payload]) -> Callable[[], None]:
-        """What writes the request, for another thread: whoever ends the run meanwhile waits for it."""
+    def begin_in_thread(self, context: Mapping[str, Payload]) -> Callable[[], None]:
+        """Return a function that writes the request, to be called in another thread. A run that ends waits for it."""
         self._request_written = written = threading.Event()
         self.run.unfinished.hold(self)
 
@@ -93,7 +93,7 @@ class Exchange(ResponseParts):
                     self.begin(context)
                     return
                 with self._lock:
-                    self._finish()  # as nothing was written of it, nothing will be
+                    self._finish()  # the request could not be written, so the response is not recorded either
                 self.run.unfinished.release(self)
             finally:
                 with self._lock:
@@ -104,7 +104,7 @@ class Exchange(ResponseParts):
         return write
 
     def call_cancelled(self, error: BaseException) -> None:
-        """Hear that the call was cancelled while its request was being written."""
+        """Record that the call was cancelled while its request was being written."""
         with self._lock:
             self._cancelled_by = error
             if self._request_written is None or not self._request_written.is_set():
@@ -112,7 +112,7 @@ class Exchange(ResponseParts):
         self.failed(error)
 
     def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
-        """Hear the status and the headers of the response."""
+        """Take the status and the headers of the response."""
         with self.run.guard("record a response's headers"):
             self._status = status
             self._headers = headers.kept(raw)
@@ -125,22 +125,22 @@ class Exchange(ResponseParts):
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
-        """Hear who tells of the response from now on: an object that the caller may drop."""
+        """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
         self._watched_body = self.run.unfinished.watch(self, body)
 
     def abandoned_by_caller(self) -> None:
-        """Hear that it was dropped."""
+        """Record the end of a response that the caller dropped."""
         self.closed("it was abandoned")
 
     def _asked(self) -> bool:
-        """Whether a stream was asked for."""
+        """Whether the request asked for a stream."""
         return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
 
     def _remember_failure(self) -> None:
         attempts.remember_failure(self.run, self.interaction_id, self._attempt, self._sent)
 
     def failed(self, error: BaseException) -> None:
-        """Hear that there is no response: the connection failed, timed out, or was cancelled."""
+        """Record that there is no response: the connection failed, timed out, or was cancelled."""
         with self.run.guard("record a failed call"):
             if self._finish():
                 self._remember_failure()
@@ -151,13 +151,11 @@ class Exchange(ResponseParts):
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
 
-        The caller waits for each: but for an encoding, there is nothing here that could fail, nor a lock.
+        The caller waits for each chunk. Unless it has to be decoded, or a part is due, nothing here can fail or lock.
         """
         if self._done or self.run.abandoned:
             return
-        self._last = now = time.perf_counter()
-        if self._first is None:
-            self._first = now
+        now = time.perf_counter()
         self._chunks += 1
         if self._decode is None:
             self._keep(now, data)
@@ -170,14 +168,14 @@ class Exchange(ResponseParts):
                 stream_flusher.watch(self)
 
     def whole(self, content: bytes) -> None:
-        """Take a response that is there already, its encoding undone."""
+        """Record a response that is complete and decoded already."""
         self._decode = None
         self.chunk(content)
         self.catch_up()
         self.ended()
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Write what has waited for a second; for the `last` time, also what may still become a secret."""
+        """Write what has been received; with `last`, also text that may be the beginning of a secret."""
         with self.run.guard("record a part of a response"), self._held() as is_held:
             self.run.unfinished.end_abandoned()
             if is_held and not self._done:
@@ -185,14 +183,14 @@ class Exchange(ResponseParts):
                 stream_flusher.watch(self)
 
     def end_with_run(self) -> None:
-        """Hear that the run ends while the response goes on: what has come of it is all that is recorded."""
+        """Record the end of a response that is still being received when the run ends."""
         with self._held() as is_held:
             if is_held and self._status and self._assembly_done is None:
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
     def _held(self) -> Iterator[bool]:
-        """Hold the lock if it can be had: whoever holds it may wait for what a signal's handler has interrupted."""
+        """Take the lock, with a time limit: its holder may be waiting for what a signal handler has interrupted."""
         held = self._lock.acquire(timeout=self._limits.lock_timeout_seconds)
         try:
             yield held
@@ -201,13 +199,13 @@ class Exchange(ResponseParts):
                 self._lock.release()
 
     def ended(self) -> None:
-        """Hear that the response came whole."""
+        """Record that the response was received to its end."""
         self._end("record a response", None, None)
 
-    def ended_beside_a_loop(self) -> None:
-        """Hear the same where an event loop waits: a long stream is put together, and written, by another thread.
+    def ended_in_event_loop(self) -> None:
+        """Do the same in an event loop: a background thread assembles and writes a long stream.
 
-        What came of it is on file before this returns.
+        The text of the stream is on file before this returns.
         """
         if self._done or not self._streams or self._buffered + sum(map(len, self._written)) < LONG_STREAM:
             self.ended()
@@ -215,39 +213,41 @@ class Exchange(ResponseParts):
         with self.run.guard("record a part of a response"):
             self.flush(last=True)
         self._ended_at = time.perf_counter()
-        self._assembly_done = aside = threading.Event()
+        self._assembly_done = done = threading.Event()
         try:
-            threading.Thread(target=self._end_aside, args=(aside,), name="trace_recorder response", daemon=True).start()
+            threading.Thread(
+                target=self._end_in_thread, args=(done,), name="trace_recorder response", daemon=True
+            ).start()
         except RuntimeError:  # the system has no more threads
             self._assembly_done = None
             self.ended()
 
-    def _end_aside(self, aside: threading.Event) -> None:
+    def _end_in_thread(self, done: threading.Event) -> None:
         try:
-            work_aside(self.ended)
+            run_yielding(self.ended)
         finally:
-            aside.set()
+            done.set()
 
     def wait(self) -> None:
-        """Wait for what is written aside; a run that a signal's handler ends may hold what that waits for."""
+        """Wait for background threads, with a time limit: a signal handler may have interrupted what they wait for."""
         for one in (self._request_written, self._assembly_done):
             if one is not None:
                 one.wait(ASSEMBLY_TIMEOUT_SECONDS)
 
     def closed(self, why: str) -> None:
-        """Hear that the caller let go of the response before its end."""
-        if self._done or self._assembly_done is not None:  # as it mostly is: looking through the stack takes long
+        """Record that the caller closed the response early."""
+        if self._done or self._assembly_done is not None:  # the usual case; `is_recording` walks the stack
             return
         if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
-        end = partial(self._end, "record a response that was let go of", why, None)
-        if is_recording():  # the garbage collector lets go of it, in a thread that may hold locks
+        end = partial(self._end, "record a response that was closed early", why, None)
+        if is_recording():  # the garbage collector closes it, in a thread that may hold locks
             self.run.unfinished.defer(end)
         else:
             end()
 
     def broken(self, error: BaseException) -> None:
-        """Hear that the response broke off."""
+        """Record that reading the response raised an error."""
         if self._assembly_done is not None:
             return
         if not isinstance(error, GeneratorExit):
@@ -261,7 +261,7 @@ class Exchange(ResponseParts):
         with self.run.guard(what), self._lock:
             if self._finish():
                 try_call(lambda: self._write_ending(why, error), self._write_bare_ending)
-                self._buffer, self._written = [], []  # a caller may keep the response, or it be in a cycle of its own
+                self._buffer, self._written = [], []  # a caller may keep the response, or it may be in a cycle
                 self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
@@ -282,7 +282,7 @@ class Exchange(ResponseParts):
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
 
     def _write_bare_ending(self, failure: Exception) -> None:
-        """Say at least that it has ended, where what came cannot be written."""
+        """Write the end alone if the response cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
         try_call(lambda: self.run.append("llm_response", about), lambda _: None)
@@ -323,7 +323,7 @@ class Exchange(ResponseParts):
         return {"complete": why is None, "parts": self._parts, **without_none(ended_by=why)}, ""
 
     def _finish(self) -> bool:
-        """Whether this is the first end that is heard of."""
+        """Mark the exchange as ended. Return whether it had not ended before."""
         first, self._done = not self._done and not self.run.abandoned, True
         self._watched_body = None
         stream_flusher.forget(self)

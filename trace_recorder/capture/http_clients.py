@@ -1,7 +1,7 @@
-"""Where an HTTP client of httpx or httpx2 keeps its transports, and how a recording one takes the place of each.
+"""Replaces the transports inside an HTTP client of httpx or httpx2 by recording ones, and restores them.
 
-A transport of the library's or of the user's own stays inside the recording one, untouched, and comes back with
-`restore_transports`. Which HTTP clients an SDK's client speaks through is not known here.
+The original transport, the library's or the user's, stays unchanged inside the recording one; `restore_transports` puts
+it back. The HTTP clients inside an SDK's client are found by `sdk_clients.py`.
 """
 
 from __future__ import annotations

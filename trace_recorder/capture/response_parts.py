@@ -1,8 +1,8 @@
-"""The parts of a response, written to the journal while the rest still comes.
+"""The parts of a response, written to the journal while the rest is still being received.
 
-A stream is cut at the ends of its lines, a large plain body anywhere; each part is one `llm_stream` record. What cannot
-be written now stays in the buffer and is tried again. Chunks are added to the buffer without a lock, by the one thread
-that reads the response; parts are taken from its beginning with the lock held.
+A stream is cut at the ends of its lines, a large plain body anywhere; each part is one `llm_stream` record. A part that
+cannot be written stays in the buffer, and is tried again. The thread that reads the response adds chunks to the buffer
+without a lock; parts are taken from its beginning with the lock held.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from trace_recorder.background_work import breathe
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.body_encoding import first_pieces, joined_bytes, packed
 from trace_recorder.capture.decoding import Decoder
-from trace_recorder.capture.record_text import first_pieces, joined_bytes, packed
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
@@ -26,15 +26,15 @@ from trace_recorder.values.messages import Payload, without_none
 __records__ = True  # `guard.is_recording` looks for this name
 
 MOST_PARTS = 64
-"""Of so many parts is made, at most, what is there at once."""
+"""Into how many parts, at most, the buffered text of a stream is cut at once."""
 LARGE_BODY = 48 * 1024
-"""A plain body of more bytes is written in parts while it comes, a request aside: it would hold an event loop."""
+"""A plain body of more bytes is written in parts, a request of more bytes in a thread: one write would take long."""
 LONGEST_LINE = 4 * 1024 * 1024
-"""A stream is cut at the ends of lines, where no secret is cut in two; a line that is longer than this, anywhere."""
+"""A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
 
 
 class ResponseParts:
-    """What has come of one response, and what of it is on file."""
+    """The received bytes of one response, and which of them are on file."""
 
     def __init__(self, run: Run, sent: SentRequest) -> None:
         self.run = run
@@ -68,7 +68,11 @@ class ResponseParts:
         return self._buffered >= (self._due if self._parts else LARGE_BODY)
 
     def _keep(self, now: float, data: bytes) -> None:
-        """Keep what came, to be written; a plain body's in pieces of a part's size."""
+        """Add decoded bytes to the buffer, a plain body's in pieces of a part's size, and note when they came."""
+        if not data:  # such as a chunk that has only the header of its encoding
+            return
+        self._first = now if self._first is None else self._first
+        self._last = now
         if self._streams or len(data) <= LARGEST:
             self._buffer.append((now, data))
         else:
@@ -76,7 +80,7 @@ class ResponseParts:
         self._buffered += len(data)
 
     def _take_encoded(self, now: float, data: bytes) -> None:
-        """Undo the encoding; where that fails once, what follows cannot be understood either."""
+        """Decode a chunk and keep it. After one failure no further chunk can be decoded."""
         with self._guarded, self._lock:
             if self._decoding_failed or self._decode is None:
                 return
@@ -86,26 +90,26 @@ class ResponseParts:
             self._keep(now, decoded)
 
     def write_on(self) -> None:
-        """Write a part of what has come."""
+        """Write one part of the received bytes."""
         with self._guarded:
             self._flush_part(last=False)
 
     def is_behind(self) -> bool:
-        """Whether more can be written than one part: a chunk, above all an encoded one, may hold several."""
+        """Whether another part is due: a chunk, above all a compressed one, may contain several."""
         return not self._done and self._buffered >= self._due and (self._streams or self._parts > 0)
 
     def catch_up(self) -> None:
-        """Write what waits, where no event loop does."""
+        """Write all parts that are due. Not for event loops, which would wait for it."""
         while self.is_behind():
             self.write_on()
 
     def flush(self, *, last: bool = False) -> None:
-        """Write what has come and is not on file yet: of a stream up to the end of its last whole line."""
+        """Write all received bytes that are not on file yet; of a stream, up to the end of its last whole line."""
         while self._flush_part(last=last):
-            breathe()
+            yield_to_others()
 
     def _flush_part(self, *, last: bool) -> bool:
-        """Write one part; whether more can be written."""
+        """Write one part. Return whether more can be written."""
         with self._lock:
             if self._done and not last:
                 return False
@@ -141,7 +145,7 @@ class ResponseParts:
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), taken)
 
     def _flush_stream(self, size: int, *, last: bool) -> None:
-        """Write a part of a stream, up to the end of a line; of a long line, or one that waits, all that can be."""
+        """Write a part of a stream, up to the end of a line; of a very long line, all that can be written."""
         before = self._buffered
         if before > size:
             parts = first_pieces(self._buffer, size)
@@ -155,7 +159,7 @@ class ResponseParts:
         self._write_lines(parts, data if whole else data[: data.rfind(b"\n") + 1], last=whole)
 
     def _write_lines(self, parts: list[stream_chunks.TimedBytes], data: bytes, *, last: bool) -> None:
-        """Write what stands in the first pieces."""
+        """Write `data`, the text of the first chunks of the buffer."""
 
         def taken(masked: bytes, end: int) -> None:
             _, self._buffer[: len(parts)], self._continues = stream_chunks.split_at(parts, end)
@@ -166,7 +170,7 @@ class ResponseParts:
             self._write_stream(data, taken, last=last)
 
     def _write_stream(self, data: bytes, taken: Callable[[bytes, int], None], *, last: bool) -> None:
-        """Write a part of a stream as far as its text is finished, and say what is on file, and of how many bytes."""
+        """Write a part of a stream, up to text that may be part of a secret. Call `taken` with what was written."""
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
             return

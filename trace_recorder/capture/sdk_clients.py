@@ -1,8 +1,8 @@
-"""Finding the HTTP clients inside each SDK's client, and having what passes through them recorded.
+"""Finds the HTTP clients inside an SDK's client, and binds their transports to a recorder.
 
-The client stays the user's own object, of its own type. A client whose inside has an unfamiliar shape, or of which
-some calls would pass by its HTTP clients, is refused, never half wrapped: all of its transports are found before the
-first is changed. `unwrap` restores what was there.
+The client stays the user's own object, of its own type. A client with an unknown structure, or with calls that do not
+use its HTTP clients, is refused and never half wrapped: all of its transports are found before the first is replaced.
+`unwrap` restores what was there.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Client = TypeVar("Client")
 
 _UNSUPPORTED_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
 _made: WeakRegistry[Any] = WeakRegistry()
-"""The HTTP clients that were made here for a module which had none yet."""
+"""The HTTP clients that were made here for a module that had none yet."""
 
 
 def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
-    """Have a client's LLM calls told to `target`; return the same client.
+    """Record the LLM calls of a client to `target`; return the same client.
 
-    The modules `openai` and `ollama` are taken for the client that their own functions use. Raises
-    UnsupportedClientError for a client in which no HTTP client is found, or of which some calls would go unseen, and
-    BoundClientError where its HTTP client is bound, through another client, to another recorder that still runs.
+    For the modules `openai` and `ollama`, the client that their own functions use is wrapped. Raises
+    UnsupportedClientError if no HTTP client is found in the client, or if some of its calls would not be recorded, and
+    BoundClientError if its HTTP client is bound, through another client, to another recorder that is still running.
     """
     _refuse_other_protocols(client)
     _refuse_unseen_calls(client)
@@ -56,7 +56,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
 
 
 def unwrap(client: Client) -> Client:
-    """Give a client back the transports that it had; return the same client. One that is not wrapped stays as it is."""
+    """Restore the transports that a client had; return the same client. A client that is not wrapped is not changed."""
     for http_client in filter(library_of, _candidates(client)):
         restore_transports(http_client)
     inside = getattr(_google_client(client), "__dict__", {})
@@ -67,7 +67,7 @@ def unwrap(client: Client) -> Client:
 
 
 def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Target) -> None:
-    """Let bindings move to another target, unless a second client's calls would silently move with them."""
+    """Raise BoundClientError if the calls of another client would silently be recorded to a new target too."""
     bound = [binding for slot in slots if (binding := slot.binding()) is not None]
     moving = [one for one in bound if one.target != target and one.target.is_running()]
     for binding in moving:
@@ -88,7 +88,7 @@ def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Targ
 
 
 def http_clients_of(client: object) -> list[Any]:
-    """The HTTP clients inside an SDK's client, or the client itself where it is one."""
+    """Return the HTTP clients inside an SDK's client, or the client itself if it is one."""
     _make_http_client(client)
     found = [candidate for candidate in _candidates(client) if library_of(candidate)]
     if not found:
@@ -101,7 +101,7 @@ def http_clients_of(client: object) -> list[Any]:
 
 
 def _candidates(client: object) -> Iterator[Any]:
-    """Whatever may be an HTTP client: the object itself, and what it holds where the SDKs hold theirs."""
+    """Yield what may be an HTTP client: the object itself, and the attributes in which the SDKs keep theirs."""
     yield client
     inside = _attribute(client, "_client")  # openai, anthropic, ollama
     yield inside
@@ -110,11 +110,11 @@ def _candidates(client: object) -> Iterator[Any]:
     yield _attribute(google, "_async_httpx_client")
     if isinstance(client, ModuleType):
         yield _attribute(inside, "_client")  # the module ollama: its functions are the methods of one client
-        yield _attribute(client, "http_client")  # the module openai: whatever client it makes, this is the way out
+        yield _attribute(client, "http_client")  # the module openai: every client that it makes uses this one
 
 
 def _make_http_client(client: object) -> None:
-    """Give the module `openai` the HTTP client that it would make at its first call, before there are keys."""
+    """Set the HTTP client that the module `openai` would make at its first call, which may be before a key is set."""
     if isinstance(client, ModuleType) and vars(client).get("http_client", client) is None:
         make = vars(client).get("DefaultHttpxClient")
         if make is not None:
@@ -123,7 +123,7 @@ def _make_http_client(client: object) -> None:
 
 
 def _drop_http_client(client: object) -> None:
-    """Take that HTTP client away again, if the module has not come to use it."""
+    """Remove that HTTP client, if the module has not used it yet."""
     made = _attribute(client, "http_client") if isinstance(client, ModuleType) else None
     if made is not None and made in _made and _attribute(client, "_client") is None:
         vars(client)["http_client"] = None
@@ -131,12 +131,12 @@ def _drop_http_client(client: object) -> None:
 
 
 def _google_client(client: object) -> object:
-    """The inner client of google-genai's Client, and of its `.aio`; an empty object for any other client."""
+    """Return the inner client of google-genai's Client or of its `.aio`; an empty object for any other client."""
     return getattr(client, "_api_client", None) or SimpleNamespace()
 
 
 def _refuse_other_protocols(client: object) -> None:
-    """Refuse a client that speaks a protocol of which nothing would be recorded."""
+    """Refuse a client of a protocol that cannot be recorded."""
     if any(kind.__name__ in _UNSUPPORTED_PROTOCOLS for kind in type(client).__mro__):
         raise UnsupportedClientError(
             f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
@@ -145,7 +145,7 @@ def _refuse_other_protocols(client: object) -> None:
 
 
 def _refuse_unseen_calls(client: object) -> None:
-    """Refuse a google-genai client that sends calls by something else than its HTTP clients, and would go on to."""
+    """Refuse a google-genai client that sends calls without its HTTP clients and cannot be made to use them."""
     google = _google_client(client)
     options = _attribute(google, "_http_options")
     settings = _attribute(options, "async_client_args") or {}
@@ -165,7 +165,7 @@ def _refuse_unseen_calls(client: object) -> None:
 
 
 def _requires_aiohttp(google: object) -> bool:
-    """Whether a version of google-genai that asks nothing but this of its own module has found aiohttp."""
+    """Whether this is a version of google-genai that always uses aiohttp if it is installed, and it is."""
     module = sys.modules.get(type(google).__module__)
     return not hasattr(google, "_use_aiohttp") and bool(_attribute(module, "has_aiohttp"))
 
@@ -176,13 +176,13 @@ def _is_true(google: object, name: str) -> bool:
 
 
 def _accepts(http_client: object, settings: dict[str, Any]) -> bool:
-    """Whether an async HTTP client of the same library takes all of these arguments; true where there is none."""
+    """Whether an async HTTP client of the same library accepts all of these arguments; True if there is no client."""
     library = library_of(http_client)
     return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
 
 
 def avoid_aiohttp(client: object) -> None:
-    """Have google-genai's async calls go through its HTTP client, also where aiohttp is installed."""
+    """Make google-genai send async calls through its HTTP client even if aiohttp is installed."""
     google = _google_client(client)
     if _is_true(google, "_use_aiohttp"):
         vars(google)["_use_aiohttp"] = _never
@@ -197,7 +197,7 @@ def _attribute(owner: object, name: str) -> Any:
 
 
 def _name(client: object) -> str:
-    """What to call a client in a message; one may be given a module, or a class in place of its object."""
+    """Return how a message names a client; it may be a module, or a class that was passed instead of an object."""
     if isinstance(client, ModuleType | type):
         return repr(client)
     return f"this {type(client).__module__}.{type(client).__qualname__}"

@@ -1,7 +1,7 @@
-"""The pulse: once a second, streams that have unwritten text are flushed, also while nothing comes.
+"""Flushes streams: once a second, the text of each open stream that is not on file yet is written.
 
-So that a process killed while it waits for a model leaves what had come up to a second before. One thread for the
-process; it starts with the first stream and ends when there is none left to watch.
+A process that is killed while it waits for a model therefore loses at most the last second of a stream. There is one
+thread for the process; it starts with the first stream and ends when no stream is left to watch.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ SECONDS = 1.0
 
 
 class Stream(Protocol):
-    """What can be watched."""
+    """A stream that can be watched."""
 
     def write_pending(self) -> None:
         """Write what is not on file yet."""
 
 
 class StreamFlusher:
-    """Flushes each stream within `seconds` of its `watch`, in a thread that ends when there is none left."""
+    """Flushes each stream within `seconds` of `watch`, in a thread that ends when no stream is left."""
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Begin anew in a forked child: the thread is the parent's, and another may hold the lock for good."""
+        """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
         self._watched: set[Stream] = set()
         self._lock = threading.RLock()
         self._sleep = threading.Event()
         self._thread: threading.Thread | None = None
 
     def is_watched(self, stream: Stream) -> bool:
-        """Whether the stream will be flushed within the next seconds."""
+        """Whether the stream will be flushed within the next `seconds`."""
         return stream in self._watched
 
     def watch(self, stream: Stream) -> None:
-        """Have the stream flushed within the next seconds."""
+        """Flush the stream within the next `seconds`, once."""
         with self._lock:
             self._watched.add(stream)
             if self._thread is None or not self._thread.is_alive():
@@ -54,7 +54,7 @@ class StreamFlusher:
                     self._thread = thread
 
     def forget(self, stream: Stream) -> None:
-        """The stream has ended."""
+        """Stop watching a stream, which has ended."""
         self._watched.discard(stream)
 
     def _run(self) -> None:

@@ -1,7 +1,7 @@
-"""The recording transports: one pair for httpx, one for httpx2, made of the same few lines.
+"""The recording transports, sync and async, for httpx and httpx2. Both libraries share the same classes.
 
-A transport hands the request on, and the response with its stream wrapped; types, chunks, timing and exceptions
-stay those of the transport inside. Neither library is imported before a client of it is met.
+A recording transport passes each request to the transport inside it, and wraps the stream of the response. Types,
+chunks, timing and exceptions are those of the transport inside. A library is imported only to wrap a client of it.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from typing import Any, Protocol, Self
 from weakref import ref
 
 from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.event_loops import run_in_thread, yield_to_event_loop
 from trace_recorder.capture.exchange import Exchange
-from trace_recorder.capture.waiting import aside, step_back
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload
 
 guard = Guard()
-"""For what goes wrong before it is known to which run a call belongs."""
+"""For failures that happen before the run of a call is known."""
 
 _request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar(
     "trace_recorder_request_in_progress", default=None
 )
-"""The request that a recording transport is sending: one that others put around ours may lead to another of ours."""
+"""The request that a recording transport is sending; another one inside it must not record the request again."""
 
 
 class Target(Protocol):
-    """Who is told of calls: a recorder, or whichever one the context names."""
+    """What calls are recorded to: one recorder, or the recorder that is current where a call is made."""
 
     def open_run(self) -> Run | None:
-        """The run that a call made now belongs to; None where it goes unrecorded. Raises only where it is strict."""
+        """Return the run of a call made now; None if it is not recorded. Raises only if the recorder is strict."""
 
     def is_running(self) -> bool:
         """Whether a run is open."""
 
     def context(self) -> Mapping[str, Payload]:
-        """Of which agent and step a call made now is."""
+        """Return the members that name the agent and the step of a call made now."""
 
 
 @dataclass(slots=True)
 class Binding:
-    """What a recording transport is bound to: whom it tells, who serves the calls, and the client that was wrapped."""
+    """What a recording transport is bound to: its target, the provider if it was stated, and the wrapped client."""
 
     target: Target
     provider: str | None
@@ -55,22 +55,22 @@ class Binding:
 
 
 def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Write a request before it is sent; None for other traffic, and where nothing is to be recorded."""
+    """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
     exchange = _exchange(binding, request, plain_body)
     return exchange if exchange is not None and _written(binding, exchange) else None
 
 
-async def begin_beside_a_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Do the same where an event loop waits: it does not wait for a large request."""
+async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
+    """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
     exchange = _exchange(binding, request, plain_body)
     if exchange is None:
         return None
     with exchange.run.guard("record a request"):
-        write = exchange.begin_aside(binding.target.context()) if exchange.is_large() else None
+        write = exchange.begin_in_thread(binding.target.context()) if exchange.is_large() else None
     if write is None:
         return exchange if _written(binding, exchange) else None
     try:
-        await aside(write)
+        await run_in_thread(write)
     except BaseException as error:
         exchange.call_cancelled(error)
         raise
@@ -85,7 +85,7 @@ def _written(binding: Binding, exchange: Exchange) -> bool:
 
 
 def _exchange(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """The recording of a request, of which nothing is written yet."""
+    """Return the exchange of a request, before anything of it is written; None as `begin`."""
     endpoint: Endpoint | None = None
     with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
@@ -101,7 +101,7 @@ def _exchange(binding: Binding, request: Any, plain_body: type[Iterable[bytes]])
 
 
 def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes:
-    """The body of a request; of one that is only made while it is sent there is none yet."""
+    """Return the body of a request; empty if it is only generated while it is sent."""
     if isinstance(request.stream, plain_body):
         return b"".join(request.stream)
     with run.guard("record the body of a request"):
@@ -111,20 +111,20 @@ def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes
 
 
 def record_response(response: Any, exchange: Exchange, body: type) -> None:
-    """Have the exchange hear the response; one that a mock transport made whole is there already, decoded."""
-    with exchange.run.guard("listen to a response"):
+    """Wrap the stream of a response for recording. A response that a mock transport made is recorded at once."""
+    with exchange.run.guard("wrap a response"):
         exchange.answered(response.status_code, response.headers.raw)
         if response.is_stream_consumed:
             exchange.whole(response.content)
         else:
-            response.stream = listening = body(response.stream, exchange)
-            exchange.watch_body(listening)
+            response.stream = recorded_body = body(response.stream, exchange)
+            exchange.watch_body(recorded_body)
         return
-    exchange.closed("it could not be listened to")
+    exchange.closed("it could not be recorded")
 
 
 class SyncChunks:
-    """The chunks of a response as they come, with the recording listening in; else it is the iterator inside."""
+    """The chunks of a sync response, each recorded before the caller gets it."""
 
     def __init__(self, chunks: Any, exchange: Exchange) -> None:
         self._chunks = chunks
@@ -153,7 +153,7 @@ class SyncChunks:
 
 
 class AsyncChunks:
-    """The same for an async response. To the HTTP library it is a generator, to be closed as the one inside is."""
+    """The chunks of an async response, each recorded. An async generator, as the HTTP library expects to close one."""
 
     def __init__(self, chunks: Any, exchange: Exchange) -> None:
         self._chunks = chunks
@@ -167,10 +167,10 @@ class AsyncChunks:
             chunk: bytes = await anext(self._chunks)
             self._exchange.chunk(chunk)
             while self._exchange.is_behind():
-                await step_back()
+                await yield_to_event_loop()
                 self._exchange.write_on()
         except StopAsyncIteration:
-            self._exchange.ended_beside_a_loop()
+            self._exchange.ended_in_event_loop()
             raise
         except BaseException as error:
             self._exchange.broken(error)
@@ -192,7 +192,7 @@ class AsyncChunks:
 
 
 class SyncBody:
-    """The stream of a response, with the recording listening in."""
+    """The body of a sync response, recorded while it is read."""
 
     def __init__(self, stream: Any, exchange: Exchange) -> None:
         self._stream = stream
@@ -202,7 +202,7 @@ class SyncBody:
         return SyncChunks(iter(self._stream), self._exchange)
 
     def close(self) -> None:
-        """Close the stream inside, and record what had come."""
+        """Close the stream inside, and record what has been received."""
         try:
             self._stream.close()
         finally:
@@ -210,7 +210,7 @@ class SyncBody:
 
 
 class AsyncBody:
-    """The same for an async response."""
+    """The body of an async response, recorded while it is read."""
 
     def __init__(self, stream: Any, exchange: Exchange) -> None:
         self._stream = stream
@@ -220,7 +220,7 @@ class AsyncBody:
         return AsyncChunks(aiter(self._stream), self._exchange)
 
     async def aclose(self) -> None:
-        """Close the stream inside, and record what had come."""
+        """Close the stream inside, and record what has been received."""
         try:
             await self._stream.aclose()
         finally:
@@ -228,7 +228,7 @@ class AsyncBody:
 
 
 class RecordingTransport:
-    """A transport that records what passes through it to `inner`; whatever else is asked of it, `inner` answers."""
+    """A transport that records the LLM calls that it passes to `inner`. All other attributes are those of `inner`."""
 
     body: type
     plain_body: type[Iterable[bytes]]
@@ -239,11 +239,11 @@ class RecordingTransport:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """That of the transport inside, for who asks by `isinstance`; it is one of ours too."""
+        """The class of the transport inside, so that `isinstance` holds for both classes."""
         return type(self.inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # asked of a copy that is still empty: there is nobody to pass the question on to
+        if name == "inner":  # of a copy that has no attributes yet: looking up `self.inner` would recurse
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -286,11 +286,11 @@ class SyncRecordingTransport(RecordingTransport):
 
 
 class AsyncRecordingTransport(RecordingTransport):
-    """The same for an async client."""
+    """The transport of an async client."""
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request."""
-        exchange = await begin_beside_a_loop(self.binding, request, self.plain_body)
+        exchange = await begin_in_event_loop(self.binding, request, self.plain_body)
         if exchange is None:
             return await self.inner.handle_async_request(request)
         before = _request_in_progress.get()
@@ -324,7 +324,7 @@ class AsyncRecordingTransport(RecordingTransport):
 
 @cache
 def recording_class(library: str, *, asynchronous: bool) -> type:
-    """The recording transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
+    """Return the recording transport for a library, "httpx" or "httpx2": a subclass of the library's base class."""
     module = import_module(library)
     recording, body = (AsyncRecordingTransport, AsyncBody) if asynchronous else (SyncRecordingTransport, SyncBody)
     transport_base = module.AsyncBaseTransport if asynchronous else module.BaseTransport

@@ -1,7 +1,6 @@
-"""Says in the log, once a process, that streamed calls leave out their tokens, and what to set.
+"""Warns once in each process that a streamed call has no token counts, and which option to set.
 
-It is looked at the assembled answer of a whole stream, where there is one anyway; never at a chunk, and no more once
-it has been said.
+Only the assembled response of a complete stream is examined, never a chunk, and none after the warning.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ _said: list[str] = []
 
 
 def look(api: str, request: bytes, assembled: Payload) -> None:
-    """Look at a whole stream: the bytes of its request, and the response as it was assembled.
+    """Warn if the assembled response of a stream has no token counts.
 
-    A request that names the option is taken to have chosen.
+    A request that states the option, with either value, is not warned about.
     """
     if _said or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return

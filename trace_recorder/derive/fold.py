@@ -18,11 +18,11 @@ from operator import itemgetter
 from typing import TypeVar
 
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
+from trace_recorder.derive.derived_steps import is_step, step_of
 from trace_recorder.derive.interactions import asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
-from trace_recorder.derive.steps import is_step, step_of
 from trace_recorder.derive.tool_executions import DuringStream, ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key
 from trace_recorder.dialects.manual import read_step

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.steps import OpenCalls, is_step
+from trace_recorder.derive.derived_steps import OpenCalls, is_step
 from trace_recorder.derive.tool_matching import PendingCalls, RecordedStep, ToolExecution
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage.journal_reader import Record

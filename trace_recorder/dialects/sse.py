@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.background_work import breathing
+from trace_recorder.background_work import current_yield
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
 
@@ -25,7 +25,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each event of a stream: its name, None if it has none, and its data."""
     name: str | None = None
     data: list[str] = []
-    yield_to_others = breathing.get() or _no_yield
+    yield_to_others = current_yield.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
@@ -44,7 +44,7 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
 
 def json_lines(text: str) -> Iterator[str]:
     """Yield each line of a stream of JSON lines (NDJSON) that is not blank."""
-    yield_to_others = breathing.get() or _no_yield
+    yield_to_others = current_yield.get() or _no_yield
     for line in _lines(text.removeprefix("\ufeff")):
         if line.strip():
             yield_to_others()

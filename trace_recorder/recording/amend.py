@@ -1,7 +1,7 @@
-"""Amending: what is said of a run after its end, such as a reward or how its process ended, is appended to its journal.
+"""Appends records to the journal of a run that has ended, such as a reward or the exit code of its process.
 
-Nothing that was recorded is touched: records are added behind the last one, under the writer's lock, with the numbers
-that follow. A run whose writer lives, or may live, is refused. The document is then written from the whole journal.
+Existing records are not changed: new ones follow the last one, with the next numbers, under the writer's lock. A run is
+refused if its writer is, or may be, still running. The document is then written again from the whole journal.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
 
 
 def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
-    """Append rewards to the journal of a run that has ended, and write its document anew.
+    """Append rewards to the journal of a run that has ended, and write its document again.
 
     `path` is either file of the run; a reward has `name` and `value`, and may have `weight`, `step_number` and
-    `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError where the
-    run goes on, may go on elsewhere, or has no journal; what `load` raises; OSError where a file cannot be written.
+    `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError if the run
+    is, or may be, still running, or has no journal; what `load` raises; OSError if a file cannot be written.
     """
     with _amended(path) as writer:
         for reward in rewards:
@@ -43,9 +43,9 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 
 
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
-    """Append how the process of a run ended: its exit code, as an annotation; with `status`, also another end.
+    """Append the exit code of a run's process as an annotation; with `status`, also another `finalize` record.
 
-    A run that failed had no success; of any other nothing is known. Otherwise as `append_rewards`.
+    The success of a failed run is False, of any other unknown. Raises as `append_rewards` does.
     """
     with _amended(path) as writer:
         writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
@@ -56,7 +56,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
 
 
 def _seconds(path: Path) -> Payload:
-    """How long a run took, as its journal says; where it says nothing, until now."""
+    """Return how long a run took according to its journal; if that has no end, the time until now."""
     _, fold = fold_journal(path)
     if fold.run.end is not None or fold.run.start is None:
         return fold.run.end.data["execution_time"] if fold.run.end else 0.0
@@ -65,7 +65,7 @@ def _seconds(path: Path) -> Payload:
 
 @contextlib.contextmanager
 def _amended(path: Path) -> Iterator[Journal]:
-    """Open the journal of a run that has ended, by either of its files; then write its document anew."""
+    """Open the journal of a run that has ended, by either of its files; after the block, write its document again."""
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
         raise RecorderStateError(
@@ -80,7 +80,7 @@ def _amended(path: Path) -> Iterator[Journal]:
 
 
 def _files_of(path: Path) -> tuple[Path, Path]:
-    """The document and the journal of a run, by either of them."""
+    """Return the paths of a run's document and journal, by either of them."""
     if path.name.endswith(_JOURNAL_OF_OTHER_NAME):
         other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
         if other.exists():
@@ -99,7 +99,7 @@ def _data(reward: Mapping[str, Payload]) -> str:
 
 @contextlib.contextmanager
 def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
-    """Open the journal of a run that has ended for appending, locked; also give how it ended."""
+    """Open and lock the journal of a run that has ended, to append to it. Return the writer and the run's status."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
     writer = Journal(fd, path)
     try:
@@ -122,7 +122,7 @@ def _lock(fd: int, path: Path) -> None:
 
 
 def _status(path: Path) -> Status:
-    """How a run ended whose lock we hold: that we could take it says, on the writer's host, that the writer is gone."""
+    """Return the status of a run after we have locked its journal: on the writer's host, its writer has ended then."""
     trajectory, fold = fold_journal(path)
     if fold.run.end is not None:
         return trajectory.status
@@ -134,7 +134,7 @@ def _status(path: Path) -> Status:
 
 
 def _history_of(document: Path) -> str:
-    """How the document was written so far: one with deltas stays so."""
+    """Return the `history` of the existing document, which is kept."""
     try:
         stated = json.loads(document.read_bytes()).get("history")
     except (OSError, ValueError, AttributeError, RecursionError):

@@ -1,9 +1,9 @@
-"""Steps and sub-agents: where in its loop an agent is, known by the context.
+"""Steps and sub-agents: the current step and agent, kept in a context variable.
 
-A place is what holds until its block is left: which step, which agent. Contexts are copied into tasks, and into threads
-that are started with a copied context; so each of ten sub-agents at once is where it is itself. A place belongs to
-one run: what another recorder records in the same block is not of it. What was inside a step is told by its id on each
-record, so that a process killed in the middle of a step loses nothing; the fold gathers it.
+A step context is set until its block is left. Contexts are copied into tasks, and into threads that are started with a
+copied context; so each of ten concurrent sub-agents has its own. A step context belongs to one run and does not apply
+to records of another recorder. Each record of a step has the step's id, so that a process that is killed during a step
+loses nothing; the fold collects them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """Where in a run the agent is; `outer` is where it was before, in the same run or another."""
+    """The step and the agent that are current in a run; `outer` is the context before, of the same run or another."""
 
     run: Run
     about: Mapping[str, Payload]
@@ -49,7 +49,7 @@ _execution: ContextVar[tuple[Run, str] | None] = ContextVar("trace_recorder_exec
 
 
 class ToolBody:
-    """A block of code that is the body of a tool: an agent that begins in it was started by this execution of it."""
+    """A context manager around the body of a tool: an agent that begins in it was started by this execution."""
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
         self._of = None if run is None or execution_id is None else (run, execution_id)
@@ -67,13 +67,13 @@ class ToolBody:
 
 
 def current_execution(run: Run) -> str | None:
-    """In which execution of a tool something is that is done now."""
+    """Return the id of the tool execution that is running in this context; None if there is none of this run."""
     of, identity = _execution.get() or (None, None)
     return identity if of is run else None
 
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
-    """Of which agent and step of a run something is that is done now, as records say it."""
+    """Return the members of a record that name the current agent and step of a run."""
     at = _step_context.get()
     while at is not None and at.run is not run:
         at = at.outer
@@ -81,13 +81,13 @@ def context_of(run: Run | None) -> Mapping[str, Payload]:
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
-    """Of which agent it is, without the step."""
+    """Return the members that name the current agent, without the step."""
     about = context_of(run)
     return {name: about[name] for name in (*_OF_AGENT, "redacted") if name in about}
 
 
 def step_of(run: Run, number: object) -> dict[str, Payload]:
-    """The id of the step that is open, where it has this number."""
+    """Return the id of the open step if it has this number."""
     about = context_of(run)
     return (
         without_none(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
@@ -95,15 +95,15 @@ def step_of(run: Run, number: object) -> dict[str, Payload]:
 
 
 def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Both, with the secrets that were masked in either."""
+    """Merge the members of two; `redacted` is the sum of both."""
     redacted = one.get("redacted", 0) + other.get("redacted", 0)
     return {**one, **other, **without_none(redacted=redacted or None)}
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
-    """Record now; or, of a generator that is `closing` in the middle of recording, behind the next record.
+    """Record now; or after the next record, if the garbage collector closes a generator in the middle of recording.
 
-    There the garbage collector closes it, in a thread that may hold locks.
+    That thread may hold locks. `closing` is the run of such a generator.
     """
     if closing is not None and is_recording():
         closing.unfinished.defer(record)
@@ -112,7 +112,7 @@ def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
 
 
 class _Block:
-    """A `with` block, sync or async, that is a place while it is open."""
+    """A `with` block, sync or async, that sets the step context while it is open."""
 
     __slots__ = ("__weakref__", "_entered", "_run", "_token")
 
@@ -122,11 +122,11 @@ class _Block:
         self._token: Token[StepContext | None] | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
-        """Record that it begins; return what holds inside."""
+        """Record the beginning of the block; return the step context for its body."""
         raise NotImplementedError
 
     def _end(self, error: BaseException | None) -> None:
-        """Record that it ends."""
+        """Record the end of the block."""
 
     def __enter__(self) -> Self:
         if self._entered:
@@ -156,9 +156,9 @@ class _Block:
 class Step(_Block):
     """One step of the agent, while its block is open: `with recorder.step() as step:`.
 
-    `state`, `reflection` and `error` may be set inside. A state that is not set is told by what happened: "error"
-    where an exception left the block, "calling_tool" where a tool was asked for or run, else "completed"; "thinking"
-    while it is open. It has no other attributes: what is misspelt raises AttributeError.
+    `state`, `reflection` and `error` may be set inside. A state that is not set is derived: "error" if an exception
+    left the block, "calling_tool" if a tool was requested or run, else "completed"; "thinking" while the block is open.
+    It has no other attributes: a misspelt one raises AttributeError.
     """
 
     __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")
@@ -212,7 +212,7 @@ class Step(_Block):
 
 
 class _OpenStep:
-    """A step as its run knows it: unfinished until its block is left. What happens inside is on file at once."""
+    """A step that its run has to end if its block is still open. Records inside it are written at once."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -227,15 +227,15 @@ class _OpenStep:
         """Write nothing."""
 
     def end_with_run(self) -> None:
-        """End with the run."""
+        """Record the end of the step."""
         self._step._end(None)
 
 
 class Agent(_Block):
     """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
 
-    `agent_id` is its own in the run, also where others have the same name; `parent_agent_id` is the one around it. Its
-    records also say in which execution of a tool it was started.
+    `agent_id` is unique in the run even if names are not; `parent_agent_id` is the id of the enclosing agent. Its
+    records also have the id of the tool execution that started it.
     """
 
     __slots__ = ("agent_id", "name", "parent_agent_id")
@@ -262,5 +262,5 @@ class Agent(_Block):
 
 
 def error_text(error: object) -> Payload:
-    """An error as steps tell it: an exception by its class and message."""
+    """Return an error as steps record it: an exception as its class and message."""
     return f"{type(error).__name__}: {error_message(error)}" if is_error(error) else to_jsonable(error)

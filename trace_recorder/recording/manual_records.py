@@ -1,7 +1,7 @@
-"""What the agent tells of itself, as records: calls that are not captured, steps, rewards, annotations.
+"""Records that an agent makes by hand: calls that are not captured, steps, rewards, annotations.
 
-Values of any class are copied at once. Nothing here knows whether a run is open, or guards the agent: that is the
-recorder's (`recorder.py`), whose methods say what each argument may be.
+Values of any class are copied at once. Whether a run is open, which arguments are valid, and guarding the agent are the
+task of the recorder's methods (`attach/recorder.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from trace_recorder.guard import try_call
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
-from trace_recorder.values.arguments import ArgumentReader
+from trace_recorder.values.checked_arguments import ArgumentReader
 from trace_recorder.values.jsonable import (
     describe_error,
     is_error,
@@ -29,7 +29,7 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
-    """Return what a call of `who` says of a run that begins. Raises TypeError where `max_steps` is no number."""
+    """Return the members of a `start` record. Raises TypeError if `max_steps` is not a number; `who` is the method."""
     texts = {
         "task": to_jsonable_of_type(task, str),
         "provider": to_jsonable_of_type(provider, str),
@@ -42,7 +42,7 @@ def about_run(who: str, task: object, provider: object, model: object, max_steps
 
 
 def metadata_of(given: object) -> dict[str, Payload]:
-    """Metadata as a mapping, whatever was given."""
+    """Return metadata as a dict; any other value becomes its member `metadata`."""
     copied = to_jsonable(given)
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
@@ -50,7 +50,7 @@ def metadata_of(given: object) -> dict[str, Payload]:
 def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     run: Run, messages: object, response: object, provider: object, model: object, tools: object
 ) -> None:
-    """Record a call to a model; an exception as its response is a call that failed."""
+    """Record a call to a model. An exception as the response means that the call failed."""
     error = describe_error(response) if is_error(response) else None
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
     about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
@@ -60,7 +60,7 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
-    """Record a step; `details` is what else is said of it, by the names of `record_agent_step`."""
+    """Record a step; `details` has the other arguments of `record_agent_step` by name."""
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
     about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
@@ -75,7 +75,7 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
 
 
 def reward(run: Run, given: Mapping[str, object]) -> None:
-    """Record a reward, given by the names of the recorder's method."""
+    """Record a reward; `given` has the arguments of `TrajectoryRecorder.reward` by name."""
     about = {"name": to_jsonable_of_type(given["name"], str)} | {
         name: given[name] for name in ("value", "weight", "step_number")
     }
@@ -85,7 +85,7 @@ def reward(run: Run, given: Mapping[str, object]) -> None:
 
 
 def annotation(run: Run, key: object, value: object) -> None:
-    """Record something that is known of the run."""
+    """Record an annotation of the run."""
     about = {"key": try_call(lambda: json_key(str(key)), lambda _: json_key(key))}
     run.append("annotation", run.named(**about), members_to_json({"value": to_jsonable(value)}))
 

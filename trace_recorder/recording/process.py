@@ -1,9 +1,9 @@
-"""The process in which runs are recorded: whose child it is, what its children are told, how it forks and ends.
+"""The process in which runs are recorded: its parent run, the environment of its children, its forks and its end.
 
-While one run is open, and only one, the environment variable TRACE_RECORDER_PARENT holds its id, so that a program
-that is started then links its own runs to it; before and after, and while there are several, of which nobody could
-tell which it was, the variable is as it was found. A forked child knows its parent's runs without it. What a
-recorder does when the process forks or ends is its own.
+While exactly one run is open, the environment variable TRACE_RECORDER_PARENT holds its id, so that a program that is
+started then links its own runs to it. At all other times, also while several runs are open, the variable has its
+original value. A forked child knows its parent's runs without it. What happens to a run when the process forks or ends
+is decided by its recorder.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Protocol
 from trace_recorder.recording.weak_registry import WeakRegistry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
-"""The environment variable by which a process tells its children the id of its trajectory."""
+"""The environment variable with the id of the open run, for child processes."""
 
 
 class ProcessObserver(Protocol):
-    """What is told when the process forks or ends."""
+    """An object that is called when the process forks or ends."""
 
     def after_fork(self) -> None:
-        """Hear, in a forked child, that this is another process now."""
+        """Called in the child after a fork."""
 
     def at_exit(self) -> None:
-        """Hear that the interpreter ends; daemon threads may go on for a while."""
+        """Called when the interpreter exits. Daemon threads may still be running."""
 
 
 observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
-"""Called with the document of each run that begins in this process, and in its forks. They raise nothing."""
+"""Called with the path of each document whose run begins in this process or a fork of it; they must not raise."""
 _lock = threading.RLock()
 _open: dict[str, None] = {}
 _published: str | None = None
@@ -41,13 +41,13 @@ _inherited: str | None = None
 
 
 def parent_run() -> str | None:
-    """The run of another process from which this one was started, as the environment says."""
+    """Return the id of the run in another process that started this one, from the environment."""
     value = os.environ.get(PARENT_VARIABLE) or None
     return _inherited if value is not None and value == _published else value
 
 
 def run_began(run: str, document: Path) -> None:
-    """Hear that a run has begun in this process."""
+    """Note that a run has begun in this process."""
     with _lock:
         _open[run] = None
         _publish()
@@ -56,14 +56,14 @@ def run_began(run: str, document: Path) -> None:
 
 
 def run_ended(run: str) -> None:
-    """Hear that it has ended."""
+    """Note that a run has ended."""
     with _lock:
         _open.pop(run, None)
         _publish()
 
 
 def _publish() -> None:
-    """Have the environment name the only open run; else have it as it was found."""
+    """Set the environment variable to the only open run; otherwise restore its original value."""
     global _inherited, _published  # noqa: PLW0603 - of the process there is one
     _inherited = parent_run()
     _published = next(iter(_open)) if len(_open) == 1 else None

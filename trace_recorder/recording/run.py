@@ -1,8 +1,8 @@
-"""One open run: where its facts are written.
+"""One open run: writes its records and has its document updated.
 
-Everything that is recorded passes through `append` or `append_body`: one lock, one redaction, one journal, and then
-the document. What the agent meant by a call is the recorder's; what went over the wire is capture's. A run belongs
-to the process that opened it.
+Every record passes through `append` or `append_body`: one lock, one redaction, one journal, and then the document. The
+members of records are up to the callers: the recorder and its steps and tools, and `capture/`. A run belongs to the
+process that opened it.
 
 `_lock` is held while a record is written, and around the item encoder and the journal, which have no locks. The caller
 may hold its exchange's lock. The document is written, and deferred records are run, after the lock is released: these
@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Literal
 from zlib import crc32
 
-from trace_recorder.background_work import AT_ONCE
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
 from trace_recorder.errors import AlreadyFinalizedError
@@ -53,14 +53,14 @@ DOCUMENT_TIMING: Mapping[str, When] = {
     "llm_response": "when cheap",
     "llm_error": "when cheap",
 }
-"""When the document shows a record of a captured call; what the agent records itself it shows at once."""
+"""When the document is updated for a record of a captured call; for records that the agent makes itself, at once."""
 
 MAX_REMEMBERED_CHARS = 256 * 1024
-"""Of so many characters that were said of the run itself it is kept in mind what they are."""
+"""How many characters of the run's own texts are kept, to be masked again when another secret becomes known."""
 _OF_THE_RUN = ("start", "annotation")
 
 RECREATE_RETRY_SECONDS = 1.0
-"""How long to wait after a removed journal could not be made again: there may be much to copy."""
+"""How long to wait before another attempt to recreate a removed journal, which may be large to copy."""
 
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
@@ -68,7 +68,7 @@ _EMPTY_FINALIZE = '"final_result":null'
 
 @dataclass(slots=True)
 class _RunText:
-    """A record that is on file: its number, and what was said in it, as it was masked last."""
+    """A record with a text about the run itself: its number, and the text as it was last masked."""
 
     seq: int
     said: str
@@ -105,7 +105,7 @@ class Run:
         self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
-        """Write the first record: the schema, where this runs, and what the caller says of the run."""
+        """Write the first record: the schema version, the process, and the caller's description of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
         about, redacted = split_redacted(about)
         self._begin = members_to_json(where | about), members_to_json(said), redacted
@@ -124,10 +124,10 @@ class Run:
     ) -> None:
         """Write one record, then the document.
 
-        `about` is what the recorder itself says of it: ids, times, counts, and as `redacted` how many secrets it has
-        masked already. `said` is what anybody else said, in which secrets are masked: JSON text of further members,
-        without braces. `written` is called when it is on file, also where Ctrl-C comes with that.
-        `when` is when the document shows it, if not as all records of its kind.
+        `about` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
+        masked already. `said` has the members with foreign content, in which secrets are masked, as JSON text without
+        braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. `when`
+        says when the document is updated, if not as for all records of this kind.
         """
         if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
             return
@@ -155,7 +155,7 @@ class Run:
             encoded = self._items.encode(body)
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
-            if sum(map(len, texts)) <= AT_ONCE:
+            if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
                 self._append_encoded(kind, about, encoded, masked)
         if masked is None:  # what takes long is done while others record
@@ -191,7 +191,7 @@ class Run:
                 self._use_writer(self._writer.save)
 
     def _use_writer(self, use: Callable[[], None]) -> None:
-        """Have the writer do something, and close the run if a signal's handler ended it in the middle of that."""
+        """Call a method of the writer, and close the run if a signal handler has ended it during the call."""
         try:
             use()
         finally:
@@ -200,7 +200,7 @@ class Run:
                 self._close_files()
 
     def _is_using_writer(self) -> bool:
-        """Whether the caller was called in the middle of that, in this thread: as a signal's handler is."""
+        """Whether this thread is in such a call further up its stack, as in a signal handler."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
@@ -209,7 +209,7 @@ class Run:
         return False
 
     def _prepare(self, *, looks: bool = True) -> None:
-        """Be ready for a record; `looks` is whether the system is asked if the journal was removed."""
+        """Prepare for a record: write what has to precede it. With `looks`, check whether the journal was removed."""
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
         if looks and self._journal.is_removed() and time.perf_counter() >= self._recreate_after:
@@ -220,7 +220,7 @@ class Run:
         self._write_gaps()
 
     def _recreate_journal(self) -> None:
-        """Make a removed journal again; while that fails, it goes on as a file without a name, and nothing is lost."""
+        """Recreate a removed journal. While that fails, records go to the file without a name; none is lost."""
         self._recreate_after = time.perf_counter() + RECREATE_RETRY_SECONDS
         what = "keep the journal where it was"
         with self.guard(what, costs_record=False):
@@ -231,7 +231,7 @@ class Run:
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
 
     def _append_required(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
-        """Write a record that the file cannot do without: where what was said cannot be masked, without that."""
+        """Write a record that every journal needs. If its text cannot be masked, `nothing` is written instead."""
 
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:
@@ -264,14 +264,14 @@ class Run:
                     self._mask_run_text(text)
 
     def _mask_run_text(self, text: _RunText) -> None:
-        """Record what an earlier record says without a value in it that has become known as a secret."""
+        """Record the text of an earlier record again if it contains a value that has become known as a secret."""
         masked, count = self._redaction.mask(text.said)
         if masked != text.said and not self.closed:
             text.said = masked
             self._journal.append("redaction", record_data(dump_members({"of": text.seq}), masked, count), now())
 
     def _remember(self, kind: str, seq: int, said: str) -> None:
-        """Keep what the run itself is said to be, for as long as a client may still tell its key."""
+        """Keep a text about the run itself: a client may later make a secret in it known."""
         if (
             kind in _OF_THE_RUN
             and said
@@ -288,11 +288,11 @@ class Run:
         return self._redaction.mask_part(before, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Mask what is no text; a text is left as it is, to be masked when it is written."""
+        """Mask bytes that are not UTF-8. Other bytes are returned unchanged and are masked when they are written."""
         return self._redaction.mask_bytes(data)
 
     def named(self, **names: object) -> dict[str, Payload]:
-        """Copy names that the user gave, which are no business of a redactor's, without the secrets in them."""
+        """Copy names that the user gave, with the secrets in them masked, without calling the user's redactors."""
         copied = {name: to_jsonable(value) for name, value in names.items()}
         texts = {name: value for name, value in copied.items() if isinstance(value, str)}
         masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
@@ -300,7 +300,7 @@ class Run:
         return copied | masked | without_none(redacted=count or None)
 
     def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
-        """A new id of an interaction, a step, an agent or a tool's execution, unique in this run."""
+        """Return a new id of an interaction, a step, an agent or a tool execution, unique in this run."""
         return f"{kind}_{next(self._numbers[kind])}"
 
     def save(self) -> None:
@@ -313,7 +313,7 @@ class Run:
             write()
 
     def finish(self, ending: FinalStatus, final_result: object = None) -> None:
-        """Write the last record and the last snapshot, and close. What is recorded later is not of this run."""
+        """Write the last record and the last document, and close. Later records do not belong to this run."""
         if self.abandoned:
             return
         self.unfinished.settle()
@@ -342,7 +342,7 @@ class Run:
         self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
 
     def _write_late_gaps(self) -> None:
-        """Put on file what went wrong with closing the files, as with a system that refuses what it took before."""
+        """Record failures of closing the files, which may report an error of an earlier write."""
         self._journal.reopen()
         try:
             self._write_gaps()
@@ -352,9 +352,9 @@ class Run:
             self._writer.release()
 
     def _write_separately(self) -> None:
-        """Write the last document where this thread may have another half written, and may never return to it.
+        """Write the last document with another writer: this thread may have interrupted its own write for good.
 
-        The writer is not waited for: it may be waiting for what this thread holds.
+        Waiting for the other writer could block: it may wait for a lock of this thread.
         """
         with self.guard("write the document", costs_record=False):
             aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
@@ -364,9 +364,9 @@ class Run:
             aside.replace(self._document)
 
     def exit(self, ending: FinalStatus) -> None:
-        """Say that the interpreter ends, and how, in a last record and a snapshot, but stay open.
+        """Record that the interpreter exits, in a last record and a document, but stay open.
 
-        What daemon threads still get is recorded behind that. The journal's lock goes with the process.
+        Daemon threads may still record after that. The system releases the journal's lock when the process ends.
         """
         if self.abandoned or self.closed:
             return
@@ -392,7 +392,7 @@ class Run:
             self._write_gaps()
 
     def abandon(self) -> None:
-        """Leave the files to the process that this one was forked from: nothing is written, no lock given up."""
+        """Leave the files to the process that this one was forked from: write nothing, release no lock."""
         self.closed = self.abandoned = True
         with suppress(OSError):
             self._journal.close()

@@ -1,8 +1,8 @@
-"""Tools: what the agent runs because a model asked for it, recorded before it runs and after it has.
+"""Tools: functions that the agent runs for a model, recorded before and after each execution.
 
-A tool behaves as it would without us: what it returns and raises is passed on as it is, a coroutine stays a coroutine
-and a generator a generator, and what goes wrong in recording stays in the run's guard. Which call of which response an
-execution answers is not asked here: the fold finds it by the name and the arguments, or is told by `call_id`.
+Recording does not change a tool: results and exceptions pass through, a coroutine function stays one, a generator
+function too, and failures of recording end in the run's guard. Which tool call an execution answers is decided by the
+fold (`derive/tool_matching.py`), by `call_id` if the agent states one, else by name and arguments.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
-"""Gives the run that a call made now belongs to; None where it goes unrecorded."""
+"""Returns the run of a call made now; None if the call is not recorded."""
 
 MAX_ITEMS = 1000
-"""Of what a generator yields so many items are recorded, and the number of all of them."""
+"""How many items of a generator are recorded; all of them are counted."""
 
 
 class Execution:
-    """One execution of a tool, recorded when its block is entered and when it is left; `result` is what it gave."""
+    """One execution of a tool: a context manager that records its beginning and its end, with `result`."""
 
     __slots__ = (
         *("_about", "_arguments", "_began", "_call_id", "_items", "_run", "_yielded"),
@@ -98,16 +98,16 @@ class Execution:
             run.append("tool_result", about, members_to_json({**said, **without_none(error=failed)}))
 
     def _body(self) -> ToolBody:
-        """The block in which the tool itself runs."""
+        """Return the context manager in which the tool itself runs."""
         about = self._about or {}
         return ToolBody(self._run, about.get("execution_id"))
 
     def _collect(self) -> None:
-        """Hear that it is a generator: its result is what it yields."""
+        """Record the items that a generator yields as its result."""
         self._items = []
 
     def _add(self, item: object) -> None:
-        """Hear one item of a generator."""
+        """Record one item of a generator."""
         self._yielded += 1
         if self._run is not None and self._items is not None and self._yielded <= MAX_ITEMS:
             with self._run.guard("record an item of a tool"):
@@ -115,10 +115,10 @@ class Execution:
 
 
 class AnnouncedExecution(Execution):
-    """An execution that the agent tells of: `with recorder.tool_call("bash", {…}, call_id="call_1") as call:`.
+    """An execution that the agent announces: `with recorder.tool_call("bash", {…}, call_id="call_1") as call:`.
 
-    Set `call.result` to what the tool gives; an exception that leaves the block is its error, and passes on. A marked
-    function that is called inside, by the same name, is this execution, and sets the result itself.
+    Set `call.result` to the tool's result. An exception that leaves the block is recorded as the error, and raised. If
+    a `@tool` function of the same name is called inside, its execution is this one, and it sets the result.
     """
 
     __slots__ = ("_claimed", "_inside", "_token")
@@ -146,13 +146,13 @@ class AnnouncedExecution(Execution):
         super().__exit__(kind, error, at)
 
     def _claim(self, name: str) -> bool:
-        """Whether this is the execution of a marked function of this name: it is that of one."""
+        """Return whether a `@tool` function of this name is this execution. True once, for the first such function."""
         taken, self._claimed = self._claimed, self._claimed or name == self.name
         return not taken and self._claimed
 
 
 class _ClaimedExecution(Execution):
-    """An execution that a block around it has announced, and will end."""
+    """The execution of a `@tool` function inside a `tool_call` block, which records it."""
 
     __slots__ = ("_announced",)
 
@@ -175,7 +175,7 @@ _announced: ContextVar[AnnouncedExecution | None] = ContextVar("trace_recorder_a
 
 
 def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
-    """Make a tool of a function of any kind; without one, give what makes one."""
+    """Return a function of any kind as a recorded tool; without a function, return a decorator."""
     if function is None:
         return partial(make_tool, open_run, name=name)
     if isinstance(function, staticmethod | classmethod):
@@ -183,7 +183,7 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
     made: Any = _wrapped(_ToolFunction(open_run, function, name or _name_of(function)), function)
-    for defaults in ("__defaults__", "__kwdefaults__"):  # for who reads them; the function has its own
+    for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read them; `wraps` does not copy them
         stated = getattr(function, defaults, None)
         if isinstance(stated, tuple | dict):
             setattr(made, defaults, stated)
@@ -196,14 +196,14 @@ def _name_of(function: object) -> str:
 
 @dataclass(slots=True)
 class _ToolFunction:
-    """A function that is a tool: how its executions begin."""
+    """A function that is a tool."""
 
     open_run: OpenRun
     function: Callable[..., object]
     name: str
 
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
-        """What a call of it is; inside a block that announced it, it is that one's."""
+        """Return the execution of a call; inside a `tool_call` block of the same name, that of the block."""
         announced = _announced.get()
         if announced is not None and announced._claim(self.name):
             return _ClaimedExecution(announced)
@@ -216,12 +216,12 @@ class _ToolFunction:
         return Execution(run, self.name, arguments)
 
     def to_run(self, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Callable[..., Any]:
-        """What a call runs: the function, or what stands in for it in a replay."""
+        """Return what a call runs: the function, or its replacement in a replay."""
         outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
         return self.function if outcome is None else standing_in(outcome, kind)
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
-        """What a call was given, by name as far as its signature can be bound."""
+        """Return the arguments of a call by name; as `args` and the given names if the signature does not fit."""
         return try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -285,7 +285,7 @@ def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
 
 
 class _RecordedGenerator(Generator[Any, Any, Any]):
-    """A generator with the recording listening in."""
+    """A generator whose items are recorded."""
 
     def __init__(self, inner: Generator[Any, Any, Any], execution: Execution) -> None:
         self._inner = inner
@@ -326,7 +326,7 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
                 except GeneratorExit:
                     await inner.aclose()
                     raise
-                except BaseException as error:  # noqa: BLE001 - it is the tool's own to catch or to pass on
+                except BaseException as error:  # noqa: BLE001 - it is thrown into the tool, which may catch it
                     moved = inner.athrow(error)
                 else:
                     moved = inner.asend(sent)

@@ -1,7 +1,7 @@
-"""What a run is in the middle of: calls and steps that have begun, and records that have to wait.
+"""The unfinished work of a run: calls and steps that have begun, and records that are deferred.
 
-No lock is held here. Each method changes its dict or deque by one operation, which no other thread, signal's handler or
-garbage collector can interrupt; whoever takes an entry out is the only one that handles it.
+No lock is held here. Each method changes its dict or deque by one operation, which no other thread, signal handler or
+garbage collection can interrupt; only the thread that takes an entry out handles it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 
 class Unfinished(Protocol):
-    """What is being recorded when a run ends."""
+    """A call or a step that a run has to end if it is still open at the end of the run."""
 
     def write_pending(self, *, last: bool = False) -> None:
         """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
 
     def wait(self) -> None:
-        """Wait, but not for good, for what is being written aside. Does not raise."""
+        """Wait, with a time limit, for background threads that write it. Does not raise."""
 
     def abandoned_by_caller(self) -> None:
-        """Write that whoever it was recorded for is gone. Does not raise."""
+        """Write its end: the caller has dropped it. Does not raise."""
 
     def end_with_run(self) -> None:
-        """Write what has come, as all that there will be. Does not raise."""
+        """Write its end: the run ends. Does not raise."""
 
 
 class UnfinishedWork:
@@ -40,42 +40,42 @@ class UnfinishedWork:
         self._deferred: deque[Callable[[], None]] = deque()
 
     def hold(self, unfinished: Unfinished) -> None:
-        """Keep something that is being recorded, until it is released."""
+        """Keep unfinished work until it is released."""
         self._unfinished[id(unfinished)] = unfinished
 
     def release(self, unfinished: Unfinished) -> None:
-        """Drop what has been recorded."""
+        """Drop work that has been recorded."""
         self._unfinished.pop(id(unfinished), None)
 
     def all(self) -> list[Unfinished]:
-        """What is held now."""
+        """Return the unfinished work."""
         return list(self._unfinished.values())
 
     def clear(self) -> None:
-        """Drop everything that is held."""
+        """Drop all unfinished work."""
         self._unfinished.clear()
 
     def watch(self, unfinished: Unfinished, owner: object) -> ref[object]:
-        """Have `abandoned_by_caller` called, with the next record or flush, once the owner is garbage.
+        """Call `abandoned_by_caller`, with the next record or flush, once the owner has been garbage collected.
 
-        Keep the reference that this returns; dropping it cancels that. That the owner is gone is noted by a method of
-        `dict`: in a destructor of ours, what a signal's handler raises would be lost.
+        Keep the reference that this returns; dropping it cancels the call. The callback is a method of `dict`: in a
+        Python function, an exception of a signal handler would be lost.
         """
         return ref(owner, partial(self._abandoned_ids.__setitem__, id(unfinished)))
 
     def end_abandoned(self) -> None:
-        """Call `abandoned_by_caller` of those whose owners are gone."""
+        """Call `abandoned_by_caller` of work that lost its owner."""
         while self._abandoned_ids:
             left = self._unfinished.get(self._abandoned_ids.popitem()[0])
             if left is not None:
                 left.abandoned_by_caller()
 
     def defer(self, record: Callable[[], None]) -> None:
-        """Have something recorded behind the next record, or at the end: it came in the middle of one."""
+        """Call `record` after the next record, or at the end of the run: it came in the middle of a record."""
         self._deferred.append(record)
 
     def settle(self) -> None:
-        """Record what was deferred. Call this without the run's lock, behind each record."""
+        """Record what was deferred. Call this after each record, without the run's lock."""
         if self._abandoned_ids:
             self.end_abandoned()
         while self._deferred:

@@ -1,7 +1,7 @@
-"""A set of living objects, by identity: one that dies goes out by itself, and no line of Python runs for it.
+"""A set of weakly referenced objects, by identity. An object that is freed is removed without running Python code.
 
 In a destructor, or in a callback of a weak reference as `weakref.WeakSet` has, an exception of a signal's handler
-(Ctrl-C) cannot propagate: Python prints it and goes on. Here the callback is a method of `dict`, in which no handler
+(Ctrl-C) cannot propagate: Python prints and discards it. Here the callback is a method of `dict`, in which no handler
 runs.
 """
 

@@ -1,10 +1,10 @@
 """Any Python value as JSON: `to_jsonable(value)` copies it, `to_json(value)` writes it on one line.
 
 Invariant: neither raises for any value, whatever the value's own code does, and every JSON reader can read the result.
-What JSON can express comes back equal (tuples as lists). A path, a date, a set, an Enum or an array has a simple form
-(`simple_forms.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN, bytes, a lone surrogate, an
-integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an unknown class. The attributes of
-such objects are not read: an argument may contain an SDK's whole client. KeyboardInterrupt passes.
+What JSON can express comes back equal (tuples as lists). A path, a date, a set, an Enum or an array has an equivalent
+(`json_equivalents.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN, bytes, a lone
+surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an unknown class. The
+attributes of such objects are not read: an argument may contain an SDK's whole client. KeyboardInterrupt passes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import partial
 from typing import TypeGuard
 
 from trace_recorder.guard import stack_has_room, try_call
+from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.simple_forms import simple_form
 
 _MAX_DEPTH = 200
 """Values nested deeper are described; Python's own json cannot read back a little under 1,000 levels."""
@@ -147,7 +147,7 @@ class _Copier:
         return self._other(value, depth, above, opens)
 
     def _other(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
-        if (form := simple_form(value)) is not value:
+        if (form := json_equivalent(value)) is not value:
             return self.copy(form, depth, above, opens=opens)
         fields = _fields(value, opens)
         return describe_value(value) if fields is None else self._mapping(fields, depth + 1, (*above, id(value)), opens)
@@ -212,10 +212,10 @@ def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int])
 
 
 def json_key(key: object) -> str:
-    """Return a text for any key: itself, its simple form, or its repr."""
+    """Return a text for any key: itself, its JSON equivalent, or its repr."""
     if isinstance(key, str) and not isinstance(key, enum.Enum):
         return _escape_surrogates(str.__str__(key))
-    form = try_call(lambda: simple_form(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
+    form = try_call(lambda: json_equivalent(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
     return _escape_surrogates(str.__str__(form) if isinstance(form, str) else _repr(form))
 
 

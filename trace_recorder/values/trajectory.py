@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
-from trace_recorder.values.message_deltas import MessageDeltas
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_repr import call_repr

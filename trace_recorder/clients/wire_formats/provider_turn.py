@@ -1,9 +1,9 @@
-"""A provider's own turn, riding along in `extra["turn"]` of a response and of the message that it becomes.
+"""A provider's own form of an assistant turn, kept in `extra["turn"]` of a response and of the message made from it.
 
-A conversation goes on only if signed reasoning comes back as it was given, in its place. Where the to_messages values
-rebuild the assistant's turn exactly, nothing rides along. Where they do not, the turn is kept as the provider gave
-it, with its wire_format and provider, and is handed back to these alone. A message that was changed since is rebuilt
-from its values; one that comes from elsewhere loses its reasoning, and that is with_attempt_header.
+A conversation can continue only if signed reasoning is sent back unchanged and in its place. If the values of a message
+rebuild the assistant's turn exactly, nothing is kept. Otherwise the turn is kept as the provider gave it, with its
+dialect and provider, and is sent back to these alone. A message that was changed since is rebuilt from its values. A
+message from another provider loses its reasoning; the client annotates the run with the number of such messages.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 
 TURN = "turn"
 _REASONING = ("reasoning", "reasoning_details", "content", "parts")
-"""Where readers keep reasoning that has a structure, in the `extra` of a message."""
+"""The members of a message's `extra` in which readers keep structured reasoning."""
 _ARGUMENTS = ("input", "args", "arguments")
-"""What the dialects call a call's arguments."""
+"""The names of a tool call's arguments in the dialects."""
 _SIGNATURE = "thoughtSignature"
-"""Where Google's reader keeps a call's, in the `extra` of the call."""
+"""The member of a tool call's `extra` in which Google's reader keeps its signature."""
 
 
 def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, body: dict[str, Payload]) -> LLMResponse:
-    """Have the turn ride along, where the values alone would not rebuild it."""
+    """Return the response with the provider's turn, if its values alone would not rebuild it."""
     turn = _without_nulls(wire_format.turn_of(body))
     rebuilt = wire_format.assistant(Message("assistant", response.content, response.tool_calls, extra=response.extra))
     if turn is None or _without_lists(turn) == _without_lists(_without_nulls(rebuilt)):
@@ -36,7 +36,7 @@ def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, bod
 
 
 def prepare_messages(messages: list[Message], wire_format: WireFormat, provider: str) -> tuple[list[Message], int]:
-    """Give messages with what can go back to this provider, and of how many the reasoning is left out."""
+    """Return messages as this provider can take them, and how many of them lose their reasoning."""
     left_out = 0
     taken: list[Message] = []
     for message in messages:
@@ -50,12 +50,12 @@ def prepare_messages(messages: list[Message], wire_format: WireFormat, provider:
 
 
 def turn_of_message(message: Message) -> Payload:
-    """The turn that rides along in a message that `prepare_messages` returned; None where there is none."""
+    """Return the provider's turn of a message that `prepare_messages` returned; None if it has none."""
     return as_dict(message.extra.get(TURN)).get("said")
 
 
 def _without_nulls(value: Payload) -> Payload:
-    """The value without nulls, which answers have and requests do not; arguments of calls stay as they are."""
+    """Return a value without nulls, which only responses have. The arguments of tool calls are not changed."""
     if isinstance(value, list):
         return [_without_nulls(each) for each in value]
     if not isinstance(value, dict):
@@ -65,7 +65,7 @@ def _without_nulls(value: Payload) -> Payload:
 
 
 def _without_lists(value: Payload) -> Payload:
-    """The value without the members that are empty lists, for comparison: they say no more than absence."""
+    """Return a value without members that are empty lists, for comparison: they mean the same as absence."""
     if isinstance(value, list):
         return [_without_lists(each) for each in value]
     if not isinstance(value, dict):
@@ -80,22 +80,22 @@ def _kept(message: Message, wire_format: WireFormat, provider: str) -> Message:
     if (turn.get("api"), turn.get("provider")) != (wire_format.api, provider):
         calls = tuple(replace(call, extra={}) for call in message.tool_calls)
         return replace(message, tool_calls=calls, reasoning=None, extra={})
-    if not _still_said(turn.get("said"), message, wire_format):
+    if not _is_unchanged(turn.get("said"), message, wire_format):
         return replace(message, extra={name: value for name, value in message.extra.items() if name != TURN})
     return message
 
 
-def _still_said(turn: Payload, message: Message, wire_format: WireFormat) -> bool:
-    """Whether a message says what its turn says: the caller may have changed it."""
+def _is_unchanged(turn: Payload, message: Message, wire_format: WireFormat) -> bool:
+    """Whether a message has the content and the tool calls of its turn: the caller may have changed it."""
     reader = reader_of(wire_format.api)
     if reader is None:
         return False
     said = reader.read_response(wire_format.body_of(turn))
-    same_calls = [_told(call) for call in said.tool_calls] == [_told(call) for call in message.tool_calls]
+    same_calls = [_sent_values(call) for call in said.tool_calls] == [_sent_values(call) for call in message.tool_calls]
     return same_calls and (said.content or None) == (message.content or None)
 
 
-def _told(call: ToolCall) -> tuple[str | None, str, Payload]:
+def _sent_values(call: ToolCall) -> tuple[str | None, str, Payload]:
     return None if call.call_id_made_up else call.call_id, call.name, call.arguments
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.derive.derived_steps import is_step
 from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, keep_newest, unreadable_gaps
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
@@ -27,7 +28,6 @@ from trace_recorder.derive.live_document.open_parts import OpenInteraction, Open
 from trace_recorder.derive.live_document.renderer import Renderer
 from trace_recorder.derive.live_document.spool import Spool
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError, StepText, StepTexts
-from trace_recorder.derive.steps import is_step
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
 from trace_recorder.derive.tool_steps import ToolSteps

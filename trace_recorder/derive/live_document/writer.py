@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.background_work import AT_A_STRETCH, BREATH
+from trace_recorder.background_work import WORK_SECONDS, YIELD_SECONDS
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
@@ -261,8 +261,8 @@ class WriteScheduler:
 
     def _yield_to_others(self) -> None:
         if not self._urgent and time.perf_counter() >= self._next_yield:
-            time.sleep(BREATH)
-            self._next_yield = time.perf_counter() + AT_A_STRETCH
+            time.sleep(YIELD_SECONDS)
+            self._next_yield = time.perf_counter() + WORK_SECONDS
 
     def close(self) -> None:
         """Write the document for the last time, and end the thread."""

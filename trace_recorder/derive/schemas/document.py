@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
-from trace_recorder.derive.schemas.model import (
+from trace_recorder.derive.schemas.schema_types import (
     ABSENT,
     Count,
     Integer,

@@ -1,8 +1,8 @@
 """The models of the journal, `trajectory_*.jsonl`: a record, and the data of each kind of record.
 
-They follow what is written: by `run.py` and `recorder.py` (start, steps, the end), `capture/exchange.py` (what went
-over the wire) and `encoder.py` (what was taken apart). What numbers refer to, and whether checks hold, is left to
-validation.
+They follow the writers: `recording/run.py` (start, redaction, gap, end), `recording/manual_records.py` (what the agent
+records by hand), `recording/context.py` (steps), `recording/tools.py`, `capture/exchange.py` (what went over the wire)
+and `storage/items/encoder.py` (items). Whether numbers refer to records, and checks hold, is left to `validate.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trace_recorder.derive.schemas.document import Error
-from trace_recorder.derive.schemas.model import (
+from trace_recorder.derive.schemas.schema_types import (
     ABSENT,
     Count,
     Crc,

@@ -17,7 +17,7 @@ from pydantic_core.core_schema import WithDefaultSchema
 
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA, Record
-from trace_recorder.derive.schemas.model import Json, Shape
+from trace_recorder.derive.schemas.schema_types import Json, Shape
 from trace_recorder.values.messages import Payload
 
 DIRECTORY = Path(__file__).parent

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import cast, get_args
 
-from trace_recorder.derive.steps import derive_steps
+from trace_recorder.derive.derived_steps import derive_steps
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.steps import AtifSource, TrajectoryReader, error_of

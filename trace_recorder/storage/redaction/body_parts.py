@@ -1,9 +1,9 @@
-"""A large plain body, cut into parts that can be masked and written one by one, while it comes.
+"""Cuts a large plain body into parts that can be masked and written one by one while it is received.
 
 A part of JSON ends outside of strings, and never between the name of a member and its value, so that each part is
 masked as the whole would be: string by string, by what its member is called. A string that is longer than a part is cut
-where no secret is under way (`partial_secrets.py`), and no escape; each piece of it is masked as a value of the same
-member. What is no JSON is cut and masked like one long string, from where that is seen.
+where no secret may have begun (`partial_secrets.py`), and outside escapes; each piece is masked as a value of the same
+member. A body that turns out not to be JSON is cut and masked like one long string from there on.
 """
 
 from __future__ import annotations

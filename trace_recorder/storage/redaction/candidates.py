@@ -1,10 +1,10 @@
-"""A first look at a text for all that looks for secrets: a byte a character, and the words in which a key may stand.
+"""A fast first search of a text: the words that may contain a key, and the places that may have the name of a secret.
 
-A key has a long run of letters and digits, and not of small letters alone; few words of prose or code have one. Only
-these are copied out, so that what is asked of them (`patterns.py`, `known_values.py`) costs a part of what it
-would cost of the whole text. Where the names of secrets may stand, three letters tell (`Beginnings`). Both are asked of
-all places of a text at once: a text is one large integer, a byte a character, so that a shift and an "and" compare each
-character with its neighbours. Invariant: a word is copied whole, with what stands right before it, and once.
+A key has a long run of letters and digits, not of small letters alone; few words of prose or code have one. Only these
+words are copied out and searched by `patterns.py` and `known_values.py`, which costs a fraction of searching the whole
+text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all places of a
+text at once: the text is one large integer, a byte a character, so that a shift and an "and" compare each character
+with its neighbours. Invariant: a word is copied once, whole, and with the text right before it.
 """
 
 from __future__ import annotations

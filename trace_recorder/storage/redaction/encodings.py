@@ -1,7 +1,7 @@
-"""Secrets that stand in a text in an encoding: in base64, or with the escapes of a URL.
+"""Secrets that are encoded in a text: in base64, or with the escapes of a URL.
 
-A word is decoded where it is the encoding of a text, and looked at as that text is. Invariants: what is no encoding of
-a text, such as an image, a hash or a signature, is not decoded; each word is looked at once, and of bounded length.
+A word that is the encoding of a text is decoded, and searched as a text is. Invariants: an encoding of anything else,
+such as an image, a hash or a signature, is not decoded; each word is searched once, up to a bounded length.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Secrets that are known by their value: the client's own key, and what the environment calls a key or a password.
+"""Secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
 
-A value is masked wherever it stands if it is long and strange enough to be no word of anybody's; a shorter or common
-one only behind its name (`is_short`). Invariants: what is kept is bounded, whatever a client sends; learning a value
-compiles nothing and costs the same for the thousandth as for the first; a value that is learned is masked by every
-text that is masked after that, in any thread.
+A value that is long and unlike any word is masked everywhere; a shorter or common one only after its name
+(`is_short`). Invariants: the number of values kept is bounded; learning a value compiles nothing, and its cost does not
+depend on how many are known; a learned value is masked in every text that is masked later, in any thread.
 """
 
 from __future__ import annotations

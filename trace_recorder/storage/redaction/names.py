@@ -1,10 +1,10 @@
-r"""Secrets that are known by the name beside them: `password: …`, `--token …`, `"clientSecret": "…"`, `curl -u me:…`.
+r"""Secrets that are known by a name before them: `password: …`, `--token …`, `"clientSecret": "…"`, `curl -u me:…`.
 
-Three questions, each answered once. Is it the name of a secret (`kind_of`)? Is what stands behind it a value, or a
-type, an expression, the place for one (`_judge`)? How far does it go (`_VALUE`)? What asks more of its value are names
-that are used for other things too: `token`, `key`, `auth`. Invariants: a pattern here looks at a bounded part of the
-text for each place at which it begins, and every place is tried once; no mask takes a quote or a backslash with it, so
-that JSON text stays JSON.
+Three questions are answered, each in one place. Is it the name of a secret (`kind_of`)? Is the text after it a value,
+or a type, an expression or a placeholder (`_judge`)? Where does the value end (`_QUOTED_VALUE`, `_BARE_VALUE`)? For
+names that have other uses too (`token`, `key`, `auth`) the value has to look like a secret. Invariants: a pattern here
+searches a bounded part of the text for each place at which it begins, and every place is tried once; no mask replaces a
+quote or a backslash, so that JSON text stays JSON.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What may still become a secret: the end of a text that goes on, as a stream's does.
+"""Finds the beginning of a possible secret at the end of a text that will be continued, such as a stream's.
 
-Its last word may, unless it is of small letters and begins nothing: a key, a URL with a password, a secret's name. So
-may a value whose name stands before it, a command's flags, and a private key from its BEGIN on. Nothing of this is
-written before it is known how it goes on. Invariant: what waits is bounded; a word or a key that is longer than any
-secret waits no more.
+The last word may become a key, a URL with a password, or the name of a secret, unless it has small letters alone and no
+secret begins with it. A value after a secret's name, a command's flags, and a private key from its BEGIN on may be
+incomplete too. Such an end is not written before its continuation is known. Invariant: its length is bounded; a word or
+a key that is longer than any secret is written.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Secrets out, at the single place where records are written.
+"""Masks the secrets in records, at the single place where records are written.
 
-A redactor is a function of a text that returns it with the secrets in it masked. Invariants: masking is
-deterministic and idempotent; what is masked says so ("[REDACTED:openai-key]"); of JSON, the strings are masked, one
-by one and decoded, and nothing else is touched, so that it stays JSON with its structure and its numbers as they
-were spelled. Prose is left alone: only the shapes of keys are looked for (`patterns.py`), members whose names say
-that they are secret, and values that are known to be (the client's own key, the environment's *_API_KEY, *_TOKEN,
-*_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content have none of these shapes.
+A redactor is a function that takes a text and returns it with its secrets masked. Invariants: masking is deterministic
+and idempotent; a mask names the kind of the secret ("[REDACTED:openai-key]"); of JSON, only the strings are masked,
+one by one and decoded, so that its structure and the digits of its numbers do not change. Prose is not changed: secrets
+are found by the shapes of keys (`patterns.py`), by the names of members, and by known values (the client's own key, the
+environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from trace_recorder.background_work import AT_ONCE, breathe
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.guard import try_call
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction.body_parts import BodyPart
@@ -93,9 +92,9 @@ class Redaction:
         """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
         parts: list[str] = []
         done = 0
-        while len(text) - done > AT_ONCE:
-            breathe()
-            part = text[done : done + AT_ONCE]
+        while len(text) - done > MAX_UNINTERRUPTED_CHARS:
+            yield_to_others()
+            part = text[done : done + MAX_UNINTERRUPTED_CHARS]
             part = part[: len(part) - unfinished(part)] or part
             parts.append(mask_text(part, self._known.is_short, kinds))
             done += len(part)
@@ -155,7 +154,7 @@ class Redaction:
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does."""
-        at_once = sum(map(len, texts)) <= AT_ONCE  # one look at all of a small request
+        at_once = sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS  # one look at all of a small request
         if at_once and not self.sees("\n".join(texts)):
             return [(text, 0) for text in texts]
         return [self.mask(text) for text in texts]
@@ -171,13 +170,13 @@ class Redaction:
         """What may be secret in JSON text, whose letters may be spelled with escapes. A long one is seen bit by bit."""
         if not self._redactors:
             return Sightings("")
-        if len(text) <= AT_ONCE + _OVERLAP:
+        if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
             return self._see_at_once(text)
         seen = Sightings("")
-        for at in range(0, len(text), AT_ONCE):
-            breathe()
+        for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+            yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see_at_once(text[begin : at + AT_ONCE]), begin)
+            seen.add(self._see_at_once(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return seen
 
     def _see_at_once(self, text: str) -> Sightings:

@@ -1,10 +1,10 @@
-"""Secrets that a model spells in a stream, a few letters an event: no event holds one, the text that they make does.
+"""Masks secrets that are split across the events of a stream, a few letters in each.
 
-`Part.mask` puts the texts of a part of a stream together, each by its place in the events, and has them masked; the
-mask goes into the event in which the secret begins, and what follows of it is taken out of the others.
-`Part.unfinished` says where the last events begin of which the text may go on as a secret: these wait for the next part
-(`partial_secrets.py` knows which).
-Nothing else of an event is spelled anew, and a stream without a sign of a secret in its texts is not taken apart.
+`Part.mask` joins the texts of a part of a stream, those of one place in the events together, and masks them. The mask
+is written into the event in which the secret begins, and the rest of the secret is removed from the following events.
+`Part.unfinished` returns where the last events begin that may contain the beginning of a secret
+(`partial_secrets.py`): these are written with the next part. The rest of an event is not changed, and a stream without
+any sign of a secret is not parsed.
 """
 
 from __future__ import annotations

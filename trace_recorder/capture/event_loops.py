@@ -1,7 +1,7 @@
-"""What an async transport waits with, in asyncio and in trio: its caller's event loop works on meanwhile.
+"""Waiting in the caller's event loop, asyncio's or trio's, so that it runs other tasks meanwhile.
 
-Neither is imported here before it runs. Where no event loop is known, as when a coroutine is driven by hand, nothing is
-waited for: what was to be done aside is done at once.
+Neither library is imported here: the one that runs the caller is already imported. If no event loop is known, as when
+a coroutine is driven by hand, nothing is awaited: work is done in the calling thread.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from trace_recorder.background_work import work_aside
+from trace_recorder.background_work import run_yielding
 
 
-async def step_back() -> None:
-    """Let the event loop do once what else there is. Raises what the loop throws in, as a cancelled task's error."""
+async def yield_to_event_loop() -> None:
+    """Let the event loop run its other tasks once. Raises what the loop throws in, such as a cancellation."""
     trio = _trio()
     if trio is not None:
         await trio.lowlevel.checkpoint()
@@ -24,10 +24,10 @@ async def step_back() -> None:
         await asyncio.sleep(0)
 
 
-async def aside(work: Callable[[], None]) -> None:
-    """Have a thread of its own do some work, which does not raise, and wait for it.
+async def run_in_thread(work: Callable[[], None]) -> None:
+    """Run `work`, which does not raise, in a new thread, and wait for it.
 
-    Whoever is cancelled waits no more; the work goes on to its end.
+    A cancelled caller stops waiting; the work continues to its end.
     """
     trio = _trio()
     if trio is not None:
@@ -45,19 +45,19 @@ async def aside(work: Callable[[], None]) -> None:
 
 
 def _waker(call: Callable[[Callable[[], None]], Any], wake: Callable[[], None]) -> Callable[[], None]:
-    def awaken() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    def call_wake() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is waiting
             call(wake)
 
-    return awaken
+    return call_wake
 
 
 def _start(work: Callable[[], None], wake: Callable[[], None]) -> bool:
-    """Start a thread that works and then wakes; False where the system has no more threads."""
+    """Start a thread that does the work and then calls `wake`. Return False if the system has no more threads."""
 
     def run() -> None:
         try:
-            work_aside(work)
+            run_yielding(work)
         finally:
             wake()
 
@@ -69,7 +69,7 @@ def _start(work: Callable[[], None], wake: Callable[[], None]) -> bool:
 
 
 def _trio() -> Any:
-    """The module trio, if that is what runs here."""
+    """Return the module trio if the caller runs in it."""
     trio, sniffio = sys.modules.get("trio"), sys.modules.get("sniffio")  # the first imports the second
     if trio is None or sniffio is None:
         return None
@@ -80,7 +80,7 @@ def _trio() -> Any:
 
 
 def _asyncio() -> Any:
-    """The module asyncio, if that is what runs here."""
+    """Return the module asyncio if the caller runs in a task of it."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio if asyncio is not None and asyncio.current_task() is not None else None

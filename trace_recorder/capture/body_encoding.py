@@ -1,4 +1,4 @@
-"""Bytes of requests and responses as text of the journal's records."""
+"""How the bytes of requests and responses are written in records; `derive/record_bodies.py` reads them again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trace_recorder.values.jsonable import error_message
 
 
 def joined_bytes(pieces: list[stream_chunks.TimedBytes]) -> bytes:
-    """Join the bytes of pieces."""
+    """Join the bytes of chunks."""
     return b"".join([data for _, data in pieces])
 
 
 def first_pieces(pieces: list[stream_chunks.TimedBytes], size: int) -> list[stream_chunks.TimedBytes]:
-    """The first pieces that make so many bytes, or all."""
+    """Return the first chunks that together have at least `size` bytes, or all."""
     found = 0
     for number, (_, data) in enumerate(pieces[:], 1):
         found += len(data)
@@ -27,19 +27,19 @@ def first_pieces(pieces: list[stream_chunks.TimedBytes], size: int) -> list[stre
 
 
 def packed(data: bytes, level: int) -> str:
-    """A part's text as it is on file. What can be packed beyond measure is not: a reader would take it for a bomb."""
+    """Encode a part's text as base64 of zlib. Highly compressible text is stored: readers refuse such ratios."""
     packed = zlib.compress(data, level)
     return base64.b64encode(packed if len(data) < 32 * len(packed) else zlib.compress(data, 0)).decode()
 
 
 def error_text(error: BaseException) -> str:
-    """Say an error as its class and message."""
+    """Describe an error by its class and message."""
     message = error_message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def body_member(data: bytes) -> str:
-    """A plain response as a member of a record: its JSON as it came, else its text, else its bytes."""
+    """Return a plain response as a member of a record: `body` for JSON, else `text`, else `base64`."""
     try:
         text = data.decode()
         parse(text)
@@ -49,7 +49,7 @@ def body_member(data: bytes) -> str:
 
 
 def text_member(data: bytes) -> str:
-    """Bytes as a member of a record: as text, else in base64."""
+    """Return bytes as a member of a record: `text` if they are UTF-8, else `base64`."""
     try:
         return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
     except UnicodeDecodeError:

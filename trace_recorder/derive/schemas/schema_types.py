@@ -1,4 +1,4 @@
-"""The parts of both models: the shape of an object, and recurring types.
+"""The types that the models of both files are made of: an object that may have further members, and scalar types.
 
 An object may always have members beyond those of its model: a provider, a caller or a later version may add some.
 What the caller of the recorder gave has the type that was asked for, or is an `Unrepresentable`. A member whose

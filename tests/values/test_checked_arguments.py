@@ -17,9 +17,9 @@ import pytest
 from tests.journals import records_of
 from tests.json_strategies import exactly
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.json_equivalents import MAX_ARRAY_ELEMENTS
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.simple_forms import MAX_ARRAY_ELEMENTS
 
 
 class Verdict(enum.Enum):

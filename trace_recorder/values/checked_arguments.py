@@ -1,7 +1,7 @@
-"""Arguments that must be a bool or a number, of whatever class: numpy's, Decimal's, an Enum's value.
+"""Checks arguments of the recorder's methods that must be a bool or a number, of any class: numpy's, an Enum's value.
 
-Anything else is misuse and raises a TypeError, but only after everything else in the call is recorded. Until then the
-wrong value is recorded as a description; the caller calls `raise_if_refused` last.
+Any other value is misuse and raises a TypeError, but only after everything else in the call is recorded. Until then the
+wrong value is recorded as a description. The caller calls `raise_if_refused` last.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import enum
 from functools import partial
 
 from trace_recorder.guard import try_call
+from trace_recorder.values.json_equivalents import to_integer, to_number
 from trace_recorder.values.jsonable import describe_value, to_jsonable
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.simple_forms import to_integer, to_number
 
 
 class ArgumentReader:

@@ -1,8 +1,8 @@
-"""Values that JSON cannot express but that have a simple form: paths, ids, times, numpy's numbers and arrays.
+"""Values of other types that have an equivalent in JSON: paths, ids, times, numpy's numbers and arrays.
 
-`simple_form` returns a value of Python's built-in types, whose parts may be anything again; `jsonable.py` copies them.
-numpy is never imported: its values are recognised by the module of their class. Nor is decimal, whose import takes
-milliseconds: there are no such values in a program that has not imported it.
+`json_equivalent` returns a value of Python's built-in types. Its parts may be of any type; `jsonable.py` copies them.
+numpy is never imported: its values are recognised by the module of their class. Nor is decimal, which takes
+milliseconds to import: a program that has not imported it has no such values.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import PurePath
 from typing import Any
 
 MAX_ARRAY_ELEMENTS = 10_000
-"""An array with more elements has no simple form: writing it would keep the agent waiting."""
+"""An array with more elements has no equivalent: writing it would keep the agent waiting."""
 
 _AS_TEXT = (PurePath, uuid.UUID)
 _AS_ISO_TIME = (datetime.date, datetime.time)
 
 
-def simple_form(value: object) -> object:
-    """Return the simple form of a value, or the value itself if it has none."""
+def json_equivalent(value: object) -> object:
+    """Return the equivalent of a value, or the value itself if it has none."""
     if isinstance(value, _AS_TEXT) or _is_decimal(value):
         return str(value)
     if isinstance(value, _AS_ISO_TIME):
@@ -32,7 +32,7 @@ def simple_form(value: object) -> object:
     if isinstance(value, datetime.timedelta):
         return iso_duration(value)
     if is_numpy(value):
-        return _numpy_form(value)
+        return _numpy_equivalent(value)
     return value
 
 
@@ -47,7 +47,7 @@ def is_numpy(value: object) -> bool:
     return hasattr(kind, "tolist") and any(base.__module__.partition(".")[0] == "numpy" for base in kind.__mro__)
 
 
-def _numpy_form(value: Any) -> object:
+def _numpy_equivalent(value: Any) -> object:
     if value.size > MAX_ARRAY_ELEMENTS:
         return value
     if value.dtype.kind == "M":

@@ -1,4 +1,4 @@
-"""A long stream that is put together aside lets the other threads work: there is a breath between any two chunks."""
+"""A long stream that a background thread assembles yields to other threads between any two chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from trace_recorder.background_work import breathing
+from trace_recorder.background_work import current_yield
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.values.messages import Payload
 
@@ -33,8 +33,8 @@ CHUNKS = {
 }
 
 
-def longest_between_breaths(api: str, text: str) -> int:
-    """The most calls of functions between any two breaths, and before the first and behind the last."""
+def longest_between_yields(api: str, text: str) -> int:
+    """The most calls of functions between any two yields, and before the first and behind the last."""
     calls = [0]
 
     def count(frame: FrameType, what: str, _: object) -> None:
@@ -48,21 +48,21 @@ def longest_between_breaths(api: str, text: str) -> int:
     def yield_to_others() -> None:
         calls.append(0)
 
-    token = breathing.set(yield_to_others)
+    token = current_yield.set(yield_to_others)
     before = sys.getprofile()
     sys.setprofile(count)
     try:
         join_stream(api, text.encode())
     finally:
         sys.setprofile(before)
-        breathing.reset(token)
+        current_yield.reset(token)
     assert len(calls) > 1
     return max(calls)
 
 
 @pytest.mark.parametrize("api", CHUNKS)
-def test_between_two_breaths_there_is_one_chunk(api: str) -> None:
-    """However many chunks a stream has, no more is done at a stretch."""
+def test_between_two_yields_there_is_one_chunk(api: str) -> None:
+    """However many chunks a stream has, no more is done without a yield."""
     join_stream(api, CHUNKS[api].encode())  # what is imported and cached is
 
-    assert longest_between_breaths(api, CHUNKS[api] * 400) <= longest_between_breaths(api, CHUNKS[api] * 40)
+    assert longest_between_yields(api, CHUNKS[api] * 400) <= longest_between_yields(api, CHUNKS[api] * 40)

@@ -1,4 +1,7 @@
-"""Messages as deltas: how a document avoids repeating the whole conversation for each interaction."""
+"""Message lists as differences to earlier ones (`history="delta"`), so that a document does not repeat conversations.
+
+The deltas of streamed responses are another matter: `dialects/chat_deltas.py`.
+"""
 
 from __future__ import annotations
 
