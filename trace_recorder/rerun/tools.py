@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from collections.abc import Callable, Mapping
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.differences import differences
+from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.rerun.matching import fits
 from trace_recorder.rerun.recorded import RecordedTool
 from trace_recorder.values.jsonable import to_jsonable
@@ -63,7 +63,4 @@ class RecordedTools:
 def _exception(error: Mapping[str, Payload]) -> Exception:
     """An exception of the class that was recorded, where that is one of Python's own."""
     name, message = str(error.get("type")), str(error.get("message"))
-    kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        return kind(message)
-    return ReplayedToolError(name, message)
+    return builtin_exception(name, message) or ReplayedToolError(name, message)
