@@ -16,7 +16,7 @@ from tests.wire.corpus import DIRECTORY, load
 from tests.wire.replays import MODES, Seen, compare, compare_all, recorded
 from tests.wire.runs import Mode
 
-PART = 1.0 if os.environ.get("TRACE_RECORDER_WIRE_WHOLE") else 0.05
+PART = 1.0 if os.environ.get("TRACE_RECORDER_WIRE_WHOLE") else 0.02
 EXCHANGES = tuple(exchange for exchange in load() if random.Random(exchange.number).random() < PART)
 
 

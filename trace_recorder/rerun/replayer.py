@@ -154,15 +154,16 @@ class Replay:
         return mismatch
 
     def _read(self, body: bytes) -> Payload:
-        """What a request says, masked as it would be on file: its JSON, else its text, else its bytes in base64."""
+        """What a request says, masked as it would be on file: its JSON object, else its text, else its bytes in base64."""
         try:
             text = body.decode()
         except UnicodeDecodeError:
             return base64.b64encode(self._redaction.mask_bytes(body)).decode()
         try:
-            return self._masked(parse(text))
+            value = parse(text)
         except NotJsonError:
-            return self._masked(text)
+            value = None
+        return self._masked(value if isinstance(value, dict) else text)
 
     def _masked(self, value: Payload) -> Payload:
         text = json.dumps(value, ensure_ascii=False)

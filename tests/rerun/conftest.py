@@ -1,0 +1,17 @@
+"""What holds for every test of replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rerun.runs import made_clients
+
+
+@pytest.fixture(autouse=True)
+def _closed_clients() -> Iterator[None]:
+    """Close every client behind its test."""
+    yield
+    while made_clients:
+        made_clients.pop().close()
