@@ -154,7 +154,7 @@ class Replay:
         return mismatch
 
     def _read(self, body: bytes) -> Payload:
-        """What a request says, masked as it would be on file: its JSON object, else its text, else its bytes in base64."""
+        """What a request says, masked as on file: its JSON object, else its text, else its bytes in base64."""
         try:
             text = body.decode()
         except UnicodeDecodeError:
