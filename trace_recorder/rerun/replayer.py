@@ -163,7 +163,10 @@ class Replay:
             value = parse(text)
         except NotJsonError:
             value = None
-        return self._masked(value if isinstance(value, dict) else text)
+        if not isinstance(value, dict):
+            return self._masked(text)
+        masked, _ = self._redaction.mask(text)
+        return value if masked == text else json.loads(masked)
 
     def _masked(self, value: Payload) -> Payload:
         text = json.dumps(value, ensure_ascii=False)
