@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 SIZE = 1_000_000
 ROUNDS = 7

@@ -63,7 +63,11 @@ class Place:
 
     def run(self, *arguments: object, **environment: str) -> Done:
         """Run a command to its end, the command line in this process; the agent has one of its own."""
-        command = ["run", *map(str, arguments)]
+        return self.command("run", *arguments, **environment)
+
+    def command(self, *arguments: object, **environment: str) -> Done:
+        """The same with any of our commands, which is the first argument."""
+        command = list(map(str, arguments))
         with chdir(self.path):
             result = CliRunner().invoke(
                 app, command, prog_name="trace-recorder", env={**self.environment, **environment}

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from trace_recorder.attach.recorder import current
 
+pytest_plugins = ["pytester"]
+
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # a shell has its background jobs ignore Ctrl-C, which tests press

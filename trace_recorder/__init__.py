@@ -3,6 +3,8 @@
 with TrajectoryRecorder(task="fix the failing test") as recorder:
     client = recorder.wrap(OpenAI())
     run_my_agent(client)
+
+PYTEST_DONT_REWRITE: without this word, pytest warns of a plugin's package that was imported before pytest began.
 """
 
 from importlib import import_module
@@ -46,14 +48,17 @@ from trace_recorder.errors import (
 )
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.context import Step
-from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
 
 if TYPE_CHECKING:
+    from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
 
+    fork = Fork
     replay = Replay
 
 __all__ = [
@@ -64,6 +69,7 @@ __all__ = [
     "BoundClientError",
     "ClientError",
     "EmptyTrajectoryError",
+    "Fork",
     "Gap",
     "LLMInteraction",
     "LLMResponse",
@@ -95,6 +101,7 @@ __all__ = [
     "async_http_client",
     "current_recorder",
     "default_redactor",
+    "fork",
     "http_client",
     "instrument",
     "load",
@@ -114,4 +121,6 @@ def __getattr__(name: str) -> Any:
     """Import what few programs need when it is asked for, so that importing the package stays quick."""
     if name in {"Replay", "replay"}:
         return import_module("trace_recorder.rerun.replayer").Replay
+    if name in {"Fork", "fork"}:
+        return import_module("trace_recorder.rerun.forking").Fork
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,7 +28,8 @@ from trace_recorder.dialects.sse import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import read
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, parse, split_members
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
@@ -127,7 +128,7 @@ def take_apart(data: bytes) -> None:
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
     for crc, new in enumerate(encoded.new):
-        table.add_item(json.loads(f"{{{new.about},{new.said}}}"), crc)
+        table.add_item(json.loads(f"{{{new.about},{new.members_to_mask}}}"), crc)
     assert "\n" not in encoded.body
     back = table.expand({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
     assert json.dumps(back, sort_keys=True) == json.dumps(value, sort_keys=True)

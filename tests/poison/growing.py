@@ -17,7 +17,8 @@ from trace_recorder.dialects.readers import join_stream
 from trace_recorder.dialects.sse import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal_reader import read
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, one_line, parse, split_members
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload

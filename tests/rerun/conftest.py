@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.rerun.plugin_runs import Project
 from tests.rerun.runs import made_clients
 
 
@@ -15,3 +16,9 @@ def _closed_clients() -> Iterator[None]:
     yield
     while made_clients:
         made_clients.pop().close()
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project that has tests of an agent."""
+    return Project(pytester, monkeypatch)

@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 
 from tests.wire.corpus import load
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 _LETTERS = {

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.secrets.corpus import false_alarms, innocent, keys, masked, masked_on_the_wire
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 PLACES = {
     "alone": "{}",

@@ -22,7 +22,8 @@ from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import headers
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.redaction.known_values import COOKIES, KEPT, KnownSecrets
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 OWN = "opaque-Own-Key-0f-the-client/+"
 

@@ -13,6 +13,7 @@ from types import FrameType
 
 import pytest
 
+from trace_recorder.storage.redaction import commands, json_strings, name_kinds, text_masking, url_credentials, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import known_values as secret_values
 from trace_recorder.storage.redaction import names as secret_names
@@ -20,9 +21,13 @@ from trace_recorder.storage.redaction import partial_secrets as secret_endings
 from trace_recorder.storage.redaction import patterns as secret_shapes
 from trace_recorder.storage.redaction import redactor as redact
 from trace_recorder.storage.redaction import split_secrets as spelled
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
-MODULES = (secret_shapes, secret_names, secret_values, secret_encodings, secret_endings)
+MODULES = (
+    *(secret_shapes, secret_names, secret_values, secret_encodings, secret_endings),
+    *(commands, name_kinds, text_masking, url_credentials),
+)
 FULL = {
     "_NAME",
     "_WEAK",
@@ -115,7 +120,7 @@ def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
 def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
     """Those, and the ones that are asked of short texts."""
     yield from patterns()
-    for module in (*MODULES, redact, spelled):
+    for module in (*MODULES, json_strings, redact, spelled, urls):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 yield f"{module.__name__}.{name}", value
@@ -147,7 +152,7 @@ UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "
 def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], object]) -> None:
     """Of a text four times as long, four times as many calls of our own functions and of `re` are made, or fewer."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
-    redact.mask_text("")
+    text_masking.mask_text("")
 
     def steps(size: int) -> int:
         count = 0

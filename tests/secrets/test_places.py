@@ -22,7 +22,7 @@ from tests.journals import records_of
 from tests.secrets.corpus import keys
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
-from trace_recorder.storage.redaction.redactor import default_redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 SHAPED = next(key.longest for key in keys() if key.service == "Groq")

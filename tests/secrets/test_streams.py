@@ -16,7 +16,8 @@ from tests.secrets.corpus import keys
 from tests.secrets.everywhere import bytes_of
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.patterns import PEM_LONGEST
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 BODY = "\n".join("MIIEowIBAAKCAQEAx7k2" + f"{n:02d}" + "Qw9ErTy8UiOp3AsDf6GhJk1LzXcVb0Nm5QwErTyUiO" for n in range(26))
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----"

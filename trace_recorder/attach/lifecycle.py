@@ -12,9 +12,10 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
-from trace_recorder.errors import AlreadyFinalizedError
+from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
 from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
@@ -25,6 +26,24 @@ from trace_recorder.values.final_status import FinalStatus, status_of_process
 from trace_recorder.values.messages import Payload
 
 __records__ = True  # `guard.is_recording` looks for this name
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedFrom:
+    """The run that another one continues, and the call of it that is the first to be made anew."""
+
+    trajectory_id: str
+    file: str
+    interaction_id: str
+    step_number: int | None
+
+    def at(self) -> dict[str, Payload]:
+        """Where the two parted."""
+        return {"interaction_id": self.interaction_id, "step_number": self.step_number}
+
+    def as_metadata(self) -> dict[str, Payload]:
+        """The same with the run that is continued."""
+        return {"trajectory_id": self.trajectory_id, "file": self.file, **self.at()}
 
 
 class Lifecycle:
@@ -59,6 +78,7 @@ class Lifecycle:
         self._disabled = disabled
         self._path: Path | None = None
         self._parent: str | None = None
+        self._forked_from: ForkedFrom | None = None
         self._warned = False
         self._last_step = 0
         process.observers.add(self)
@@ -80,10 +100,24 @@ class Lifecycle:
         with self.guard("record the start of the run"):
             about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
             del about["task"]
-            run.start(run.named(**about), said, self._parent)
+            named, parent = run.named(**about), self._parent
+            forked, self._forked_from = self._forked_from, None
+            if forked is not None:
+                named, parent = {**named, "forked_at": forked.at()}, forked.trajectory_id
+                said["metadata"] = {**self._metadata, "forked_from": forked.as_metadata()}
+            run.start(named, said, parent)
         process.run_began(run.trajectory_id, document)
         self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
+
+    def fork_from(self, origin: ForkedFrom) -> None:
+        """Have the next run be one that continues another from one of its calls. Raises RecorderStateError in a run."""
+        if self.has_open_run():
+            raise RecorderStateError(
+                f"fork() was given a recorder that has begun {self._path}. Give one that has not been started: its "
+                "first record names the run that it continues."
+            )
+        self._forked_from = origin
 
     def end(self, ending: FinalStatus, final_result: object = None) -> None:
         """End the run. Everything is on file on return."""

@@ -29,7 +29,8 @@ from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
-from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.arguments import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception
 from trace_recorder.values.messages import Payload, without_none

@@ -148,7 +148,9 @@ class ImportHook:
         """Find what the others find; have the loader of an HTTP library tell when it is done."""
         if name not in LIBRARIES:
             return None
-        others = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path) if finder is not self)
+        finders = list(sys.meta_path)
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
+        others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
         with guard("be told when a library is imported"):
             if spec is not None and spec.loader is not None:

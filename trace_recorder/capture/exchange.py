@@ -30,7 +30,7 @@ from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
 from trace_recorder.recording.run import Run
-from trace_recorder.storage.redaction.redactor import clean_url, url_secrets
+from trace_recorder.storage.redaction.urls import clean_url, url_secrets
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none

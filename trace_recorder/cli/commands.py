@@ -2,7 +2,8 @@
 
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
 is printed is made elsewhere: `list_runs.py`, `run_header.py` and `show.py`, `validation_report.py`. Commands over many
-runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so has `run.py`.
+runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so have `run.py`
+and `replay.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from trace_recorder.cli.export import export
 from trace_recorder.cli.list_runs import Listing, listing, newest, no_runs_message, table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, find_runs, is_directory, read
+from trace_recorder.cli.replay import replay
 from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
@@ -228,3 +230,4 @@ app.command("export")(export)
 app.command("stats")(stats)
 app.command("score")(score)
 app.command("run", context_settings=SETTINGS)(run)
+app.command("replay")(replay)

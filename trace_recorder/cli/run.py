@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -55,9 +55,14 @@ def run(
         raise typer.Exit(error.exit_code) from None
     if not quiet:
         _tell(ended, command)
-    if ended.code < 0:
-        _exit_by_signal(-ended.code)
-    raise typer.Exit(ended.code)
+    exit_as(ended.code)
+
+
+def exit_as(code: int) -> NoReturn:
+    """Exit as a process did: with its exit code, or by the signal that ended it where that is negative."""
+    if code < 0:
+        _exit_by_signal(-code)
+    raise typer.Exit(code)
 
 
 def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
@@ -74,7 +79,7 @@ def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
         try_call(tell, lambda _: None)
 
 
-def _exit_by_signal(number: int) -> None:
+def _exit_by_signal(number: int) -> NoReturn:
     """End by the signal that ended the agent, so that the caller sees it; without a second core dump."""
     if os.name == "posix":
         import resource  # noqa: PLC0415 - it is not there on Windows

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
 
+from trace_recorder.derive.message_prefix import IncrementalReading, result_of
 from trace_recorder.derive.record_bodies import raw_body, read_body
-from trace_recorder.derive.requests import IncrementalReading, result_of
 from trace_recorder.dialects import manual
-from trace_recorder.dialects.readers import Reader, join_stream, reader_of
+from trace_recorder.dialects.readers import MANUAL, Reader, join_stream, reader_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
@@ -32,7 +32,10 @@ ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
 class CallRecords:
-    """The records of one interaction, and what can be expanded from them."""
+    """The records of one interaction, and what can be expanded from them.
+
+    With `keeps_request`, a request is read once and kept; otherwise each call of `request` reads it again.
+    """
 
     first_seq: int
     """The number of its first record."""
@@ -45,7 +48,9 @@ class CallRecords:
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
 
-    def __init__(self, interaction_id: str, items: ItemTable, first_seq: int = 0) -> None:
+    def __init__(
+        self, interaction_id: str, items: ItemTable, first_seq: int = 0, *, keeps_request: bool = False
+    ) -> None:
         self.interaction_id = interaction_id
         self.first_seq = first_seq
         self._items = items
@@ -54,6 +59,8 @@ class CallRecords:
         self.streams: list[Record] = []
         self.endings: dict[int, Record] = {}
         self._whole: bool | None = None
+        self._keeps_request = keeps_request
+        self._request: RequestReading | None = None
         self.is_damaged = False
         self.incremental = None
         self.request_data = {}
@@ -71,14 +78,14 @@ class CallRecords:
             self.streams.append(record)
         else:
             self.requests.append(record)
-            self.incremental, self.request_data = None, record.data
+            self.incremental, self.request_data, self._request = None, record.data, None
         self.ending = self.endings.get(self.request_data.get("attempt", max(self.endings, default=0)))
 
     def as_of(self, record: Record) -> CallRecords:
         """Return the interaction as it was when one of its records was added."""
         if record is self._records[-1]:
             return self
-        earlier = CallRecords(self.interaction_id, self._items, self.first_seq)
+        earlier = CallRecords(self.interaction_id, self._items, self.first_seq, keeps_request=self._keeps_request)
         for one in self._records[: self._records.index(record) + 1]:
             earlier.add(one)
         return earlier
@@ -116,7 +123,18 @@ class CallRecords:
             return None
 
     def request(self) -> RequestReading:
-        """The request as its dialect's reader reads it."""
+        """The request as its dialect's reader reads it. Its parts may be shared with others: do not change them."""
+        if self._request is not None:
+            return self._request
+        if self.incremental is not None and self.incremental.messages is not None:
+            reading = replace(self.incremental.offer, messages=self.incremental.messages)
+        else:
+            reading = self._read_whole()
+        if self._keeps_request:
+            self._request = reading
+        return reading
+
+    def _read_whole(self) -> RequestReading:
         body = self.raw_request() if "items" in self.request_data else read_body(self.request_data)
         reader = self._reader()
         return RequestReading() if reader is None or body is None else reader.read_request(body)
@@ -226,6 +244,11 @@ class CallRecords:
     def _readable_response(self) -> Payload:
         raw, data = self.raw_response(), {**(self.ending.data if self.ending else {}), **self.body_in_parts}
         return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
+
+    @property
+    def dialect(self) -> str | None:
+        """The dialect of its request."""
+        return MANUAL if self.is_manual else self.request_data.get("api")
 
     def _reader(self) -> Reader | None:
         return manual if self.is_manual else reader_of(self.request_data.get("api"))

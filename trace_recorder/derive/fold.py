@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.interactions import asks_for_stream, interaction_of
+from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import is_step, step_of
@@ -29,7 +30,6 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Message
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Gap, Status, Trajectory
 
@@ -43,6 +43,7 @@ MAX_REMEMBERED_IDS = 4096
 class Fold:
     """Takes records one after another; `trajectory()` returns what they say so far.
 
+    - `render`: writes a message of a request as JSON; then only these texts are kept, and not the messages
     - `run`: the facts of the run itself
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
@@ -55,7 +56,7 @@ class Fold:
     """
 
     items: ItemTable = field(default_factory=ItemTable)
-    render: Callable[[Message], bytes] = lambda _: b""
+    render: Render | None = None
     run: RunFacts = field(default_factory=RunFacts)
     calls: dict[str, CallRecords] = field(default_factory=dict)
     tools: ToolExecutions = field(default_factory=ToolExecutions)
@@ -102,7 +103,8 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            call = self.calls[identity] = CallRecords(identity, self.items, record.seq)
+            call = CallRecords(identity, self.items, record.seq, keeps_request=self.render is None)
+            self.calls[identity] = call
             if record.data.get("api") != "embeddings":
                 self.tools.steps.close(agent_key(record.data))
             step = self._recorded_step(record)
@@ -169,7 +171,9 @@ class Fold:
         """Read what is new in a request, and assign the tool results that it carries to the calls they answer."""
         call = whole if whole.request_data is record.data else whole.as_of(record)
         data = call.request_data
-        call.incremental = try_call(partial(self._request_reader.read, call.interaction_id, data), lambda _: None)
+        call.incremental = try_call(
+            partial(self._request_reader.read, call.interaction_id, call.dialect, data), lambda _: None
+        )
         self.tools.add_sub_agent(data.get("parent_execution_id"))
         streams = asks_for_stream(data)
         self.tools.read_request(call.interaction_id, agent_key(data), call.new_tool_results, streams=streams)

@@ -27,6 +27,9 @@ _MODULE_OF_API = {
     "ollama-generate": "ollama_generate",
 }
 
+MANUAL = "manual"
+"""The dialect of what the agent records by hand. It has no name on file: there, `api` is null."""
+
 _HISTORY_MEMBER = {
     "openai-chat": "messages",
     "openai-responses": "input",
@@ -107,3 +110,8 @@ def element_reader_of(api: str | None) -> tuple[ElementReader, str] | None:
 def merge_rule_of(api: str | None) -> MergeRule | None:
     """Return the rule by which a dialect merges neighbours; None if each element is a message of its own."""
     return getattr(reader_of(api), "MERGE_RULE", None)
+
+
+def numbers_calls(api: str) -> bool:
+    """Whether tool calls without an id get one, counted over the request (`call_ids.py`)."""
+    return api != MANUAL

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from trace_recorder.derive.document import from_document
@@ -17,7 +18,6 @@ from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.atif.document import from_atif, is_atif
 from trace_recorder.storage import journal_lock, journal_reader
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
@@ -51,8 +51,10 @@ def load(path: str | Path) -> Trajectory:
             f"{path} is no trajectory: it is not JSON ({error}). "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         ) from None
-    if is_atif(document):
-        return from_atif(document, str(path))
+    atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
+    if atif.is_atif(document):
+        read: Trajectory = atif.from_atif(document, str(path))
+        return read
     return _settled(from_document(document, str(path)))
 
 

@@ -21,60 +21,63 @@ class Installed:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._undo: list[Callable[[], None]] = []
+        self.undo: list[Callable[[], None]] = []
         self._removed = False
-        self._everywhere = TransportPatch(self._replaying)
+        self._everywhere = TransportPatch(self.replaying)
 
     def wrap(self, client: object) -> None:
         """Put a replaying transport inside each that the client has; one that records goes on to do so."""
         http_clients = http_clients_of(client)
         for http_client in http_clients:
             for place in slots_of(http_client):
-                self._put(place)
+                self.put(place)
             self._follow_loops(http_client)
         avoid_aiohttp(client)
-        self._undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are back then
-        self._skip_sleeps(client)
+        self.undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are back then
+        self.skip_sleeps(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
         """Make an HTTP client of a library: the one that is given, or else the newest that is installed."""
         library = library or newest_library()
         module = import_module(library)
         kind = module.AsyncClient if asynchronous else module.Client
-        transport = replaying_class(library, asynchronous=asynchronous)(None, self._answers)
+        network = module.AsyncHTTPTransport if asynchronous else module.HTTPTransport
+        inner = network() if self._answers.missing == "live" else None
+        transport = replaying_class(library, asynchronous=asynchronous)(inner, self._answers)
         return kind(**{"follow_redirects": True, **arguments, "transport": transport})
 
     def everywhere(self) -> None:
         """Answer every client of the process, also those that are made later."""
         self._everywhere.install()
-        self._undo.append(self._everywhere.remove)
+        self.undo.append(self._everywhere.remove)
 
     def remove(self) -> None:
         """Put back what was there; a transport that records, put around ours since, stays."""
         self._removed = True
-        while self._undo:
-            self._undo.pop()()
+        while self.undo:
+            self.undo.pop()()
 
-    def _put(self, place: TransportSlot) -> None:
+    def put(self, place: TransportSlot) -> None:
+        """Answer what passes one transport, a recording one around it staying there."""
         outer = place.get()
         records = isinstance(outer, RecordingTransport)
         inner = outer.inner if records else outer
-        ours = self._replaying(inner, place.library, asynchronous=place.asynchronous)
+        ours = self.replaying(inner, place.library, asynchronous=place.asynchronous)
         if ours is inner:
             return
         if records:
             outer.inner = ours
         else:
             place.put(ours)
-        self._undo.append(partial(_take_out, place, ours))
+        self.undo.append(partial(_take_out, place, ours))
 
-    def _replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+    def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """A transport that answers around another one, which a recording one stays around."""
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:
             return transport
         if isinstance(transport, RecordingTransport):
             return type(transport)(
-                self._replaying(transport.inner, library, asynchronous=asynchronous), transport.binding
+                self.replaying(transport.inner, library, asynchronous=asynchronous), transport.binding
             )
         return replaying_class(library, asynchronous=asynchronous)(transport, self._answers)
 
@@ -87,12 +90,12 @@ class Installed:
         def made(**arguments: Any) -> Any:
             inner = make(**arguments)
             for place in slots_of(inner) if not self._removed else ():
-                self._put(place)
+                self.put(place)
             return inner
 
         self._replace(http_client, "_inner_client_cls", made)
 
-    def _skip_sleeps(self, client: Any) -> None:
+    def skip_sleeps(self, client: Any) -> None:
         """Have a client's own retries wait for nothing."""
         if hasattr(client, "_calculate_retry_timeout"):  # openai and anthropic
             self._replace(client, "_calculate_retry_timeout", lambda *_, **__: 0.0)
@@ -113,7 +116,7 @@ class Installed:
             else:
                 setattr(owner, name, before)
 
-        self._undo.append(undo)
+        self.undo.append(undo)
 
 
 def _take_out(place: TransportSlot, ours: Any) -> None:

@@ -20,6 +20,8 @@ from trace_recorder.values.messages import Payload
 
 Match: TypeAlias = Callable[[Payload, Payload], bool]
 """Whether a request (the first) is the recorded one (the second), both as JSON values."""
+Claim: TypeAlias = Callable[[int], bool]
+"""Whether what is recorded under this number may be given: another process may have given it."""
 Step: TypeAlias = str | int
 Digest: TypeAlias = bytes
 
@@ -75,8 +77,15 @@ class Live:
 class Requests:
     """The recorded calls that have not been given yet, by what they asked."""
 
-    def __init__(self, recording: Recording, ignore: Iterable[str] = (), match: Match | None = None) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        ignore: Iterable[str] = (),
+        match: Match | None = None,
+        claim: Claim = lambda _: True,
+    ) -> None:
         self._recording = recording
+        self._claim = claim
         self._ignored = [parse_path(path) for path in ignore]
         self._match = match
         self._item = recording.item
@@ -91,22 +100,27 @@ class Requests:
         """The recorded calls that nobody has asked for yet, in the order in which they began."""
         return [*self._left.values()]
 
-    def take(self, live: Live) -> RecordedExchange | None:
-        """The first recorded call that this is, which is given no second time; None where there is none."""
-        found = next(self._candidates(live), None)
-        if found is not None:
-            del self._left[id(found)]
-        return found
+    def take(self, live: Live, among: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
+        """The first recorded call that this is, of those in question, which is given no second time; else None."""
+        for found in self._candidates(live):
+            if among(found):
+                del self._left[id(found)]
+                if self._claim(found.begin.seq):
+                    return found
+        return None
+
+    def knows(self, live: Live) -> bool:
+        """Whether this is a recorded call that has not been given yet."""
+        return next(self._candidates(live), None) is not None
 
     def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
         if self._match is not None:
             yield from (one for one in self.left if self._match(live.body, self._recording.request(one)))
             return
         same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), deque())
-        while same:
-            one = same.popleft()
-            if id(one) in self._left:  # else a request that has its secrets masked was answered with it
-                yield one
+        while same and id(same[0]) not in self._left:
+            same.popleft()
+        yield from (one for one in same if id(one) in self._left)
         yield from (one for one in self.left if one.is_masked and self._fits(live, one))
 
     def _fits(self, live: Live, one: RecordedExchange) -> bool:

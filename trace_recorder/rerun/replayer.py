@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -27,10 +27,11 @@ from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_too
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
-from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
-from trace_recorder.rerun.transport import Answer
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor, default_redactor
+from trace_recorder.rerun.transport import Answer, Missing
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 
@@ -47,6 +48,8 @@ class Replay:
     `match`, a function of the live request and the recorded one, takes the place of comparing them. `speed` plays
     streams at so many times the speed at which they came; None gives all chunks at once. With `strict`, a replay that
     ends without an exception raises ReplayMismatchError for recorded calls that nobody asked for; else they are logged.
+    `missing` is what becomes of a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends it
+    to the network, and runs the tool; so it does with a call that has no recorded end. `live_calls` counts them.
 
     Raises TrajectoryFormatError where there is no journal, or one that this version cannot read.
     """
@@ -59,21 +62,25 @@ class Replay:
         match: Match | None = None,
         speed: float | None = None,
         tools: Tools = "recorded",
+        missing: Missing = "error",
         instrument: bool = False,
         strict: bool = True,
         redact: Redactor | None = default_redactor,
     ) -> None:
         self.speed = speed
         self.strict = strict
+        self.missing = missing
+        self.live_calls = 0
         self.recording = Recording(path)
-        self._requests = Requests(self.recording, ignore, match)
+        self._requests = Requests(self.recording, ignore, match, self._claim)
         self._redaction = Redaction(redact)
         self._lock = threading.Lock()
         self._installed = Installed(self)
         self._instruments = instrument
-        self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked)
+        self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
-        self._mismatch: ReplayMismatchError | None = None
+        self.mismatch: ReplayMismatchError | None = None
+        """The first call that was refused, whatever the agent made of that."""
         self._blocks = ExitStack()
 
     @property
@@ -82,17 +89,12 @@ class Replay:
 
         Calls that were made inside of a tool are not missed where that tool's recorded result was given.
         """
-        given = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in self.tools.given]
-        return [
-            exchange.interaction_id
-            for exchange in self._requests.left
-            if not any(begin < exchange.begin.seq < end for begin, end in given)
-        ]
+        return [one.interaction_id for one in not_asked_for(self._requests.left, self.tools.given)]
 
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
-        self._blocks.enter_context(stand_in_for_tools(self._tool if self._stands_in else run_it))
+        self._blocks.enter_context(stand_in_for_tools(self.tool_outcome if self._stands_in else run_it))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -100,13 +102,12 @@ class Replay:
         self._blocks.close()
         if error is not None:
             return
-        if self._mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
-            raise self._mismatch
+        if self.mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
+            raise self.mismatch
         unused = self.unused
         if not unused:
             return
-        said = f"{self.recording.path.name} has calls that nobody asked for: {', '.join(unused[:10])}"
-        said += f" and {len(unused) - 10} more" if len(unused) > 10 else ""
+        said = report_unused(self.recording.path.name, unused)
         if self.strict:
             raise ReplayMismatchError(said)
         logger.warning("%s", said)
@@ -127,30 +128,40 @@ class Replay:
         """Make the same for an async SDK."""
         return self._installed.http_client(library, asynchronous=True, **arguments)
 
-    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
-        """The recorded answer to one request. Raises ReplayMismatchError where there is none."""
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
+        """The recorded answer to one request; None where it is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers))
             live = Live(endpoint, self._read(body))
             exchange = self._requests.take(live)
+            if self.missing == "live" and (exchange is None or exchange.ending is None):
+                self.live_calls += 1
+                return None
             if exchange is None:
                 damaged = self.recording.damaged
                 said = explained(live, self.recording, self._requests.left)
-                raise self.mismatch(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
+                raise self.refused(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
         return self._recorded(exchange)
 
-    def _tool(self, name: str, arguments: Mapping[str, object]) -> Outcome:
-        """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
+    def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
+        """What a tool gave for these arguments; None where it is to be run. Raises ReplayMismatchError."""
         with self._lock:
             try:
                 return self.tools.take(name, arguments)
             except ReplayMismatchError as mismatch:
-                raise self.mismatch(str(mismatch)) from None
+                if self.missing == "live":
+                    self.live_calls += 1
+                    return None
+                raise self.refused(str(mismatch)) from None
 
-    def mismatch(self, said: str) -> ReplayMismatchError:
+    def _claim(self, _: int) -> bool:
+        """Whether what is recorded under this number may be given; it may, where one process replays."""
+        return True
+
+    def refused(self, said: str) -> ReplayMismatchError:
         """A mismatch to raise. The first one is raised again at the end, where the agent has caught it."""
         mismatch = ReplayMismatchError(said)
-        self._mismatch = self._mismatch or mismatch
+        self.mismatch = self.mismatch or mismatch
         return mismatch
 
     def _read(self, body: bytes) -> Payload:
@@ -183,3 +194,15 @@ class Replay:
             stopped=exchange.stopped,
             seconds=exchange.seconds,
         )
+
+
+def not_asked_for(left: Sequence[RecordedExchange], given: Sequence[RecordedTool]) -> list[RecordedExchange]:
+    """Those of the calls that are left which were not made inside of a tool whose recorded result was given."""
+    inside = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in given]
+    return [one for one in left if not any(begin < one.begin.seq < end for begin, end in inside)]
+
+
+def report_unused(name: str, unused: Sequence[str]) -> str:
+    """Say which calls of a recording nobody has asked for."""
+    more = f" and {len(unused) - 10} more" if len(unused) > 10 else ""
+    return f"{name} has calls that nobody asked for: {', '.join(unused[:10])}{more}"

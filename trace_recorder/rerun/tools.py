@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.differences import differences
 from trace_recorder.rerun.exceptions import builtin_exception
-from trace_recorder.rerun.matching import fits
+from trace_recorder.rerun.matching import Claim, fits
 from trace_recorder.rerun.recorded import RecordedTool
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
@@ -26,21 +27,60 @@ class ReplayedToolError(Exception):
 class RecordedTools:
     """The executions that have not been given yet; `given` are those that have."""
 
-    def __init__(self, executions: list[RecordedTool], name: str, mask: Callable[[Payload], Payload]) -> None:
+    def __init__(
+        self,
+        executions: list[RecordedTool],
+        name: str,
+        mask: Callable[[Payload], Payload],
+        claim: Claim = lambda _: True,
+    ) -> None:
         self._left = list(executions)
         self._name = name
         self._mask = mask
+        self._claim = claim
         self.given: list[RecordedTool] = []
+
+    @property
+    def left(self) -> list[RecordedTool]:
+        """The executions that no call has asked for yet, in the order in which they began."""
+        return [*self._left]
 
     def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
         """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
-        live = self._mask(to_jsonable(arguments))
-        for one in self._left:
-            if one.name == name and fits(one.arguments, live):
+        found = self.find(name, arguments)
+        if found is None:
+            raise self.mismatch(name, arguments)
+        return found
+
+    def find(
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        among: Callable[[RecordedTool], bool] = lambda _: True,
+    ) -> Outcome | None:
+        """What a tool gave for these arguments, in one of the executions in question; None in none of them.
+
+        Raises ReplayMismatchError where its result is not on file.
+        """
+        for one in self._equal(name, arguments):
+            if among(one):
                 self._left.remove(one)
-                self.given.append(one)
-                return self._outcome(one)
-        raise ReplayMismatchError(self._explained(name, live))
+                if self._claim(one.begin.seq):
+                    self.given.append(one)
+                    return self._outcome(one)
+        return None
+
+    def knows(self, name: str, arguments: Mapping[str, object]) -> bool:
+        """Whether an execution with these arguments is left."""
+        return bool(self._equal(name, arguments))
+
+    def mismatch(self, name: str, arguments: Mapping[str, object]) -> ReplayMismatchError:
+        """Why a call has no result."""
+        return ReplayMismatchError(self._explained(name, self._mask(to_jsonable(arguments))))
+
+    def _equal(self, name: str, arguments: Mapping[str, object]) -> list[RecordedTool]:
+        live = self._mask(to_jsonable(arguments))
+        return [one for one in self._left if one.name == name and fits(one.arguments, live)]
 
     def _outcome(self, one: RecordedTool) -> Outcome:
         if one.ending is None:
@@ -63,4 +103,10 @@ class RecordedTools:
 def _exception(error: Mapping[str, Payload]) -> Exception:
     """An exception of the class that was recorded, where that is one of Python's own."""
     name, message = str(error.get("type")), str(error.get("message"))
-    return builtin_exception(name, message) or ReplayedToolError(name, message)
+    return builtin_exception(name, message) or _replayed_class(name)(name, message)
+
+
+@cache
+def _replayed_class(name: str) -> type[ReplayedToolError]:
+    """A class of this name, so that what is recorded of a replay names the same one."""
+    return type(name, (ReplayedToolError,), {"__module__": __name__})

@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.storage.stream_chunks import TimedBytes
+
+Missing = Literal["error", "live"]
+"""What becomes of a request without a recorded answer."""
 
 _CANCELLATIONS = ("CancelledError", "Cancelled")
 """Asyncio's and trio's."""
@@ -54,14 +57,18 @@ class Answer:
 
 
 class Answers(Protocol):
-    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none."""
+    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none.
+
+    `missing` is "live" where requests without a recorded answer are sent.
+    """
 
     speed: float | None
+    missing: Missing
 
-    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
-        """The answer to one request."""
+    def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
+        """The answer to one request; None where it is to be sent."""
 
-    def mismatch(self, said: str) -> ReplayMismatchError:
+    def refused(self, said: str) -> ReplayMismatchError:
         """A mismatch to raise, of which the replay takes note."""
 
 
@@ -74,11 +81,13 @@ class SyncReplaying:
 
     def handle_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = _endpoint(request)
+        endpoint = endpoint_of_request(request)
         if endpoint is None and self.inner is not None:
             return self.inner.handle_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, request.read(), library)
+        if answer is None:
+            return self.inner.handle_request(request)
         if answer.status is None:
             raise _ending(answer, self.answers, library, request)
         wait = _Pace(self.answers.speed)
@@ -110,11 +119,13 @@ class AsyncReplaying:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request."""
-        endpoint = _endpoint(request)
+        endpoint = endpoint_of_request(request)
         if endpoint is None and self.inner is not None:
             return await self.inner.handle_async_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, await request.aread(), library)
+        if answer is None:
+            return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
         await sleep(0)  # others come to run here, as they do beside a network
         wait = _Pace(self.answers.speed)
@@ -160,18 +171,19 @@ class _Pace:
         return max(0.0, seconds - (time.perf_counter() - self._began))
 
 
-def _endpoint(request: Any) -> Endpoint | None:
+def endpoint_of_request(request: Any) -> Endpoint | None:
+    """Which dialect a request speaks; None where it is no LLM call."""
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
-def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer:
+def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
-        raise _as_of(library, answers.mismatch(why), request)
+        raise as_connection_error(library, answers.refused(why), request)
     try:
         return answers.answer(endpoint, request.headers.raw, body)
     except ReplayMismatchError as mismatch:
-        raise _as_of(library, mismatch, request) from None
+        raise as_connection_error(library, mismatch, request) from None
 
 
 @cache
@@ -180,7 +192,7 @@ def _mismatch_class(connect_error: type[Exception]) -> Callable[..., Exception]:
     return type("ReplayMismatchError", (ReplayMismatchError, connect_error), members)
 
 
-def _as_of(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
+def as_connection_error(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
     """A mismatch that is a connection error of the HTTP library too, so that each SDK wraps it in its own."""
     return _mismatch_class(library.ConnectError)(str(mismatch), request=request)
 
@@ -191,7 +203,7 @@ def _ending(answer: Answer, answers: Answers, library: Any, request: Any) -> Exc
     if error is not None:
         return error
     why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
-    return _as_of(library, answers.mismatch(f"nothing is on file of what came next: {why}"), request)
+    return as_connection_error(library, answers.refused(f"nothing is on file of what came next: {why}"), request)
 
 
 def _exception(name: str, message: str, library: Any, request: Any) -> Exception | None:

@@ -6,6 +6,7 @@ demand. `derive/interactions.py` has the one that reads them from a journal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
+from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_repr import call_repr
 
 
@@ -116,7 +118,7 @@ class LLMInteraction:
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
     in progress, if the process died during it, and if its stream ended early; `ended_by` is the reason, if known.
     `parent_execution_id` is the execution of a tool in which its sub-agent was started.
-    Properties are computed on each access: keep the result where it is used more than once.
+    What a run repeats, such as the messages of a conversation, is shared by its interactions: do not change it.
     """
 
     interaction_id: str
@@ -153,18 +155,18 @@ class LLMInteraction:
         return self.response.given != {}
 
     @property
-    def input_messages(self) -> list[Message]:
-        """Everything that the model saw, in order."""
-        return self.source.request().messages
+    def input_messages(self) -> Sequence[Message]:
+        """Everything that the model saw, in order: an immutable sequence, which equals a list of the same messages."""
+        return SharedSequence.of(self.source.request().messages)
 
     @property
-    def tools(self) -> list[Tool]:
-        """The tools that were offered to the model."""
-        return self.source.request().tools
+    def tools(self) -> Sequence[Tool]:
+        """The tools that were offered to the model: an immutable sequence, which equals a list of the same tools."""
+        return SharedSequence.of(self.source.request().tools)
 
     @property
     def parameters(self) -> dict[str, Payload]:
-        """Every member of the request that is neither messages nor tools."""
+        """Every member of the request that is neither messages nor tools. Shared with others: do not change it."""
         return self.source.request().parameters
 
     @property

@@ -7,6 +7,7 @@ Each value renders itself for the document with `to_document`; one that the user
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -263,8 +264,8 @@ class RequestReading:
     The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
     """
 
-    messages: list[Message] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
+    messages: Sequence[Message] = ()
+    tools: Sequence[Tool] = ()
     parameters: dict[str, Payload] = field(default_factory=dict)
     model: str | None = None
     instructions: int = 0

@@ -15,6 +15,7 @@ from typing import Literal
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_deltas import MessageDeltas
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_repr import call_repr
 
 SCHEMA_VERSION = 1
@@ -58,10 +59,10 @@ class AgentStep:
         )
 
     @property
-    def llm_messages(self) -> list[Message] | None:
+    def llm_messages(self) -> Sequence[Message] | None:
         """The messages of this step: those that the agent gave, or those of its interaction."""
         if self.messages is not None:
-            return list(self.messages)
+            return SharedSequence(self.messages)
         return self.interaction.input_messages if self.interaction else None
 
     def to_document(self, llm_response: Payload = None) -> dict[str, Payload]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
-from trace_recorder.storage.redaction.redactor import Redaction, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 KEY = "sk-ant-api03-" + "aB3xY9kQ7m" * 4
 REDACTION = Redaction(default_redactor, environment={"OWN_API_KEY": "zq81-unlikely-value-77"})

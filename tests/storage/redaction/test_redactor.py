@@ -12,7 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor, clean_url, default_redactor
+from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.messages import Payload
 
 EXCHANGES = load()

@@ -14,7 +14,8 @@ from tests.chat_calls import Answer, asked, call, said, streamed
 from tests.journals import folded, records_of
 from tests.json_strategies import json_objects
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.storage.redaction.redactor import Redactor, default_redactor
+from trace_recorder.storage.redaction.redactor import Redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 

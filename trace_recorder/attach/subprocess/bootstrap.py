@@ -18,7 +18,7 @@ from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
 from trace_recorder.guard import try_call
 from trace_recorder.recording import process
-from trace_recorder.storage.redaction.redactor import default_redactor
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.final_status import uncaught_exception
 
 

@@ -64,7 +64,7 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
         str(directory.absolute()), reports, str(file.absolute()) if file else None, task or shlex.join(command)
     )
     try:
-        pid, code = _run(command, {**os.environ, **handoff.to_environment(), "PYTHONPATH": _python_path()})
+        pid, code = run_process(command, {**os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()})
         with _guard("record how the agent ended"):
             document = handoff.document_of(pid)
             if (
@@ -82,13 +82,16 @@ def _with_files(documents: Sequence[Path]) -> list[Path]:
     return [path for path in documents if path.is_file() or journal_path_for(path).is_file()]
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """PYTHONPATH with our directory before what is there."""
     return os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
-    """Run a command to its end; give its process id, and how it ended."""
+def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
+    """Run a command to its end, signals passed on to it; give its process id, and how it ended.
+
+    Raises CommandError where it cannot be started.
+    """
     with _forwarding_signals() as forwarder:
         try:
             process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - it is the user's own

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_recorder.derive.live_document.buffer import Edit
-from trace_recorder.derive.requests import IncrementalReading
+from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -59,7 +59,7 @@ class Renderer:
         if one.api is None or "input_messages" not in document:  # recorded by hand, or not readable
             text = dump(document)
             return RenderedText([text], len(text))
-        every = [dump(document["input_messages"])[1:-1]] if reading is None else reading.messages()
+        every = [dump(document["input_messages"])[1:-1]] if reading is None else reading.rendered()
         offer = dump(document["request"]) if reading is None else self._offer(reading.offer, document["request"])
         response = dump(document["response"])
         text = dump(document | {"input_messages": 0, "response": 0, "request": 0})
@@ -90,8 +90,8 @@ class Renderer:
 def _added(reading: IncrementalReading) -> tuple[list[bytes], bytes]:
     """Return the messages that a request adds to those of another one, and the beginning of its delta."""
     if not reading.since:
-        return reading.messages(), _delta(None, 0)
-    return reading.messages(reading.new), _delta(reading.since, _kept(reading))
+        return reading.rendered(), _delta(None, 0)
+    return reading.rendered(reading.new), _delta(reading.since, _kept(reading))
 
 
 def _delta(since: str | None, kept: Payload) -> bytes:

@@ -47,6 +47,13 @@ class Data(Shape):
     redacted: Annotated[int, Field(ge=1)] = ABSENT
 
 
+class ForkedAt(Shape):
+    """The call of the parent from which a run continues it: the first that was made anew."""
+
+    interaction_id: str
+    step_number: Integer | None
+
+
 class Start(Data):
     """The first record: the schema, where the run takes place, and what the caller states about it."""
 
@@ -62,6 +69,7 @@ class Start(Data):
     max_steps: Integer | None
     metadata: Json
     parent: str = ABSENT
+    forked_at: ForkedAt = ABSENT
 
 
 class Item(Data):

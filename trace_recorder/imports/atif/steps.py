@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.requests import result_of
+from trace_recorder.derive.message_prefix import result_of
 from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.tool_steps import is_tool_step
@@ -27,6 +27,7 @@ from trace_recorder.values.messages import (
     Usage,
     without_none,
 )
+from trace_recorder.values.shared_sequence import SharedSequence
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
@@ -47,7 +48,7 @@ class AtifSource(WithoutRawData):
 
     def request(self) -> RequestReading:
         """Return what the model saw."""
-        return RequestReading(self.shared[: self.length], self.tools, self.parameters)
+        return RequestReading(SharedSequence(self.shared, 0, self.length), self.tools, self.parameters)
 
     def request_without_messages(self) -> RequestReading:
         """Return the same: the messages need not be read."""

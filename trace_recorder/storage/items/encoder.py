@@ -27,7 +27,7 @@ from itertools import groupby, islice
 
 from trace_recorder.storage.items.conversation_prefix import ConversationPrefix, newest_prefixes
 from trace_recorder.storage.items.item_lists import Item, ItemList, NewItem, Parts, RequestItems, dump_json
-from trace_recorder.storage.redaction.names import kind_of
+from trace_recorder.storage.redaction.name_kinds import kind_of
 from trace_recorder.values.json_text import Member, decode_json, one_line, split_added_elements, split_members
 from trace_recorder.values.messages import Payload
 

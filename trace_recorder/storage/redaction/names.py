@@ -11,32 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Literal
 
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
+from trace_recorder.storage.redaction.commands import command_sign
+from trace_recorder.storage.redaction.name_kinds import LONGEST_LOOK, Kind, is_strange, kind_of
 
-Kind = Literal["strong", "weak", "cookie"]
 Span = tuple[int, int]
-
-_STRONG = (
-    r"(?:password|passwd|passphrase|passcode|pwd|secret|secretkey(?:base)?|apikey|api_?token|account_?key|access_?key"
-    r"|private_?key|signing_?key|encryption_?key|master_?key|subscription_?key|storage_?key|license_?key|deploy_?key"
-    r"|(?:access|refresh|auth|bearer|session|security|bot|client|id|oauth|personal|private|user|app|webhook|github|gitlab"
-    r"|slack|npm|pypi|hf|vault|deploy|service|admin|login)_?token|authorization(?:_?token)?|client_?key_?data"
-    r"|connection_?string_?secret|shared_?access_?key|auth_?key|app_?key|service_?key|integration_?key)"
-)
-_NAME = re.compile(rf"(?:.*[_.-])?(?:{_STRONG}|pass|pw)|.*(?:{_STRONG})", re.IGNORECASE | re.DOTALL)
-_WEAK = re.compile(r".*(?:token|key|auth|credentials?|creds?|signature|sig|secrets?)", re.IGNORECASE | re.DOTALL)
-_NO_NAME = re.compile(
-    r".*(?:public|primary|foreign|sort|partition|cache|idempotency|foreign|object|row|dict|hash|group|index|lookup|map"
-    r"|storage_?account|route|i18n|unique|composite|natural|registry|host|context|msg|message|shortcut|query)[_.-]?key"
-    r"|.*(?:next|prev|previous|page|continuation|pagination|sync|eos|bos|pad|unk|sep|cls|mask|special|added|image|start|end"
-    r"|stop|begin|first|last|max|min|num|total|prompt|completion|csrf_?meta|cancel(?:lation)?|lex|cancellation)[_.-]?token"
-    r"|(?:monkey|turkey|hockey|jockey|donkey|whiskey|keyword|hotkey|bypass|compass|surpass|encompass|author|sha\d+)"
-    r"|.*(?:bypass|compass|monkey|hotkey)",
-    re.IGNORECASE | re.DOTALL,
-)
 
 _QUOTE = r"\\{0,7}[\"'`]"
 _SPACE = r"[ \t]{0,20}"
@@ -53,11 +34,9 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
-_LONGEST_LOOK = 400
-"""Of so many characters of a value it is told whether it is one; all of it is masked."""
 _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
-_QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{_LONGEST_LOOK}}}+")
-_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{_LONGEST_LOOK}}}+")
+_QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_LOOK}}}+")
+_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _PATHS = ("/", "./", "~/", "../")
@@ -85,36 +64,7 @@ _EXPRESSION = re.compile(
 _HASH = re.compile(
     r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
 )
-_STEP = re.compile(
-    r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
-)
-"""Where small letters, capitals and digits follow one another, but for a capital that begins a word."""
 _SYMBOL = re.compile(r"[!@#$%^&*+=~?]")
-
-
-@lru_cache(maxsize=4096)
-def kind_of(name: str) -> Kind | None:
-    """Whether a name is that of a secret: always, of a kind that may be something else, or of a cookie's header."""
-    name = name.rstrip("0123456789_-")[-60:].lstrip("-")
-    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    if plain.lower() in ("cookie", "set-cookie"):
-        return "cookie"
-    if _NO_NAME.fullmatch(plain) or _NO_NAME.fullmatch(name):
-        return None
-    if _NAME.fullmatch(plain.replace("-", "_")) or _NAME.fullmatch(name.replace("-", "_")):
-        return "strong"
-    if name.isupper() and re.fullmatch(r".*_(?:API_?)?(?:KEY|TOKEN|SECRETS?|AUTH|CREDENTIALS?)|TOKEN", name):
-        return "strong"
-    if re.fullmatch(r"(?:x_)?(?:[a-z]+_){0,3}api_?key|(?:x_)?(?:[a-z]+_){1,3}token", plain.replace("-", "_").lower()):
-        return "strong"
-    return "weak" if _WEAK.fullmatch(plain) else None
-
-
-def is_strange(value: str, shortest: int = 16) -> bool:
-    """Whether a text is made as keys are: long, of letters and digits by turns, no words."""
-    look = value[:_LONGEST_LOOK]
-    steps = len(_STEP.findall(look))
-    return len(value) >= shortest and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)
 
 
 def is_secret_member(name: str, value: str, is_known: Callable[[str], bool]) -> bool:
@@ -134,7 +84,7 @@ Form = Literal["quoted", "variable", "line", "bare"]
 
 def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0911 - one rule a line
     """Whether what stands behind the name of a secret is one; `form` is how it stands there."""
-    look = value[:_LONGEST_LOOK]
+    look = value[:LONGEST_LOOK]
     if len(value) < _SHORTEST or _is_no_value(name, look, form):
         return False
     if kind == "weak":
@@ -224,7 +174,7 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
 
 def _end_of(text: str, found: re.Match[str], looked: int) -> int:
     """Where a secret ends of which so many characters have been looked at: it may be longer than that."""
-    if looked < _LONGEST_LOOK:
+    if looked < LONGEST_LOOK:
         return found.end() + looked
     value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, found.end())
     return value.end() if value else found.end() + looked
@@ -302,49 +252,6 @@ _CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")
 _LINE_BEGINS = re.compile(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]{0,60}\Z")
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 
-_FLAGS = (
-    # (a word that has to be there, a command up to the secret)
-    ("curl", r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}QUOTE[^\s:\"'\\\[]{1,80}:"),
-    ("sshpass", r"sshpass\s{1,4}-p\s{0,3}QUOTE"),
-    ("mysql", r"mysql[a-z]{0,8}\b[^\n]{0,200}?\s-pQUOTE"),
-    ("redis-cli", r"redis-cli\b[^\n]{0,200}?\s-a\s{1,3}QUOTE"),
-    ("login", r"(?:docker|podman|az|helm registry)\s{1,3}login\b[^\n]{0,200}?\s-p\s{1,3}QUOTE"),
-)
-_COMMANDS = tuple(
-    (word, re.compile(flag.replace("QUOTE", r"[\\\"']{0,9}") + r"(?![$<{*])([^\s\"'\\]{4,200}+)"))
-    for word, flag in _FLAGS
-)
-
-_URL = re.compile(
-    r"(?P<slashes>:(?://|\\/\\/))(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
-    r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
-)
-_NO_PASSWORD = re.compile(
-    r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|[^@]*://|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
-)
-
-
-def secrets_in_urls(text: str) -> Iterator[Span]:
-    """Where the user and password of a URL stand, or the token that stands for both."""
-    at = text.find(":")
-    while at >= 0 and (found := _URL.search(text, at)):
-        password, token = found["password"], found["token"]
-        at = found.end("slashes")
-        if password is not None and not found["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
-            yield at, found.end("password")
-            at = found.end("password")
-        elif token is not None and is_strange(token):
-            yield at, found.end("token")
-            at = found.end("token")
-
-
-def secrets_in_commands(text: str) -> Iterator[Span]:
-    """Where a password stands that a command is given by a flag of its own."""
-    for command, pattern in _COMMANDS:
-        if command in text:
-            yield from (found.span(1) for found in pattern.finditer(text) if not found[1].startswith("[REDACTED"))
-
-
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 _STRANGE_SIGN = r"(?=[^\s\"'`\\<>0-9!@#$%^&*+~]{0,100}+[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
@@ -369,47 +276,21 @@ _VALUE_SIGN = (
 _COOKIE_SIGN = r"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}="
 
 
-def _command_sign(word: str, told_at: int = 0) -> str:
-    """A command with its flag, from the letters on that tell it."""
-    pattern = dict(_COMMANDS)[word].pattern
-    found = pattern[pattern.index(word) + told_at :]
-    return rf"(?<={re.escape(word[:told_at])}){found}" if told_at else found
-
-
 _SIGNS = tuple(
     (letters.split(), re.compile("|".join(some), re.ASCII))
     for letters, *some in (
         ("sec sig", rf"(?:secret|sig)(?={_VALUE_SIGN})"),
         ("tok key", rf"(?:token|key)(?={_VALUE_SIGN})"),
         ("aut", rf"auth(?={_VALUE_SIGN})"),
-        ("cre coo cur", _command_sign("curl"), _COOKIE_SIGN, rf"cred(?={_VALUE_SIGN})"),
-        ("pas", _command_sign("sshpass", 3), rf"pass(?={_VALUE_SIGN})"),
-        ("pw? s-c", _command_sign("redis-cli", 4), rf"pw(?={_VALUE_SIGN})"),
-        ("log", _command_sign("login")),
-        ("mys", _command_sign("mysql")),
+        ("cre coo cur", command_sign("curl"), _COOKIE_SIGN, rf"cred(?={_VALUE_SIGN})"),
+        ("pas", command_sign("sshpass", 3), rf"pass(?={_VALUE_SIGN})"),
+        ("pw? s-c", command_sign("redis-cli", 4), rf"pw(?={_VALUE_SIGN})"),
+        ("log", command_sign("login")),
+        ("mys", command_sign("mysql")),
     )
 )
 """Three letters, and what has to stand where they do."""
 _BEGINNINGS = Beginnings([letters for letters, _ in _SIGNS])
-_URL_LONGEST = 602
-_URL_SIGN = re.compile(rf":(?://|\\/\\/)[^\s\"'<>]{{1,{_URL_LONGEST}}}?@", re.ASCII)
-_SLASHES = ("://", r":\/\/")
-
-
-def url_signs(look: Look) -> list[int]:
-    """Where in a text a URL may have a user and a password."""
-    data, plain = look.data, look.plain
-    places: list[int] = []
-    at = data.find(b"@")
-    while at >= 0:
-        word = data[max(0, at - _URL_LONGEST - len(_SLASHES[1])) : at + 1].rsplit(None, 1)[-1]
-        if b":" in word:
-            for some in _SLASHES:
-                begin = plain.rfind(some, max(0, at - _URL_LONGEST - len(some)), at)
-                if begin >= 0 and _URL_SIGN.match(plain, begin):
-                    places.append(begin)
-        at = data.find(b"@", at + 1)
-    return places
 
 
 def signs(look: Look) -> list[int]:

@@ -13,23 +13,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import accumulate, chain
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trace_recorder.background_work import AT_ONCE, breathe
 from trace_recorder.guard import try_call
-from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction import patterns as secret_shapes
 from trace_recorder.storage.redaction.body_parts import BodyPart
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part
-from trace_recorder.values.json_text import COLON
+from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]
 
@@ -40,8 +34,6 @@ _SECRET_NAME = re.compile(
 )
 """Variables of the environment that hold a secret, and not where one is to be found."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
-_SECRET_PARAMETER = re.compile(r"key|token|secret|password|auth|credential", re.IGNORECASE)
-_HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
 _KINDS = frozenset(
     {
         "role",
@@ -65,119 +57,6 @@ _OVERLAP = 4 * 1024
 """So much of what was looked through is looked at again with what follows: no secret's sign is longer."""
 
 
-def default_redactor(text: str) -> str:
-    """Mask what has the shape of a key or token of a well-known provider, and what stands behind a secret's name.
-
-    Works on plain text and on JSON text alike: no mask crosses a string's end.
-    """
-    return mask_text(text)
-
-
-_SHAPE, _NAME, _ENCODED, _KNOWN = 1, 2, 4, 8
-_EVERY = _SHAPE | _NAME | _ENCODED | _KNOWN
-"""How a secret is known; a text is looked at in so many ways."""
-
-
-class _Seen:
-    """What a look saw in a text: where a secret may be, of each kind that it was looked at for."""
-
-    __slots__ = ("_text", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
-
-    def __init__(self, text: str, kinds: int = _EVERY, known: KnownSecrets | None = None) -> None:
-        self._text = text
-        look = Look(text, runs=kinds != _NAME)
-        self.shapes = secret_shapes.signs(look) if kinds & _SHAPE else []
-        self.by_name = secret_names.signs(look) if kinds & _NAME else []
-        self.in_urls = secret_names.url_signs(look) if kinds & _NAME else []
-        self.encoded = secret_encodings.signs(look, _sees) if kinds & _ENCODED else []
-        self.known = known.places(text, look) if known else []
-        self.escapes: list[int] = []
-
-    def add(self, other: _Seen, at: int) -> None:
-        """Take what was seen in a part of the text that begins there."""
-        for some, more in zip(self._all(), other._all(), strict=True):
-            some += [at + place for place in more]
-
-    def _all(self) -> tuple[list[int], ...]:
-        return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
-
-    def is_any(self) -> bool:
-        """Whether a secret may be anywhere."""
-        return bool(self.by_name or self.shapes or self.known or self.in_urls or self.encoded or self.escapes)
-
-    def spelled_with(self, escapes: list[tuple[int, int]]) -> None:
-        """Have the places be those in a text that spells letters with escapes; strings with these are looked at."""
-        starts: list[int] = []
-        more = 0
-        for start, end in escapes:
-            starts.append(start - more)
-            more += end - start - 1
-        left = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
-        for some in self._all():
-            some[:] = [at + left[bisect_left(starts, at)] for at in some]
-        self.escapes = [start for start, _ in escapes]
-
-    def places(self) -> list[int]:
-        """Where a secret of any kind may be, in order."""
-        for some in self._all():
-            some.sort()
-        return sorted(chain.from_iterable(self._all()))
-
-    def kinds(self, start: int, end: int) -> int:
-        """Of which kinds one may be in a part of the text, after `places`."""
-        if _has_any(self.escapes, start, end):
-            return _EVERY
-        return (
-            _SHAPE * _has_any(self.shapes, start, end)
-            | _NAME * (_has_any(self.by_name, start, end) or _has_any(self.in_urls, start, end))
-            | _ENCODED * _has_any(self.encoded, start, end)
-            | _KNOWN * _has_any(self.known, start, end)
-        )
-
-    def mask(self, is_known: Callable[[str], bool]) -> str:
-        """The text with every secret masked that is not encoded."""
-        text = self._text
-        if self.in_urls:
-            text = _mask_spans(text, secret_names.secrets_in_urls(text), "[REDACTED:url-password]")
-        if self.shapes:
-            for shape in secret_shapes.SHAPES:
-                text = shape.mask(text)
-        if not self.by_name:
-            return text
-        text = _mask_spans(text, secret_names.secrets_in_commands(text), "[REDACTED:assigned-secret]")
-        places = self.by_name if text is self._text else secret_names.signs(Look(text, runs=False))
-        return _mask_spans(text, secret_names.secrets_by_name(text, places, is_known), "[REDACTED:assigned-secret]")
-
-
-def _sees(text: str) -> bool:
-    """Whether a secret may be in a text that is not encoded in it."""
-    return _Seen(text, _SHAPE | _NAME).is_any()
-
-
-def _has_any(places: list[int], start: int, end: int) -> bool:
-    """Whether one of the places, which are in order, is there."""
-    return bool(places) and bisect_left(places, start) < bisect_left(places, end)
-
-
-def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False, kinds: int = _EVERY) -> str:
-    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
-    seen = _Seen(text, kinds)
-    masked = seen.mask(is_known)
-    return secret_encodings.mask_encoded(masked, lambda said: _Seen(said).mask(is_known)) if seen.encoded else masked
-
-
-def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
-    parts: list[str] = []
-    done = 0
-    for start, end in sorted(spans):
-        if start >= done:  # one command may stand within another's flags
-            parts += (text[done:start], mask)
-            done = end
-        elif end > done:
-            done = end
-    return "".join([*parts, text[done:]]) if parts else text
-
-
 class Redaction:
     """The redactors of one run, and the secrets that it has learned. `redact=None` turns all of it off."""
 
@@ -199,9 +78,9 @@ class Redaction:
         """
         return self._known.learn(keys, cookies) if self._redactors else []
 
-    def mask_plain(self, text: str, kinds: int = _EVERY) -> str:
+    def mask_plain(self, text: str, kinds: int = EVERY) -> str:
         """Mask a text that is not JSON, or one string of it in which only secrets of these kinds may be."""
-        text = self._known.mask(text) if kinds & _KNOWN else text
+        text = self._known.mask(text) if kinds & KNOWN else text
         for redactor in self._redactors:
             own = redactor is default_redactor
             masked = self._mask_own(text, kinds) if own else redactor(text)
@@ -250,9 +129,9 @@ class Redaction:
         parts: list[str] = []
         done = count = 0
         names: dict[str, str] = {}
-        for start, end, name, is_name in _strings(text, places):
-            value = _said(text, start, end)
-            kinds = seen.kinds(start, end) if seen else _EVERY
+        for start, end, name, is_name in strings_at(text, places):
+            value = decode_string(text, start, end)
+            kinds = seen.kinds(start, end) if seen else EVERY
             masked = self._apart(value, names) if is_name else self._mask_value(name, value, kinds)
             if masked != value:
                 count += masks_in(value, masked)
@@ -288,24 +167,24 @@ class Redaction:
     def _sees_secrets(self, text: str) -> bool:
         return self._see(text).is_any()
 
-    def _see(self, text: str) -> _Seen:
+    def _see(self, text: str) -> Sightings:
         """What may be secret in JSON text, whose letters may be spelled with escapes. A long one is seen bit by bit."""
         if not self._redactors:
-            return _Seen("")
+            return Sightings("")
         if len(text) <= AT_ONCE + _OVERLAP:
             return self._see_at_once(text)
-        seen = _Seen("")
+        seen = Sightings("")
         for at in range(0, len(text), AT_ONCE):
             breathe()
             begin = max(0, at - _OVERLAP)
             seen.add(self._see_at_once(text[begin : at + AT_ONCE]), begin)
         return seen
 
-    def _see_at_once(self, text: str) -> _Seen:
-        plainer, escapes = _unescaped(text)
-        seen = _Seen(plainer, _EVERY if default_redactor in self._redactors else _KNOWN, self._known)
+    def _see_at_once(self, text: str) -> Sightings:
+        plainer, escapes = without_escapes(text)
+        seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
         if escapes and seen.is_any():
-            seen.spelled_with(escapes)
+            seen.move_behind_escapes(escapes)
         return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
@@ -374,91 +253,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
-_ESCAPED = re.compile(r"\\(?:u00(0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
-_ESCAPED_LETTER, _ESCAPED_SLASH = re.compile(r"\\u00"), re.compile(r"\\/")
-_LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
-_VALUES = frozenset({"value", "Value"})
-
-
-def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it, and their spans."""
-    if "\\" not in text or not (_ESCAPED_LETTER.search(text) or _ESCAPED_SLASH.search(text)):
-        return text, []
-    parts: list[str] = []
-    escapes: list[tuple[int, int]] = []
-    done = 0
-    for found in _ESCAPED.finditer(text):
-        start, end = found.span()
-        escapes.append((start, end))
-        parts += (text[done:start], chr(int(found[1], 16)) if found[1] else "/")
-        done = end
-    return "".join([*parts, text[done:]]), escapes
-
-
-def _literals(text: str) -> Iterator[tuple[int, int]]:
-    """Where each string of JSON text begins and ends, with its quotes: `find` is faster than a pattern of strings."""
-    find = text.find
-    start = find('"')
-    while start >= 0:
-        end = find('"', start + 1)
-        while end >= 0 and text[end - 1] == "\\" and (text[end - 2] != "\\" or _is_escaped(text, end)):
-            end = find('"', end + 1)
-        if end < 0:
-            return
-        yield start, end + 1
-        start = find('"', end + 1)
-
-
-def _is_escaped(text: str, at: int) -> bool:
-    """Whether an odd number of backslashes stands before what is there."""
-    first = at
-    while text[first - 1] == "\\":
-        first -= 1
-    return (at - first) % 2 == 1
-
-
-def _said(text: str, start: int, end: int) -> str:
-    """What a string of JSON text says."""
-    inner = text[start + 1 : end - 1]
-    return inner if "\\" not in inner else str(json.loads(text[start:end]))
-
-
-def _strings(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """The strings of JSON text in which one of the places is, or that are values of a member whose name has one.
-
-    Each with its begin and end, the name of the member whose value it is, if it is one, and whether it is a name
-    itself. What a member "value" holds is that of its neighbour "name", as lists of variables have it.
-    """
-    name, label, follows, next_place = "", "", False, 0
-    for start, end in _literals(text):
-        if places is not None:
-            next_place = bisect_left(places, start, next_place)
-        is_seen = places is None or (next_place < len(places) and places[next_place] < end)
-        if COLON.match(text, end):
-            name, follows = _said(text, start, end), is_seen
-            if is_seen:
-                yield start, end, "", True
-            continue
-        is_value = bool(name) and _is_value(text, start)
-        of = label if label and is_value and name in _VALUES else name if is_value else ""
-        if is_seen or follows or of == label != "":
-            yield start, end, of, False
-        label = (
-            _said(text, start, end) if is_seen and is_value and name in _LABELS else "" if name in _VALUES else label
-        )
-        follows = False
 
 
 def masks_in(text: str, masked: str) -> int:
     """How many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
     return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
-
-
-def _is_value(text: str, start: int) -> bool:
-    """Whether what starts here is the value of the member whose name came last."""
-    while text[start - 1] in " \t\n\r":
-        start -= 1
-    return text[start - 1] == ":"
 
 
 def _is_json(text: str) -> bool:
@@ -472,20 +271,3 @@ def _is_json(text: str) -> bool:
 def _encodes(text: str) -> bool:
     """Whether no half of a surrogate pair stands in a text, as one that was cut off has it."""
     return text.isascii() or not _SURROGATE.search(text)
-
-
-@lru_cache(maxsize=256)
-def clean_url(url: str) -> str:
-    """A URL without user, password and query, but for parameters that are known to be harmless."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    query = [(name, value) for name, value in parse_qsl(parts.query) if name in _HARMLESS_PARAMETERS]
-    return urlunsplit((parts.scheme, host, parts.path, urlencode(query), ""))
-
-
-@lru_cache(maxsize=256)
-def url_secrets(url: str) -> tuple[str, ...]:
-    """The password and the keys in a URL, which `clean_url` leaves out: what else repeats them is masked."""
-    parts = urlsplit(url)
-    password = parts.netloc.rpartition("@")[0].partition(":")[2]
-    return (unquote(password), *(value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETER.search(name)))

@@ -188,6 +188,7 @@ def _turn(
     reading, previous = prompt.reading, continued.previous
     count = answers[0].message_count if answers else prompt.start_count + len(prompt.prefix_digests)
     appended = prompt.appended_messages(continued)
+    new, before_answer = prompt.new_messages(continued, appended, known)
     return Turn(
         prompt.call,
         continued.relation,
@@ -199,7 +200,8 @@ def _turn(
         instructions=reading.instructions,
         normalized_length=prompt.instruction_count + count,
         appended=appended,
-        new_messages=prompt.new_messages(continued, appended, known),
+        new_messages=new,
+        new_before_answer=before_answer,
         tools=tuple(reading.tools),
         parameters=reading.parameters,
         instructions_changed=previous is not None

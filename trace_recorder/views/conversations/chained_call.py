@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,9 +28,9 @@ class Turn:
     `instructions` hold for this request alone. `normalized_length` is the number of normalized messages in its whole
     prompt and its answer.
 
-    `appended` are the messages after that answer. `new_messages` are those that no earlier prompt of its agent had.
-    Results have the call ids of the recorded answer. `instructions_changed` is whether the model got other
-    instructions than before.
+    `appended` are the messages after that answer. `new_messages` are those that no earlier prompt of its agent had;
+    those at the positions `new_before_answer` of them are from before that answer. Results have the call ids of the
+    recorded answer. `instructions_changed` is whether the model got other instructions than before.
     """
 
     interaction: LLMInteraction
@@ -43,6 +44,7 @@ class Turn:
     normalized_length: int = 0
     appended: tuple[Message, ...] = ()
     new_messages: tuple[Message, ...] = ()
+    new_before_answer: range = range(0)
     tools: tuple[Tool, ...] = ()
     parameters: dict[str, Payload] = field(default_factory=dict)
     instructions_changed: bool = False
@@ -69,7 +71,7 @@ class Turn:
         """Return what the model said, as a message."""
         return answer_of(self.interaction.response, choice)
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> Sequence[Message]:
         """Return all messages that the model saw, sent with this request or with those that it refers to.
 
         Instructions of an earlier request are not carried over: the newest ones are first, once.
@@ -80,10 +82,10 @@ class Turn:
         messages = self.interaction.input_messages
         if len(chain) == 1:
             return messages
-        seen = messages[: self.instructions]
+        seen = [*messages[: self.instructions]]
         for turn in reversed(chain[1:]):
             seen += [*turn.interaction.input_messages[turn.instructions :], turn.answer()]
-        return seen + messages[self.instructions :]
+        return [*seen, *messages[self.instructions :]]
 
 
 def agent_key(one: LLMInteraction | AgentStep) -> str | None:

@@ -115,15 +115,18 @@ class Prompt:
 
     def new_messages(
         self, continued: Continuation, appended: Sequence[Message], known: Sequence[bool]
-    ) -> tuple[Message, ...]:
-        """Return the messages that no earlier prompt had, those after the previous answer's results last."""
+    ) -> tuple[tuple[Message, ...], range]:
+        """Return the messages that no earlier prompt had, and the positions of those before the previous answer.
+
+        That answer's results are first, then what was before the answer, then the rest.
+        """
         new = {*self._new_places(continued, known)}
         after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
         results = next((number for number, message in enumerate(after) if message.role != "tool"), len(after))
         before = [
             message for place, message in enumerate(self.reading.messages[: continued.prefix_length]) if place in new
         ]
-        return (*after[:results], *before, *after[results:])
+        return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
     def _new_places(self, continued: Continuation, known: Sequence[bool]) -> Iterator[int]:
         """Where new messages stand; in a prompt that begins a chain, empty ones too, which are not normalized."""

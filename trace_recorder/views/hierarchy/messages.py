@@ -58,10 +58,10 @@ def lines_of(one: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
 def _prompt_lines(one: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
     calls = {call.call_id: call for call in (previous.response.tool_calls if previous else ())}
     results = {result.call_id: result for result in (previous.results if previous else ())}
-    appended = {*map(id, one.turn.appended)}
-    for place, message in enumerate(_added(one.turn)):
+    added, changed = _added(one.turn)
+    for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
-        renews = previous is not None and message.role in _INSTRUCTIONS and id(message) not in appended
+        renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
         own = renews if previous is not None else place < one.turn.instructions
         is_own = own and one.turn.instructions > 0
         yield Line(_message(message, calls, results), one, own=is_own, renews=renews)
@@ -74,11 +74,14 @@ def last_results(one: AnsweredTurn) -> list[Line]:
     return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
 
 
-def _added(turn: Turn) -> Sequence[Message]:
-    """Return the messages of a prompt that follow those of the previous turn."""
+def _added(turn: Turn) -> tuple[Sequence[Message], range]:
+    """Return the messages of a prompt that follow those of the previous turn, and the positions of changed ones."""
     if turn.relation == "extends":
-        return turn.appended
-    return turn.new_messages if turn.relation in {"refers", "edits"} else turn.interaction.input_messages
+        return turn.appended, range(0)
+    if turn.relation in {"refers", "edits"}:
+        return turn.new_messages, turn.new_before_answer
+    messages = turn.interaction.input_messages
+    return messages, range(len(messages))
 
 
 def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:

@@ -80,7 +80,7 @@ class Rendering:
     renderer: Renderer
     name: str
     at: datetime
-    messages: list[Message]
+    messages: Sequence[Message]
     tools: list[Payload]
     parameters: dict[str, Payload]
     arguments: dict[str, str]

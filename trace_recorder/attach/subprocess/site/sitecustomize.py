@@ -1,4 +1,6 @@
-"""Imported by every Python process of the agent's, at its start: it has the process recorded, if that uses HTTP.
+"""Imported by every Python process of the agent's, at its start: it has the process recorded, or replayed.
+
+A process is recorded if it uses HTTP. It is replayed from its start, since its tools may run before it does.
 
 This directory stands first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run behind it, and the
 process's path is left as it would be without it. A process that imports no HTTP library pays for this file and no
@@ -16,6 +18,11 @@ HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib is 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # noqa: PTH120 - as above
 LIBRARIES = ("httpx", "httpx2")
 OLDEST = (3, 11)
+RECORD = "TRACE_RECORDER_RUN"
+REPLAY = "TRACE_RECORDER_REPLAY"
+BOOTSTRAPS = {RECORD: "trace_recorder.attach.subprocess.bootstrap", REPLAY: "trace_recorder.rerun.subprocess.bootstrap"}
+"""What begins in this process, by the variable of the environment that orders it."""
+started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any Python
 
 
 class ImportHook:
@@ -27,33 +34,39 @@ class ImportHook:
             return None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-            begin()
+            begin(RECORD, REPLAY)
         import importlib.util
 
         return importlib.util.find_spec(name)
 
 
-def begin() -> None:
-    """Have this process recorded; say so where it cannot be."""
+def begin(*orders: str) -> None:
+    """Have this process recorded or replayed, as far as it is ordered and has not begun; say so where it cannot be."""
     import importlib.util
 
-    if sys.version_info < OLDEST:
-        report_unrecorded("it has to be 3.11 or newer")
+    wanted = [order for order in orders if order in os.environ and order not in started]
+    started.update(wanted)
+    if wanted and sys.version_info < OLDEST:
+        refuse("it has to be 3.11 or newer")
         return
-    try:
-        if importlib.util.find_spec("trace_recorder") is None:
-            import_from_here()
-        from trace_recorder.attach.subprocess.bootstrap import begin as begin_recording
-    except ImportError as error:
-        report_unrecorded(str(error))
-    else:
-        begin_recording()
+    for order in wanted:
+        try:
+            if importlib.util.find_spec("trace_recorder") is None:
+                import_from_here()
+            bootstrap = importlib.import_module(BOOTSTRAPS[order])
+        except ImportError as error:
+            refuse(str(error))
+        else:
+            bootstrap.begin()
 
 
-def report_unrecorded(why: str) -> None:
-    """Say that this process goes unrecorded."""
+def refuse(why: str) -> None:
+    """Say that this process goes unrecorded; end it where it was to be replayed, before it calls a model."""
     version = ".".join(map(str, sys.version_info[:2]))
-    sys.stderr.write("trace-recorder: Python " + version + " cannot record this process: " + why + "\n")
+    done = "replay" if REPLAY in os.environ else "record"
+    sys.stderr.write("trace-recorder: Python " + version + " cannot " + done + " this process: " + why + "\n")
+    if REPLAY in os.environ:
+        raise SystemExit(1)
 
 
 def import_from_here() -> None:
@@ -80,8 +93,10 @@ def run_users_sitecustomize() -> None:
         spec.loader.exec_module(module)
 
 
+if sys.version_info >= OLDEST:
+    begin(REPLAY)
 if any(library in sys.modules for library in LIBRARIES):
-    begin()
+    begin(RECORD, REPLAY)
 else:
     sys.meta_path.insert(0, ImportHook())
 run_users_sitecustomize()

@@ -1,0 +1,216 @@
+"""The pytest plugin: a test's LLM calls and tools are recorded once, and replayed from then on.
+
+`@pytest.mark.trajectory` marks such a test, the fixture `trajectory` asks what its agent did, `--trajectory-mode` says
+whether calls are recorded or replayed. pytest loads this module in every run of every project that has the package
+installed: it imports nothing of `trace_recorder` before a test uses the marker or the fixture. What recording and
+replaying mean is known to `trace_recorder.rerun`; here it is only connected with pytest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from trace_recorder.rerun.assertions import TrajectoryAssertions
+    from trace_recorder.rerun.record_or_replay import RecordOrReplay
+
+MODES = ("once", "none", "new_episodes", "all")
+"""Those of `trace_recorder.rerun.record_or_replay`, which is not imported for them."""
+MARKER = (
+    "trajectory(name=None, *, path=None, mode=None, ignore=(), tools='recorded'): record the LLM calls and tools of a "
+    "test once, and replay them from then on (trace-recorder)"
+)
+LAST_STEPS = 3
+"""Of a failed test so many steps are shown."""
+LONGEST_NAME = 120
+
+_BLOCK = pytest.StashKey["RecordOrReplay"]()
+_BLOCK_FIXTURE = "_trajectory_block"
+_SAFE = re.compile(r"[a-z0-9_.\[\]-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]-]")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("trajectory", "recorded LLM calls (trace-recorder)").addoption(
+        "--trajectory-mode",
+        choices=MODES,
+        help="The mode of tests marked with trajectory whose marker names none: once (default) replays a journal, or "
+        "records it where there is none; none only replays; new_episodes adds calls that a journal does not hold; all "
+        "records anew.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give each marked test the fixture that reads its marker."""
+    names = getattr(item, "fixturenames", None)
+    if names is not None and _BLOCK_FIXTURE not in names and item.get_closest_marker("trajectory"):
+        names.append(_BLOCK_FIXTURE)
+
+
+@pytest.fixture
+def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordOrReplay:
+    """The recording or the replay of a test, which begins with its call."""
+    from trace_recorder.errors import TraceRecorderError  # noqa: PLC0415 - see the head; so below
+    from trace_recorder.rerun.record_or_replay import RecordOrReplay  # noqa: PLC0415
+
+    item, said = request.node, ""
+    try:
+        marker = _marker_of(item)
+        block = RecordOrReplay(
+            _journal_of(item, marker),
+            tmp_path_factory.mktemp("trajectory"),
+            mode=marker.mode or item.config.getoption("trajectory_mode") or "once",
+            ignore=marker.ignore,
+            tools=marker.tools,
+            metadata={"test": item.nodeid},
+        )
+    except (TraceRecorderError, TypeError, ValueError) as error:
+        said = str(error)
+    if said:
+        pytest.fail(said, pytrace=False)
+    item.stash[_BLOCK] = block
+    return block
+
+
+@pytest.fixture
+def trajectory(_trajectory_block: RecordOrReplay) -> TrajectoryAssertions:
+    """What the agent of this test has done so far, recorded or replayed: see `TrajectoryAssertions`."""
+    from trace_recorder.rerun.assertions import TrajectoryAssertions  # noqa: PLC0415
+
+    return TrajectoryAssertions(_trajectory_block.path)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Record or replay what happens while the test itself runs."""
+    block = item.stash.get(_BLOCK, None)
+    if block is None:
+        return (yield)
+    block.__enter__()
+    try:
+        result = yield
+    except BaseException as error:
+        block.__exit__(type(error), error, error.__traceback__)
+        raise
+    _end(item, block)
+    return result
+
+
+def _end(item: pytest.Item, block: RecordOrReplay) -> None:
+    """End the block of a test that has passed: what differs from its journal fails it."""
+    from trace_recorder.errors import ReplayMismatchError  # noqa: PLC0415
+
+    said = ""
+    try:
+        block.__exit__(None, None, None)
+    except ReplayMismatchError as mismatch:
+        said = str(mismatch)
+    if said:
+        pytest.fail(said, pytrace=False)
+    if block.replay is None and not block.is_kept:
+        item.warn(pytest.PytestWarning(f"{item.nodeid} is marked with trajectory, but made no LLM call that was seen"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a test that failed what its agent did last, and in which file it is."""
+    report = yield
+    block = item.stash.get(_BLOCK, None)
+    if block is not None and report.when == "call" and report.failed:
+        report.sections.append(("trajectory", "\n".join(_section(block, report.longreprtext))))
+    return report
+
+
+def _section(block: RecordOrReplay, said: str) -> Generator[str]:
+    mismatch = block.replay.mismatch if block.replay else None
+    if mismatch is not None and str(mismatch) not in said:
+        yield f"{mismatch}\n"
+    if mismatch is not None:
+        yield "If the change is intended, record the run anew: pytest --trajectory-mode=all\n"
+    yield f"this run: {block.path}" + (f", replayed from {block.journal}" if block.replay else "")
+    yield _last_steps(block.path)
+
+
+def _last_steps(path: Path) -> str:
+    """The last steps of a run, as `trace-recorder show` prints them."""
+    try:
+        from rich.console import Console  # noqa: PLC0415
+
+        from trace_recorder.cli.show import Show, parts_of  # noqa: PLC0415
+        from trace_recorder.cli.text_layout import EntryWriter  # noqa: PLC0415
+    except ImportError:
+        return "Its steps are shown here where trace-recorder[cli] is installed."
+    from trace_recorder import load  # noqa: PLC0415
+
+    run = load(path)
+    showing = Show(run, full=False)
+    parts = [list(showing.part(part)) for part in parts_of(run)]
+    out = StringIO()
+    writer = EntryWriter(Console(file=out, force_terminal=False, color_system=None, highlight=False), full=False)
+    for entries in parts[-LAST_STEPS:]:
+        writer.write(entries)
+    left_out = len(parts) - LAST_STEPS
+    return (f"... {left_out} steps before these\n" if left_out > 0 else "") + out.getvalue()
+
+
+# ── a test's marker, and its journal ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Marker:
+    """The arguments of a marker."""
+
+    name: str | None = None
+    path: str | Path | None = None
+    mode: Any = None
+    ignore: Iterable[str] = ()
+    tools: Any = "recorded"
+
+
+def _marker_of(item: pytest.Item) -> _Marker:
+    """The marker of a test, the default one where it only uses the fixture. Raises TypeError."""
+    mark = item.get_closest_marker("trajectory")
+    if mark is None:
+        return _Marker()
+    unknown = mark.kwargs.keys() - {one.name for one in fields(_Marker)}
+    if unknown or len(mark.args) > 1 or (mark.args and "name" in mark.kwargs):
+        raise TypeError(f"the marker has arguments that it does not take: {MARKER}")
+    marker = _Marker(*mark.args, **mark.kwargs)
+    if isinstance(marker.ignore, str) or not (marker.name is None or isinstance(marker.name, str)):
+        raise TypeError(f"the marker's ignore is a list of paths, and its name a text: {MARKER}")
+    return marker
+
+
+def _journal_of(item: pytest.Item, marker: _Marker) -> Path:
+    """Where the journal of a test is: `path` from the test's directory, or trajectories/<module>/<name>.jsonl there."""
+    if marker.path is not None:
+        return item.path.parent / marker.path
+    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+    name = marker.name or ".".join([*classes, item.name])
+    return item.path.parent / "trajectories" / item.path.stem / f"{safe_name(name)}.jsonl"
+
+
+def safe_name(name: str) -> str:
+    """A file's name for a test's, another one for each test.
+
+    Lower-case letters, digits and `_.-[]` stay. A name with anything else, or a long one, gets a digest: two names may
+    become the same otherwise, if only on file systems that take upper and lower case for the same.
+    """
+    if _SAFE.fullmatch(name) and len(name) <= LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+    return f"{_UNSAFE.sub('_', name)[:LONGEST_NAME]}-{digest}"

@@ -1,0 +1,211 @@
+"""`trace-recorder replay`: programs that know nothing of us, answered from a run without a server and without a key."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents import Done, Place
+from tests.capture.server import CHAT, CHAT_STREAM, Server, plain, serving, stream
+from tests.rerun.runs import said
+from trace_recorder import load
+
+ASKING = """
+    import httpx, openai, os, sys
+    from trace_recorder import tool
+
+    @tool
+    def write(name: str) -> str:
+        print("running", name)
+        return "wrote " + name
+
+    def ask(text):
+        with openai.OpenAI(max_retries=0) as client:
+            answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+        return answer.choices[0].message.content
+"""
+"""What each agent of these tests begins with."""
+NOWHERE = "http://127.0.0.1:9/v1"
+"""No server is here: whoever asks for it fails at once."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(said("one"), said("two"), said("three")) as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return Place(tmp_path, server, capfd)
+
+
+def record(place: Place, code: str) -> None:
+    """Have an agent recorded from outside."""
+    done = place.run("--quiet", "--trajectory-file", "run.json", *agent(place, code))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def agent(place: Place, code: str) -> list[object]:
+    """Write an agent; return the command that starts it."""
+    (place.path / "agent.py").write_text(textwrap.dedent(ASKING) + textwrap.dedent(code))
+    return ["--", sys.executable, "agent.py"]
+
+
+def replay(place: Place, *arguments: object, **environment: str) -> Done:
+    """Replay the run where there is neither a server nor a key."""
+    del place.environment["OPENAI_API_KEY"]
+    return place.command("replay", "run.json", *arguments, OPENAI_BASE_URL=NOWHERE, **environment)
+
+
+def test_a_program_is_answered_without_a_server_and_a_key(place: Place, server: Server) -> None:
+    """It prints what it printed; nobody is asked."""
+    code = "print(ask('a'), ask('b'), write('x'))"
+    record(place, code)
+    asked = len(server.requests)
+
+    assert replay(place, *agent(place, code)) == Done(0, "one two wrote x\n", "")
+    assert (asked, len(server.requests)) == (2, 2)
+
+
+def test_tools_run_where_they_are_told_to(place: Place) -> None:
+    """With --tools live, a marked tool runs."""
+    code = "print(ask('a'), write('x'))"
+    record(place, code)
+
+    assert replay(place, "--tools", "live", *agent(place, code)).stdout == "running x\none wrote x\n"
+
+
+HIDING = """
+try:
+    print(ask("another question"))
+except openai.OpenAIError:
+    print("no answer")
+"""
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
+def test_what_was_not_recorded_is_said_with_what_differs(options: list[str], code: int, place: Place) -> None:
+    """An agent that hides its errors exits with 0, and the command with 1."""
+    record(place, "print(ask('one question'))")
+    done = replay(place, *options, *agent(place, HIDING))
+
+    assert (done.returncode, done.stdout) == (code, "no answer\n")
+    assert "trace-recorder: run.jsonl has no answer to this request (openai-chat)" in done.stderr
+    assert "  ~ messages[0].content: [-one-]{+another+} question" in done.stderr
+    assert "run.jsonl has calls that nobody asked for: llm_1" in done.stderr
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
+def test_a_call_that_is_not_made_any_more_is_said(options: list[str], code: int, place: Place) -> None:
+    """Of two recorded calls, one is made."""
+    record(place, "ask('a'), ask('b')")
+    done = replay(place, *options, *agent(place, "print(ask('a'))"))
+
+    assert done == Done(code, "one\n", "trace-recorder: run.jsonl has calls that nobody asked for: llm_2\n")
+
+
+def test_the_program_s_own_failure_passes(place: Place) -> None:
+    """Its exit code is the command's, whatever was not asked for."""
+    record(place, "ask('a')")
+
+    assert replay(place, *agent(place, "sys.exit(7)")).returncode == 7
+
+
+def test_what_the_user_names_may_differ(place: Place) -> None:
+    """--ignore may be given several times."""
+    record(place, "ask('a')")
+    options = ["--ignore", "messages[0].content", "--ignore", "temperature"]
+
+    assert replay(place, *options, *agent(place, "print(ask('b'))")) == Done(0, "one\n", "")
+
+
+def test_processes_share_the_recording(place: Place) -> None:
+    """A call is given once, whichever process asks; a child that is killed has used what it was given."""
+    record(place, "ask('a'), ask('a'), ask('a')")
+    code = """
+    import subprocess
+    children = "import agent; print(agent.ask('a'), flush=True); import os; os._exit(0)"
+    if __name__ == "__main__":
+        subprocess.run([sys.executable, "-c", children], check=True)
+        if os.fork() == 0:
+            print(ask("a"), flush=True)
+            os._exit(0)
+        os.wait()
+        print(ask("a"))
+    """
+
+    assert replay(place, *agent(place, code)) == Done(0, "one\ntwo\nthree\n", "")
+
+
+def test_a_stream_is_played_at_its_speed(place: Place, server: Server) -> None:
+    """With --speed, its chunks come as far apart as they came."""
+    server.answers[:] = [stream(CHAT_STREAM[0], 0.3, *CHAT_STREAM[1:])]
+    code = """
+    import time
+    USAGE = {"include_usage": True}
+    began = time.monotonic()
+    with openai.OpenAI() as client:
+        chunks = list(client.chat.completions.create(model="m", messages=[], stream=True, stream_options=USAGE))
+    print(time.monotonic() - began >= 0.3, len(chunks))
+    """
+    record(place, code)
+
+    assert replay(place, "--speed", "1", *agent(place, code)).stdout == "True 3\n"
+
+
+def test_the_replay_can_be_recorded(place: Place) -> None:
+    """`run` around `replay`, and `replay` around `run`: the answers are on file again."""
+    code = "print(ask('a'))"
+    record(place, code)
+    recording = [sys.executable, "-m", "trace_recorder.cli", "run", "-q", "--trajectory-file", "again.json"]
+    done = replay(place, "--", *recording, *agent(place, code))
+
+    assert done == Done(0, "one\n", "")
+    [call] = load(place.path / "again.json").llm_interactions
+    assert call.response is not None
+    assert call.response.content == "one"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["run.json"], 2, "there is no command"),
+        (["run.json", "--", "no-such-command"], 127, "command not found"),
+        (["none.json", "--", "true"], 1, "without its journal"),
+        (["run.json", "--ignore", "[0]", "--", "true"], 2, "a path begins with the name of a member"),
+        (["run.json", "--speed", "0", "--", "true"], 2, "above 0"),
+    ],
+)
+def test_misuse_is_said(arguments: list[str], code: int, why: str, place: Place) -> None:
+    """In a sentence, before anything is run."""
+    record(place, "ask('a')")
+    done = place.command("replay", *arguments)
+
+    assert (done.returncode, why in done.stderr) == (code, True)
+
+
+def test_a_process_that_cannot_be_replayed_calls_nobody(place: Place, server: Server) -> None:
+    """Where the order cannot be read, the program ends instead of calling a model."""
+    command = agent(place, "print(ask('a'))")
+    place.environment["TRACE_RECORDER_REPLAY"] = "{"
+    done = place.run("--quiet", *command)
+
+    assert (done.returncode, "cannot be replayed" in done.stderr, server.requests) == (1, True, [])
+
+
+def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> None:
+    """A program that posts by itself, with httpx."""
+    server.answers[:] = [plain(CHAT)]
+    code = """
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    print(httpx.post(url, json={"model": "m", "messages": []}).json()["id"])
+    """
+    record(place, code)
+
+    assert replay(place, *agent(place, code)) == Done(0, "chatcmpl-1\n", "")

@@ -1,0 +1,56 @@
+"""The page docs/fork.md: its blocks are run as they stand, on a run of two calls."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.capture.server import serving
+from tests.examples.environment import environment
+from tests.processes import ROOT
+from tests.rerun.runs import said
+from trace_recorder import load
+
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "fork.md").read_text(encoding="utf-8"), re.DOTALL)
+AGENT = """
+def run_my_agent(client):
+    for text in ("first", "second", "third"):
+        client.chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": text}])
+"""
+RECORDING = """
+import openai
+from trace_recorder import TrajectoryRecorder
+with TrajectoryRecorder("trajectories/run.json") as recorder:
+    run_my_agent(recorder.wrap(openai.OpenAI()))
+"""
+LEFT = (
+    (["one", "live", "live"], ["gpt-4o", "gpt-4o"]),
+    (["one", "Ask me again.", "live"], ["gpt-4o-mini"]),
+)
+"""What the model said in the run that a block leaves, and the models that were asked live."""
+
+
+def test_every_block_is_run() -> None:
+    """The page has no block that the next test does not know."""
+    assert [language for language, _ in BLOCKS] == ["python"] * len(LEFT)
+
+
+@pytest.mark.parametrize(
+    ("block", "left"), zip([code for _, code in BLOCKS], LEFT, strict=True), ids=["edit", "answer"]
+)
+def test_a_block_does_what_it_says(block: str, left: tuple[list[str], list[str]], tmp_path: Path) -> None:
+    """The first call is given, the second is live or written by hand, the third is live."""
+    with serving(said("one"), said("two"), said("three"), said("live")) as server:
+        surroundings = environment(server.url, tmp_path)
+        for code in (RECORDING, block):
+            subprocess.run([sys.executable, "-c", AGENT + code], cwd=tmp_path, env=surroundings, check=True)
+        models = [json.loads(body)["model"] for _, _, body in server.requests[3:]]
+
+    [child] = [path for path in (tmp_path / "trajectories").glob("*.json") if path.name != "run.json"]
+    said_in_it = [one.response.content for one in load(child).llm_interactions if one.response]
+    assert (said_in_it, models) == left

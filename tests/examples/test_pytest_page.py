@@ -1,0 +1,98 @@
+"""The page docs/pytest.md: every block of code on it is run twice, the second time without a provider."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.capture.server import Answer, serving
+from tests.examples.environment import environment
+from tests.processes import ROOT
+
+PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+[COMMANDS] = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+AGENT = """
+import json, openai
+from trace_recorder import tool
+
+@tool
+def search(query):
+    return "Sencha is a green tea."
+
+def run_my_agent(question):
+    messages = [{"role": "user", "content": question}]
+    with openai.OpenAI() as client:
+        asked = client.chat.completions.create(model="m", messages=messages).choices[0].message
+        call = asked.tool_calls[0]
+        found = search(**json.loads(call.function.arguments))
+        messages += [asked, {"role": "tool", "tool_call_id": call.id, "content": found}]
+        return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+"""
+"""What a reader has as `my_agent`: it searches once, and answers."""
+CALL = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "sencha"}'}}
+
+
+def completion(**message: object) -> Answer:
+    """A chat completion."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+    body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    return Answer([json.dumps(body).encode()])
+
+
+ANSWERS = (completion(tool_calls=[CALL]), completion(content="It is green."))
+
+
+def run(command: list[str], place: Path, surroundings: dict[str, str], answers: tuple[Answer, ...]) -> tuple[int, str]:
+    """Run a command with a provider; return how many requests came, and what was printed. It has to succeed."""
+    with serving(*answers) as server:
+        surroundings = surroundings | {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        done = subprocess.run(command, cwd=place, env=surroundings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return len(server.requests), done.stdout
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"def (\w+)", block)[0])
+def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
+    """It passes both times, and asks the provider only once; its journals are where the page says."""
+    (tmp_path / "my_agent.py").write_text(AGENT)
+    (tmp_path / "test_sencha.py").write_text(block)
+    tests = block.count("\ndef test_")
+    pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", "."]
+    surroundings = environment("", tmp_path)
+
+    first, _ = run(pytest_, tmp_path, surroundings, ANSWERS * tests)
+    second, _ = run(pytest_, tmp_path, surroundings, ANSWERS)
+
+    names = {f"trajectories/test_sencha/{name}.jsonl" for name in re.findall(r"def (test_\w+)", block)}
+    if tests == 2:
+        names = {"trajectories/test_sencha/sencha.jsonl", "runs/oolong.jsonl"}
+    assert (first, second) == (2 * tests, 0)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.jsonl")} == names
+
+
+def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
+    """The first records, the others have nothing to ask for."""
+    (tmp_path / "my_agent.py").write_text(AGENT)
+    (tmp_path / "test_sencha.py").write_text(BLOCKS[0])
+
+    requests, said = run(["sh", "-e", "-c", COMMANDS], tmp_path, environment("", tmp_path), ANSWERS)
+
+    assert (requests, said.count("1 passed")) == (2, 3)
+
+
+def test_the_page_lists_what_the_fixture_has() -> None:
+    """Its table has every public name of the class, and no other."""
+    from trace_recorder.rerun.assertions import TrajectoryAssertions
+
+    section = PAGE.partition("## Ask what the agent did")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    said = {name for cell in cells for name in re.findall(r"`(\w+)", cell)}
+
+    assert said == {name for name in dir(TrajectoryAssertions) if not name.startswith("_")} | {"path"}

@@ -1,0 +1,85 @@
+"""Test files that use the plugin, run by a pytest of their own in this process, with an agent and its provider."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx  # noqa: F401 - pytester takes away what only a run in this process imported, and we hold on to its classes
+import openai  # noqa: F401 - so with httpx2
+import pytest
+
+from tests.capture.server import Answer, Server, serving
+
+KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
+AGENT = '''
+import openai
+from pathlib import Path
+from trace_recorder import tool
+
+@tool
+def search(query):
+    with Path("ran").open("a") as file:
+        file.write("x")
+    if query == "nothing":
+        raise LookupError("nothing was found")
+    return {"found": [query]}
+
+def run(*questions, **more):
+    """Ask each question, and search for each answer."""
+    answers = []
+    with openai.OpenAI(max_retries=0) as client:
+        for question in questions:
+            asked = [{"role": "user", "content": question}]
+            answer = client.chat.completions.create(model="m", messages=asked, **more)
+            answers.append(answer.choices[0].message.content)
+            search(answers[-1])
+    return answers
+'''
+
+
+def answered(text: str) -> Answer:
+    """A chat completion."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+    body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    return Answer([json.dumps(body).encode()])
+
+
+@dataclass
+class Project:
+    """A project with an agent in `agent.py` and tests in `test_it.py`."""
+
+    pytester: pytest.Pytester
+    monkeypatch: pytest.MonkeyPatch
+    requests: list[int] = field(default_factory=list)
+    """Of each run, how many requests came to the provider."""
+
+    @property
+    def journals(self) -> dict[str, bytes]:
+        """The files in the project's folder for journals, by their paths in it."""
+        folder = self.pytester.path / "trajectories"
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    @property
+    def ran(self) -> int:
+        """How often the tool was run."""
+        file = Path(self.pytester.path / "ran")
+        return len(file.read_text()) if file.exists() else 0
+
+    def run(
+        self, tests: str, *arguments: str, answers: tuple[str, ...] = ("hi",), subprocess: bool = False
+    ) -> pytest.RunResult:
+        """Run tests; the provider gives these answers, the last of them again and again."""
+        self.pytester.makepyfile(agent=AGENT, test_it=f"import pytest\nfrom agent import run\n\n{tests}")
+        with serving(*map(answered, answers)) as server:
+            self._point_to(server)
+            run = self.pytester.runpytest_subprocess if subprocess else self.pytester.runpytest_inprocess
+            result = run("-p", "no:cacheprovider", *arguments)
+        self.requests.append(len(server.requests))
+        return result
+
+    def _point_to(self, server: Server) -> None:
+        self.monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        self.monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -1,0 +1,132 @@
+"""What a test asks of a run, and what the plugin prints of a test that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rerun.plugin_runs import Project
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.rerun.assertions import TrajectoryAssertions
+
+MESSAGES = [{"role": "user", "content": "?"}]
+
+
+def call(name: str, identity: str, **arguments: object) -> dict[str, object]:
+    return {"call_id": identity, "name": name, "arguments": arguments}
+
+
+def answer(content: str | None, *calls: dict[str, object], tokens: int = 10, cost: float | None = 0.5) -> object:
+    """A response that states its tokens, and what it costs."""
+    usage = {"input_tokens": tokens, "output_tokens": 1} | ({} if cost is None else {"cost": cost})
+    return {"content": content, "tool_calls": [*calls], "usage": usage}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A run of two calls, of which the first asks for a tool that works and one that fails."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        calls = call("search", "1", query="tea"), call("fetch", "2", url="u")
+        recorder.record_llm_interaction(MESSAGES, answer(None, *calls), "openai", "m")
+        with recorder.tool_call("search", {"query": "tea"}, call_id="1") as searching:
+            searching.result = ["green"]
+        with pytest.raises(OSError, match="gone"), recorder.tool_call("fetch", {"url": "u"}, call_id="2"):
+            raise OSError("gone")
+        recorder.record_llm_interaction(MESSAGES, answer("Tea is green.", tokens=20), "openai", "m")
+    return tmp_path / "run.jsonl"
+
+
+def test_what_a_run_is_asked_most(path: Path) -> None:
+    """Tools by name and order, arguments, results, tokens, costs, the last text, failures."""
+    run = TrajectoryAssertions(path)
+
+    assert run.tools_called == ["search", "fetch"]
+    assert [one.arguments for one in run.tool_calls("search")] == [{"query": "tea"}]
+    assert [one.result for one in run.tool_results("search")] == [["green"]]
+    assert (run.total_tokens, run.cost, run.final_text, len(run.steps)) == (32, 1.0, "Tea is green.", 2)
+    assert run.errors == ["fetch: OSError: gone"]
+    assert run.trajectory.status == "completed"
+
+
+def test_a_failure_says_what_was_there(path: Path) -> None:
+    """Both lists of tools; every error."""
+    run = TrajectoryAssertions(path)
+
+    run.assert_tools_called("search", "fetch")
+    with pytest.raises(AssertionError) as tools:
+        run.assert_tools_called("fetch")
+    with pytest.raises(AssertionError) as errors:
+        run.assert_no_errors()
+
+    assert str(tools.value) == "tools called: ['search', 'fetch']\n  expected:     ['fetch']"
+    assert str(errors.value) == "the run has errors:\n  fetch: OSError: gone"
+
+
+def test_a_run_may_be_asked_while_it_goes_on(tmp_path: Path) -> None:
+    """What has been recorded since is there; what is unknown is None, never 0."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        run = TrajectoryAssertions(tmp_path / "run.jsonl")
+        before = run.final_text, run.total_tokens, run.cost, run.errors
+        recorder.record_llm_interaction(MESSAGES, answer("one", cost=None), "nobody", "unheard of")
+        recorder.record_llm_interaction(MESSAGES, ValueError("refused"), "nobody", "unheard of")
+        after = run.final_text, run.total_tokens, run.cost, run.errors
+        run.assert_tools_called()
+
+    assert before == (None, 0, 0, [])
+    assert after == ("one", 11, None, ["llm_2: ValueError: refused"])
+
+
+FAILING = """
+@pytest.mark.trajectory
+def test_one(trajectory):
+    run("a", "b", "c", "d", "e")
+    trajectory.assert_tools_called("search")
+"""
+
+
+def test_a_test_that_failed_shows_the_last_steps(project: Project) -> None:
+    """As `trace-recorder show` does, and the file; in the test's own line is what was expected."""
+    result = project.run(FAILING)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([
+        '>       trajectory.assert_tools_called("search")',
+        "E       AssertionError: tools called: [[]'search', 'search', *",
+        "E         expected:     [[]'search'[]]",
+        "*-- trajectory --*",
+        "this run: */trajectory0/test_one.jsonl",
+        "... 2 steps before these",
+        "step 3, llm_3, *",
+        "    user       c",
+        "  answer     hi",
+        "step 5, llm_5, *",
+        '*tool       search {"query": "hi"}',
+        '*result     {"found": [[]"hi"[]]}',
+    ])  # fmt: skip
+
+
+def test_the_fixture_alone_is_a_marker_without_arguments(project: Project) -> None:
+    """It is recorded, and replayed; a test that has neither is shown nothing of."""
+    tests = "def test_one(trajectory):\n    run('a')\n    assert trajectory.steps\n\ndef test_two():\n    assert 0\n"
+    for _ in range(2):
+        result = project.run(tests)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.no_fnmatch_line("*this run: *")
+
+    assert project.requests == [1, 0]
+
+
+def test_a_recorded_error_is_in_the_replay(project: Project) -> None:
+    """A tool that raised raises again without being run, and is among the errors."""
+    tests = """
+@pytest.mark.trajectory
+def test_one(trajectory):
+    with pytest.raises(LookupError):
+        run("a")
+    assert trajectory.errors == ["search: LookupError: nothing was found"]
+"""
+    for _ in range(2):
+        project.run(tests, answers=("nothing",)).assert_outcomes(passed=1)
+
+    assert (project.requests, project.ran) == ([1, 0], 1)

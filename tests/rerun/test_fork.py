@@ -1,0 +1,245 @@
+"""Fork: a run is repeated up to one of its calls, and goes on live from there, in a run of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.capture.server import CHAT_STREAM, Answer, Server, chat_chunk, serving, stream
+from tests.journals import records_of
+from tests.rerun.runs import KEY, NOWHERE, ask, client, said
+from trace_recorder import (
+    RecorderStateError,
+    ReplayMismatchError,
+    TrajectoryRecorder,
+    agent,
+    fork,
+    load,
+    tool,
+)
+
+ran: list[str] = []
+
+
+@tool
+def write(name: str) -> str:
+    """A tool that changes the world."""
+    ran.append(name)
+    return f"wrote {name}"
+
+
+def work(made: openai.OpenAI) -> list[str]:
+    """Three calls, and a tool behind each."""
+    ran.clear()
+    done = []
+    for text in ("first", "second", "third"):
+        done += [ask(made, text), write(text)]
+    return done
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """The provider while it is live: it gives other answers than were recorded."""
+    with serving(said("four"), said("five"), said("six")) as server:
+        yield server
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A run of three calls."""
+    return record(tmp_path, [said("one"), said("two"), said("three")], work)
+
+
+def record(tmp_path: Path, answers: list[Answer], act: Callable[[openai.OpenAI], object]) -> Path:
+    with serving(*answers) as server, TrajectoryRecorder(tmp_path / "run.json", task="count", strict=True) as recorder:
+        act(recorder.wrap(client(f"{server.url}/v1")))
+    return tmp_path / "run.json"
+
+
+def texts(path: Path) -> list[str | None]:
+    """What the model said in a run, call by call."""
+    return [one.response.content if one.response else None for one in load(path).llm_interactions]
+
+
+@pytest.mark.parametrize("at", [{"at": "llm_2"}, {"at_step": 2}])
+def test_a_run_goes_on_live_from_a_call(at: dict[str, Any], path: Path, server: Server) -> None:
+    """What was before it is given, tools too; that call and those behind it are made, and their tools run."""
+    with fork(path, **at) as branch:
+        done = work(branch.wrap(client(f"{server.url}/v1")))
+
+    assert done == ["one", "wrote first", "four", "wrote second", "five", "wrote third"]
+    assert (ran, len(server.requests)) == (["second", "third"], 2)
+    assert texts(branch.recorder.trajectory_path) == ["one", "four", "five"]
+
+
+def test_the_child_names_its_parent(path: Path, server: Server) -> None:
+    """In the first record of its journal, and in its metadata; its file is beside the parent's."""
+    with fork(path, at="llm_2") as branch:
+        work(branch.wrap(client(f"{server.url}/v1")))
+
+    child = branch.recorder.trajectory_path
+    start = records_of(child)[0].data
+    parent = load(path).trajectory_id
+    point = {"interaction_id": "llm_2", "step_number": 2}
+    assert (child.parent, start["parent"], start["forked_at"]) == (path.parent, parent, point)
+    assert load(child).metadata["forked_from"] == {"trajectory_id": parent, "file": "run.jsonl", **point}
+    assert (load(child).task, load(child).status) == ("count", "completed")
+
+
+def test_live_requests_are_edited_and_recorded_as_they_were_sent(path: Path, server: Server) -> None:
+    """Another model, from that call on; recorded calls stay as they were."""
+    with fork(path, at="llm_2", edit=lambda body: {**body, "model": "better"}) as branch:
+        work(branch.wrap(client(f"{server.url}/v1")))
+
+    sent = [json.loads(body)["model"] for _, _, body in server.requests]
+    recorded = [one.raw_request["model"] for one in load(branch.recorder.trajectory_path).llm_interactions]  # type: ignore[index]
+    assert (sent, recorded) == (["better", "better"], ["m", "better", "better"])
+
+
+def test_an_answer_by_hand_is_given_for_that_call(path: Path, server: Server) -> None:
+    """It is not made; the next one is."""
+    by_hand = json.loads(b"".join(said("by hand").chunks))  # type: ignore[arg-type]
+    with fork(path, at="llm_2", answer=by_hand) as branch:
+        done = work(branch.wrap(client(f"{server.url}/v1")))
+
+    assert (done[::2], len(server.requests)) == (["one", "by hand", "four"], 1)
+    assert texts(branch.recorder.trajectory_path) == ["one", "by hand", "four"]
+
+
+def streamed(made: openai.OpenAI) -> str:
+    chunks = made.chat.completions.create(model="m", messages=[], stream=True, stream_options={"include_usage": True})
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def test_a_stream_is_answered_by_the_text_of_one(tmp_path: Path) -> None:
+    """And by nothing else, as a call that does not stream is by JSON alone."""
+    path = record(tmp_path, [stream(*CHAT_STREAM)], streamed)
+    by_hand = (chat_chunk("by ") + chat_chunk("hand") + b"data: [DONE]\n\n").decode()
+
+    with fork(path, at="llm_1", answer=by_hand) as branch:
+        assert streamed(branch.wrap(client())) == "by hand"
+    with pytest.raises(ValueError, match="streams: answer= is the text"):
+        fork(path, at="llm_1", answer={})
+
+
+def test_a_program_that_was_changed_forks_where_the_recording_ends(path: Path, server: Server) -> None:
+    """The call itself may be another one than was recorded, if all before it was asked for."""
+    with fork(path, at="llm_3") as branch:
+        made = branch.wrap(client(f"{server.url}/v1"))
+        done = [ask(made, "first"), write("first"), ask(made, "second"), write("second"), ask(made, "something else")]
+
+    assert done == ["one", "wrote first", "two", "wrote second", "four"]
+
+
+def test_a_call_before_the_fork_that_differs_is_refused(path: Path, server: Server) -> None:
+    """It is not made, and the block does not end as if all were well, whatever the agent hides."""
+
+    def hide() -> None:
+        with fork(path, at="llm_3") as branch:
+            with suppress(openai.OpenAIError):
+                ask(branch.wrap(client(f"{server.url}/v1", max_retries=0)), "changed")
+
+    with pytest.raises(ReplayMismatchError, match="changed"):
+        hide()
+    assert server.requests == []
+
+
+def test_a_tool_before_the_fork_that_differs_is_refused(path: Path, server: Server) -> None:
+    """It does not run."""
+    ran.clear()
+
+    def differ() -> None:
+        with fork(path, at="llm_3") as branch:
+            ask(branch.wrap(client(f"{server.url}/v1")), "first")
+            write("another")
+
+    with pytest.raises(ReplayMismatchError, match="another"):
+        differ()
+    assert (ran, server.requests) == ([], [])
+
+
+def test_a_block_that_ends_before_the_fork_is_refused(path: Path) -> None:
+    """Nothing went live: what was to be tried was not."""
+    with pytest.raises(ReplayMismatchError, match="ended before llm_3"), fork(path, at="llm_3") as branch:
+        ask(branch.wrap(client()), "first")
+
+    assert load(branch.recorder.trajectory_path).status == "failed"
+
+
+def test_a_tool_in_which_the_run_forks_is_run(tmp_path: Path, server: Server) -> None:
+    """A sub-agent's call is reached through the tool in which the sub-agent runs."""
+
+    def act(made: openai.OpenAI) -> list[str]:
+        @tool
+        def research(question: str) -> str:
+            with agent("researcher"):
+                return ask(made, question)
+
+        return [ask(made, "outer"), research("inner"), ask(made, "end")]
+
+    path = record(tmp_path, [said("one"), said("two"), said("three")], act)
+    with fork(path, at="llm_2") as branch:
+        assert act(branch.wrap(client(f"{server.url}/v1"))) == ["one", "four", "five"]
+    with fork(path, at="llm_3") as branch:
+        assert act(branch.wrap(client(f"{server.url}/v1")))[::2] == ["one", "six"]
+
+
+def test_async_clients_fork_too(tmp_path: Path, server: Server) -> None:
+    """The same through the async transport."""
+
+    async def act(made: openai.AsyncOpenAI) -> list[str | None]:
+        done = []
+        async with made:
+            for text in ("first", "second"):
+                answer = await made.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+                done += [answer.choices[0].message.content]
+        return done
+
+    path = tmp_path / "run.json"
+    with serving(said("one"), said("two")) as before, TrajectoryRecorder(path, strict=True) as recorder:
+        asyncio.run(act(recorder.wrap(openai.AsyncOpenAI(api_key=KEY, base_url=f"{before.url}/v1"))))
+    with fork(path, at="llm_2") as branch:
+        made = openai.AsyncOpenAI(api_key=KEY, base_url=f"{server.url}/v1")
+        assert asyncio.run(act(branch.wrap(made))) == ["one", "four"]
+
+    assert texts(branch.recorder.trajectory_path) == ["one", "four"]
+
+
+def test_the_whole_process_forks(path: Path, server: Server, tmp_path: Path) -> None:
+    """With `instrument`, clients that nobody wraps; the recorder may be the caller's."""
+    recorder = TrajectoryRecorder(tmp_path / "child.json")
+    with fork(path, at="llm_3", instrument=True, recorder=recorder):
+        done = work(client(f"{server.url}/v1"))
+
+    assert (done[::2], texts(tmp_path / "child.json")) == (["one", "two", "four"], ["one", "two", "four"])
+
+
+def test_http_clients_fork(path: Path, server: Server) -> None:
+    """For an SDK that takes one."""
+    with fork(path, at="llm_2") as branch, branch.http_client() as http_client:
+        done = work(client(f"{server.url}/v1", http_client=http_client))
+
+    assert done[::2] == ["one", "four", "five"]
+
+
+def test_what_cannot_be_forked_is_refused(path: Path, tmp_path: Path) -> None:
+    """A call that is not there, none or two of them, and a recorder whose run has begun."""
+    for wrong in ({}, {"at": "llm_1", "at_step": 1}, {"at": "llm_9"}, {"at_step": 9}):
+        with pytest.raises(ValueError, match=r"at=|has no call"):
+            fork(path, **wrong)  # type: ignore[arg-type]
+    with TrajectoryRecorder(tmp_path / "begun.json") as recorder:
+        with pytest.raises(RecorderStateError, match="has not been started"), fork(path, at="llm_1", recorder=recorder):
+            pass
+
+
+def test_an_edit_returns_the_body(path: Path) -> None:
+    """What it returns in its place is said."""
+    with pytest.raises(TypeError, match="edit= returned NoneType"), fork(path, at="llm_1", edit=print) as branch:
+        work(branch.wrap(client(NOWHERE)))

@@ -1,0 +1,140 @@
+"""Replay with missing="live": what the recording does not hold is sent, and the tool is run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.capture.server import Server, plain, serving
+from tests.rerun.plugin_runs import KEY, answered
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, tool
+
+
+def ask(made: openai.OpenAI, text: str) -> str | None:
+    """What the model says to one message."""
+    asked: Any = [{"role": "user", "content": text}]
+    return made.chat.completions.create(model="m", messages=asked).choices[0].message.content
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A provider that says "old" once, and "new" from then on."""
+    with serving(answered("old"), answered("new")) as server:
+        yield server
+
+
+@pytest.fixture
+def path(server: Server, tmp_path: Path) -> Path:
+    """A recording of one call, to which the model said "old"."""
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder, client(server) as made:
+        ask(recorder.wrap(made), "known")
+    return tmp_path / "run.json"
+
+
+def client(server: Server) -> openai.OpenAI:
+    return openai.OpenAI(api_key=KEY, base_url=f"{server.url}/v1", max_retries=0)
+
+
+def test_a_call_that_is_not_recorded_is_sent(server: Server, path: Path) -> None:
+    """The others are answered from the recording, each once; nothing is a mismatch."""
+    with client(server) as made, replay(path, missing="live") as run:
+        run.wrap(made)
+        said = [ask(made, text) for text in ("other", "known", "known")]
+
+    assert (said, run.live_calls, run.mismatch, len(server.requests)) == (["new", "old", "new"], 2, None, 3)
+
+
+def test_async_calls_are_sent_too(server: Server, path: Path) -> None:
+    """The same transport for an async client."""
+
+    async def both() -> list[str | None]:
+        async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{server.url}/v1", max_retries=0) as made:
+            run.wrap(made)
+            asked: list[Any] = [[{"role": "user", "content": text}] for text in ("other", "known")]
+            answers = [await made.chat.completions.create(model="m", messages=one) for one in asked]
+            return [one.choices[0].message.content for one in answers]
+
+    with replay(path, missing="live") as run:
+        assert asyncio.run(both()) == ["new", "old"]
+
+
+def test_an_http_client_of_the_replay_has_a_network_then(server: Server, path: Path) -> None:
+    """One that is made for a replay that answers everything has none."""
+    with replay(path, missing="live", strict=False) as run, run.http_client("httpx") as made:
+        answer = made.post(f"{server.url}/v1/chat/completions", json={"model": "m", "messages": []})
+    with pytest.raises(ReplayMismatchError), replay(path) as run, run.http_client("httpx") as made:
+        made.post(f"{server.url}/v1/chat/completions", json={"model": "m", "messages": []})
+
+    assert answer.json()["choices"][0]["message"]["content"] == "new"
+
+
+def test_a_call_whose_end_is_not_recorded_is_sent(server: Server, path: Path) -> None:
+    """The process was killed while it waited: the recording ends with the request."""
+    journal = path.with_suffix(".jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    [request] = [at for at, line in enumerate(lines) if b'"kind":"llm_request"' in line]
+    journal.write_bytes(b"".join(lines[: request + 1]))
+
+    with client(server) as made, replay(path, missing="live") as run:
+        assert ask(run.wrap(made), "known") == "new"
+
+
+class OwnError(Exception):
+    """An exception of the agent's own."""
+
+
+ran: list[str] = []
+
+
+@tool
+def search(query: str) -> str:
+    """A tool that notes that it was run."""
+    ran.append(query)
+    if query == "nothing":
+        raise OwnError("nothing was found")
+    return query.upper()
+
+
+def test_a_tool_that_was_not_called_so_is_run(tmp_path: Path) -> None:
+    """Its recorded call is not run."""
+    ran.clear()
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True):
+        search("a")
+
+    with replay(tmp_path / "run.json", missing="live") as run:
+        given = search("b"), search("a")
+
+    assert (given, ran, run.live_calls) == (("B", "A"), ["a", "b"], 1)
+
+
+def test_a_replay_that_is_recorded_names_the_same_exception(tmp_path: Path) -> None:
+    """A tool's exception of a class that is not Python's own has that class's name in both recordings."""
+    ran.clear()
+    names = []
+    for number in range(2):
+        path = tmp_path / f"{number}.json"
+        again = [replay(tmp_path / "0.json")] if number else []
+        with TrajectoryRecorder(path, strict=True):
+            for one in again:
+                one.__enter__()
+            with pytest.raises(Exception, match="nothing was found") as raised:
+                search("nothing")
+            for one in again:
+                one.__exit__(None, None, None)
+        names.append(type(raised.value).__name__)
+
+    assert (names, ran) == (["OwnError", "OwnError"], ["nothing"])
+
+
+def test_other_traffic_is_sent_as_ever(server: Server, path: Path) -> None:
+    """It is none of the replay's business."""
+    with serving(plain({"fine": True})) as other, replay(path, missing="live", strict=False) as run:
+        with httpx.Client(trust_env=False) as made:
+            assert run.wrap(made).post(f"{other.url}/weather", content=b"?").json() == {"fine": True}
+    assert run.live_calls == 0

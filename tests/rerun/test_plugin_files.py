@@ -1,0 +1,111 @@
+"""The plugin: which file is whose, many tests at once, and what it costs those who do not use it."""
+
+from __future__ import annotations
+
+import ast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_trace_recorder import safe_name
+from tests.processes import ROOT, python
+from tests.rerun.plugin_runs import Project
+
+MANY = """
+@pytest.mark.trajectory
+@pytest.mark.parametrize("question", ["a", "A", "a/b", "a_b", "../x", "x" * 300])
+def test_each(question):
+    assert run(question) == ["hi"]
+
+@pytest.mark.trajectory
+class TestClass:
+    def test_each(self):
+        run("c")
+"""
+
+
+def test_each_test_has_a_file_of_its_own(project: Project) -> None:
+    """Parameters and classes are in its name, which is safe, also where upper and lower case are the same."""
+    project.run(MANY).assert_outcomes(passed=7)
+    project.run(MANY, "--trajectory-mode=none").assert_outcomes(passed=7)
+
+    names = sorted(project.journals)
+    assert project.requests == [7, 0]
+    assert len({name.casefold() for name in names}) == 7
+    assert {name.partition("/")[0] for name in names} == {"test_it"}
+    assert {"test_it/test_each[a].jsonl", "test_it/test_each[a_b].jsonl"} < set(names)
+    assert [name[:27] for name in names if "TestClass" in name] == ["test_it/TestClass.test_each"]
+
+
+def test_many_workers_record_and_replay(project: Project) -> None:
+    """With xdist, each worker those tests that it runs."""
+    project.run(MANY, "-n", "2", subprocess=True).assert_outcomes(passed=7)
+    project.run(MANY, "-n", "2", "--trajectory-mode=none", subprocess=True).assert_outcomes(passed=7)
+
+    assert (project.requests, len(project.journals)) == ([7, 0], 7)
+
+
+def test_a_name_or_a_path_may_be_given(project: Project) -> None:
+    """A name is a file's in the folder of the module, a path begins in the directory of the test."""
+    tests = """
+@pytest.mark.trajectory("greeting")
+def test_name():
+    run("a")
+
+@pytest.mark.trajectory(path="runs/agent.json")
+def test_path():
+    run("b")
+"""
+    project.run(tests).assert_outcomes(passed=2)
+
+    assert list(project.journals) == ["test_it/greeting.jsonl"]
+    assert [path.name for path in (project.pytester.path / "runs").iterdir()] == ["agent.jsonl"]
+
+
+@given(st.lists(st.text(alphabet="aAbB_.-/[]é\ud800", max_size=5), unique=True, min_size=2))
+def test_names_never_collide(names: list[str]) -> None:
+    """Two names are two files, on file systems too that do not tell upper case from lower case."""
+    safe = [safe_name(name) for name in names]
+
+    assert len({one.casefold() for one in safe}) == len(names)
+    assert all("/" not in one and one.isascii() for one in safe)
+
+
+SESSION = """
+def pytest_sessionfinish():
+    import sys
+    ours = [name for name in sys.modules if name.partition(".")[0] == "trace_recorder"]
+    print("OURS", ours, "pytest_trace_recorder" in sys.modules)
+"""
+
+
+def test_who_does_not_use_it_imports_nothing_of_ours(project: Project) -> None:
+    """The module of the plugin is loaded by its entry point, and no other."""
+    project.pytester.makeconftest(SESSION)
+    project.pytester.makepyfile("def test_plain():\n    pass\n")
+
+    result = project.pytester.runpytest_subprocess("-s", "--trajectory-mode=none")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*OURS [[][]] True"])
+
+
+def test_the_module_imports_nothing_of_ours_when_it_is_loaded() -> None:
+    """Imports of the package stand in its functions, and under TYPE_CHECKING."""
+    tree = ast.parse((ROOT / "pytest_trace_recorder.py").read_text(encoding="utf-8"))
+    imported = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+
+    assert "pytest" in imported
+    assert {name for name in imported if name and name.startswith("trace_recorder")} == set()
+
+
+def test_the_package_may_be_imported_before_pytest() -> None:
+    """pytest rewrites the assertions of a plugin's package, and warns of one that it comes too late for."""
+    code = """
+        import pytest, trace_recorder, warnings
+        from _pytest.assertion.rewrite import AssertionRewriter
+        print(AssertionRewriter.is_rewrite_disabled(trace_recorder.__doc__))
+    """
+
+    assert python(code).stdout == "True\n"

@@ -1,0 +1,90 @@
+"""The command `replay`: a program that knows nothing of this package, answered from the journal of a run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_recorder.attach.subprocess.supervisor import CommandError
+from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.output import fail, warn
+from trace_recorder.cli.read_files import UnreadableError, is_directory
+from trace_recorder.cli.run import exit_as
+from trace_recorder.cli.text_layout import in_one_line
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.rerun.subprocess.supervisor import ReplayResult, replay_program
+
+_MOST_MISMATCHES = 10
+"""So many mismatches are printed."""
+
+
+class Tools(StrEnum):
+    """What a tool that the program has marked does."""
+
+    recorded = "recorded"
+    live = "live"
+
+
+Recorded = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The run; of a directory, the newest.", show_default=False)
+]
+Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
+ToolsOption = Annotated[Tools, typer.Option("--tools", help="Give tools' recorded results, or run the tools.")]
+Speed = Annotated[
+    float | None,
+    typer.Option("--speed", metavar="X", help="Play streams X times as fast as they came. Default: all at once."),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="PATH", help="What requests may differ in: temperature, messages[0].content."),
+]
+Loose = Annotated[bool, typer.Option("--loose", help="Report what differs, and exit as the program did.")]
+
+
+def replay(  # noqa: PLR0913, PLR0917 - one argument an option
+    run: Recorded,
+    command: Command = None,
+    tools: ToolsOption = Tools.recorded,
+    speed: Speed = None,
+    ignore: Ignore = None,
+    loose: Loose = False,
+) -> None:
+    """Run a command whose LLM calls are answered from a recorded run, without a key and without a network.
+
+    Exits as the command did; with 1 if the command exited with 0 and a call was not recorded, or a recorded one was not
+    made. What differs is said on stderr at the end. Not reached are the processes that `run` does not reach.
+    """
+    if not command:
+        warn("replay: there is no command. Give it behind two dashes: trace-recorder replay RUN -- python agent.py")
+        raise typer.Exit(2)
+    if speed is not None and speed <= 0:
+        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
+    try:
+        path = newest(run) if is_directory(run) else run
+        ended = replay_program(command, path, ignore=ignore or (), speed=speed, tools=tools.value)
+    except CommandError as error:
+        warn(f"replay: {error}")
+        raise typer.Exit(error.exit_code) from None
+    except (TrajectoryFormatError, UnreadableError) as error:
+        fail(str(error))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--ignore") from None
+    _report(ended)
+    differs = bool(ended.mismatches or ended.unused)
+    exit_as(1 if differs and not loose and ended.code == 0 else ended.code)
+
+
+def _report(ended: ReplayResult) -> None:
+    """Print what did not fit; the first line of each as a sentence of ours."""
+    for text in ended.mismatches[:_MOST_MISMATCHES]:
+        first, *lines = text.splitlines()
+        warn(first)
+        for line in lines:
+            typer.echo(f"  {in_one_line(line.strip())}", err=True)
+    if len(ended.mismatches) > _MOST_MISMATCHES:
+        warn(f"{len(ended.mismatches) - _MOST_MISMATCHES} more calls were not recorded")
+    if ended.unused:
+        warn(ended.unused)

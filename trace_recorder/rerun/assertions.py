@@ -1,0 +1,119 @@
+"""What a test asks of a run: short names for what is asserted most, and failures that say what was there instead.
+
+Everything is derived from the `Trajectory` of the run's journal and from the views; there are no rules of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trace_recorder.imports.loader import load
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
+from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.cost import cost_of
+from trace_recorder.views.token_counts import counts_of
+
+
+class TrajectoryAssertions:
+    """What an agent has done in a run so far; the run may still go on.
+
+    `path` is that journal. What has no short name here is in `trajectory`, the whole run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._size = -1
+        self._loaded = Trajectory()
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The run, as `trace_recorder.load` gives it. It is read again only when the journal has grown."""
+        size = self.path.stat().st_size
+        if size != self._size:
+            self._loaded, self._size = load(self.path), size
+        return self._loaded
+
+    @property
+    def steps(self) -> Sequence[AgentStep]:
+        """The agent's steps: those that it marks, else one for each LLM call."""
+        return self.trajectory.agent_steps
+
+    @property
+    def tools_called(self) -> list[str]:
+        """The names of the tools that were called in these steps, in their order."""
+        return [call.name for call in self.tool_calls()]
+
+    def tool_calls(self, name: str | None = None) -> list[ToolCall]:
+        """The calls of a tool, or of all tools, in their order."""
+        calls = [call for step in self.steps for call in step.tool_calls]
+        return [call for call in calls if name in {None, call.name}]
+
+    def tool_results(self, name: str | None = None) -> list[ToolResult]:
+        """What a tool gave, or all tools, in the order of the steps."""
+        return [result for called, result in self._results() if name in {None, called}]
+
+    def _results(self) -> list[tuple[str, ToolResult]]:
+        found = []
+        for step in self.steps:
+            names = {call.call_id: call.name for call in step.tool_calls}
+            found += [(names.get(one.call_id) or one.name or "unknown", one) for one in step.tool_results]
+        return found
+
+    @property
+    def total_tokens(self) -> int | None:
+        """The tokens of all answers, input and output; None where an answer does not state them."""
+        counts = [counts_of(one) for one in self._answered()]
+        known = [
+            one.prompt + one.completion
+            for one in counts
+            if one is not None and one.prompt is not None and one.completion is not None
+        ]
+        return sum(known) if len(known) == len(counts) else None
+
+    @property
+    def cost(self) -> float | None:
+        """What all answers cost in US dollars, as billed or else estimated (extra `prices`); None if one is unknown."""
+        costs = [cost_of(one) for one in self._answered()]
+        known = [one.amount for one in costs if one is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def _answered(self) -> list[LLMInteraction]:
+        return [one for one in self.trajectory.llm_interactions if one.answered]
+
+    @property
+    def final_text(self) -> str | None:
+        """The text of the last answer that has one; None where no answer has."""
+        answers = [one.response.content for one in self.trajectory.llm_interactions if one.response.content]
+        return answers[-1] if answers else None
+
+    @property
+    def errors(self) -> list[str]:
+        """What failed, each with where it did: LLM calls after their last attempt, tools, marked steps, the run."""
+        run = self.trajectory
+        found = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
+        found += [f"{name}: {one.error or 'no reason given'}" for name, one in self._results() if one.success is False]
+        found += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
+        return found + ([f"the run: {_text(run.error)}"] if run.error else [])
+
+    def assert_no_errors(self) -> None:
+        """Fail where anything failed."""
+        __tracebackhide__ = True  # pytest shows the line of the test
+        errors = self.errors
+        if errors:
+            raise AssertionError("\n  ".join(["the run has errors:", *errors]))
+
+    def assert_tools_called(self, *names: str) -> None:
+        """Fail where other tools were called than these, or in another order."""
+        __tracebackhide__ = True
+        called = self.tools_called
+        if called != [*names]:
+            raise AssertionError(f"tools called: {called}\n  expected:     {[*names]}")
+
+    def __repr__(self) -> str:
+        return f"<TrajectoryAssertions {self.path.name}>"
+
+
+def _text(error: ErrorInfo) -> str:
+    return f"{error.type}: {error.message}"

@@ -1,0 +1,153 @@
+"""The transports of a fork: a call is recorded in the child run, and answered from its parent or sent on.
+
+What is sent on may be another request than the agent's. The recording transport lies inside, so that the child's
+journal holds the request that was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, Protocol
+
+from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
+from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.transport import Answer, as_connection_error, endpoint_of_request, replaying_class
+
+
+class Decides(Protocol):
+    """Who decides what becomes of a call: an answer, or the body to send. Raises ReplayMismatchError."""
+
+    speed: float | None
+
+    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
+        """The answer to one request, or its body where it goes on."""
+
+    def refused(self, said: str) -> ReplayMismatchError:
+        """A mismatch to raise, of which the fork takes note."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Answers one request."""
+
+    given: Answer
+    fork: Decides
+
+    @property
+    def speed(self) -> float | None:
+        return self.fork.speed
+
+    def answer(self, *_: object) -> Answer:
+        return self.given
+
+    def refused(self, said: str) -> ReplayMismatchError:
+        return self.fork.refused(said)
+
+
+class Forking:
+    """What the transports of both kinds of clients share."""
+
+    library: str
+
+    def __init__(self, inner: Any, fork: Decides, binding: Binding) -> None:
+        self.inner = inner
+        self.fork = fork
+        self.binding = binding
+
+    def route(self, request: Any, body: bytes, *, asynchronous: bool) -> tuple[Any, Any]:
+        """The transport that takes a request, and the request that it takes."""
+        endpoint = endpoint_of_request(request)
+        if endpoint is None:
+            return self.inner, request
+        try:
+            decided = self.fork.decide(endpoint, request.headers.raw, body)
+        except ReplayMismatchError as mismatch:
+            raise as_connection_error(import_module(self.library), mismatch, request) from None
+        inner = self.inner
+        if isinstance(decided, Answer):
+            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork))
+            if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
+                inner = type(self.inner)(inner, self.inner.binding)
+        elif decided != body:
+            request = _with_body(request, decided)
+        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding), request
+
+
+class SyncForking(Forking):
+    """The transport of a sync client."""
+
+    def handle_request(self, request: Any) -> Any:
+        """Answer one request, or send it on."""
+        transport, request = self.route(request, request.read(), asynchronous=False)
+        return transport.handle_request(request)
+
+    def close(self) -> None:
+        """Close the transport inside."""
+        self.inner.close()
+
+
+class AsyncForking(Forking):
+    """The same for an async client."""
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Answer one request, or send it on."""
+        transport, request = self.route(request, await request.aread(), asynchronous=True)
+        return await transport.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close the transport inside."""
+        await self.inner.aclose()
+
+
+def _with_body(request: Any, body: bytes) -> Any:
+    headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"content-length"]
+    return type(request)(
+        request.method, request.url, headers=headers, content=body, extensions=dict(request.extensions)
+    )
+
+
+@cache
+def forking_class(library: str, *, asynchronous: bool) -> type:
+    """The forking transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
+    module = import_module(library)
+    forking, base = (AsyncForking, module.AsyncBaseTransport) if asynchronous else (SyncForking, module.BaseTransport)
+    return type("ForkingTransport", (forking, base), {"library": library})
+
+
+class InstalledFork(Installed):
+    """What one fork has put in, until `remove` puts back what was there."""
+
+    def __init__(self, fork: Any, binding: Callable[[], Binding]) -> None:
+        super().__init__(fork)
+        self._fork = fork
+        self._binding = binding
+
+    def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
+        """Make an HTTP client of a library: the one that is given, or else the newest that is installed."""
+        module = import_module(library or newest_library())
+        kind = module.AsyncClient if asynchronous else module.Client
+        made = kind(**{"follow_redirects": True, **arguments})
+        for place in slots_of(made):
+            self.put(place)
+        return made
+
+    def put(self, place: TransportSlot) -> None:
+        """Answer what comes to one transport, or send it on to it."""
+        transport = place.get()
+        place.put(self.replaying(transport, place.library, asynchronous=place.asynchronous))
+        self.undo.append(partial(place.put, transport))
+
+    def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+        """A transport that answers, or sends on to another one."""
+        if isinstance(transport, Forking) and transport.fork is self._fork:
+            return transport
+        return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding())
+
+    def skip_sleeps(self, client: Any) -> None:
+        """Leave the client's pauses between retries as they are: some of them are before a live provider."""

@@ -1,0 +1,54 @@
+"""From where a run is continued: the call of it that is the first to be made anew."""
+
+from __future__ import annotations
+
+from trace_recorder.attach.lifecycle import ForkedFrom
+from trace_recorder.imports.loader import load
+from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
+from trace_recorder.values.trajectory import Trajectory
+
+
+class ForkPoint:
+    """A call of a recording, and what lies before it.
+
+    `at` is the id of an interaction, such as "llm_7"; `at_step` the number of a step, whose first call it is then.
+    Raises ValueError where neither or both are given, and where the recording has no such call.
+    """
+
+    def __init__(self, recording: Recording, at: str | None, at_step: int | None) -> None:
+        if (at is None) == (at_step is None):
+            raise ValueError('fork() takes one of at="llm_7" (a call) and at_step=3 (the first call of a step)')
+        run = load(recording.path)
+        self.task = run.task
+        begun = {one.interaction_id: one for one in reversed(recording.exchanges)}
+        steps = _steps_of(run)
+        calls = [one.interaction_id for one in run.llm_interactions if one.interaction_id in begun]
+        meant = next((one for one in calls if one == at or (at is None and steps.get(one) == at_step)), None)
+        if meant is None:
+            there = ", ".join(f"{one} (step {steps[one]})" if one in steps else one for one in calls[:20])
+            raise ValueError(
+                f"{recording.path.name} has no call {at or f'of step {at_step}'}. Its calls are: {there or 'none'}"
+            )
+        self.exchange = begun[meant]
+        self._seq = self.exchange.begin.seq
+        self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, meant, steps.get(meant))
+
+    def is_behind(self, one: RecordedExchange) -> bool:
+        """Whether a call was made before, and answered."""
+        return one.begin.seq < self._seq and one.ending is not None
+
+    def is_behind_tool(self, one: RecordedTool) -> bool:
+        """Whether an execution had ended before; one in which the call was made had not."""
+        return one.ending is not None and one.ending.seq < self._seq
+
+    def __str__(self) -> str:
+        return self.origin.interaction_id
+
+
+def _steps_of(run: Trajectory) -> dict[str, int]:
+    """The step of each call that belongs to one, marked by the agent or derived."""
+    steps: dict[str, int] = {}
+    for step in run.agent_steps:
+        of_step = step.interaction_ids or ((step.interaction.interaction_id,) if step.interaction else ())
+        steps |= dict.fromkeys(of_step, step.step_number)
+    return steps

@@ -1,0 +1,115 @@
+"""One block of code against one journal: recorded, or replayed, by a mode.
+
+The modes are those of vcrpy. Either way the block's calls are recorded into a scratch directory, so that what the block
+did this time can be read while it runs; a replay is recorded like any run. The journal takes the place of the one that
+was there only if the block ended without an exception. `pytest_trace_recorder` makes a test the block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+
+from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, is_disabled
+from trace_recorder.capture.all_clients import TransportPatch
+from trace_recorder.capture.transport import Binding, recording_class
+from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
+from trace_recorder.rerun.replayer import Replay, Tools
+from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.storage.paths import journal_path_for
+
+Mode = Literal["once", "none", "new_episodes", "all"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class RecordOrReplay:
+    """Records the LLM calls and tools of a block, or answers them from `journal`.
+
+    `mode` says which: "once" replays where the journal exists and records where it does not; "none" only replays; "all"
+    only records; "new_episodes" replays the calls that the journal holds, and sends and records the others.
+    Every client of the process is concerned, of httpx and of httpx2. `scratch` is a directory for this run's files:
+    `path` is its journal, which may be read at any time.
+
+    A replay ends with ReplayMismatchError where `Replay` does; with "new_episodes" nothing is a mismatch. Raises
+    TrajectoryFormatError where "none" finds no journal, and RecorderStateError where TRACE_RECORDER_DISABLED is set.
+    """
+
+    def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
+        self,
+        journal: Path,
+        scratch: Path,
+        *,
+        mode: Mode = "once",
+        ignore: Iterable[str] = (),
+        tools: Tools = "recorded",
+        metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        _check(mode, tools)
+        self.journal = journal_path_for(journal)
+        self.mode: Mode = mode
+        self.path = scratch / self.journal.name
+        self.is_kept = False
+        """Whether this run's journal has taken its place."""
+        self.replay = self._replay_for(ignore, tools)
+        self._recorder = TrajectoryRecorder(self.path, metadata=metadata)
+        self._binding = Binding(RecorderTarget(self._recorder), None)
+        self._blocks = ExitStack()
+
+    def _replay_for(self, ignore: Iterable[str], tools: Tools) -> Replay | None:
+        if self.mode == "none" and not self.journal.is_file():
+            raise TrajectoryFormatError(
+                f"mode 'none' replays, and there is no journal {self.journal}. Record it with mode 'once' "
+                "(pytest --trajectory-mode=once), and commit it with the test."
+            )
+        if self.mode == "all" or not self.journal.is_file():
+            return None
+        adds = self.mode == "new_episodes"
+        return Replay(
+            self.journal,
+            ignore=ignore,
+            tools=tools,
+            instrument=True,
+            strict=not adds,
+            missing="live" if adds else "error",
+        )
+
+    def __enter__(self) -> Self:
+        with ExitStack() as blocks:
+            if self.replay is not None:
+                blocks.enter_context(self.replay)
+            blocks.enter_context(self._recorder)
+            everywhere = TransportPatch(self._recording)
+            blocks.callback(everywhere.remove)
+            everywhere.install()
+            self._blocks = blocks.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._blocks.__exit__(kind, error, at)
+        if error is None and (self.replay is None or self.replay.live_calls):
+            self._keep()
+
+    def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
+        """Record around whatever a client has: a replay, the network, or the transport of another recorder."""
+        return recording_class(library, asynchronous=asynchronous)(transport, self._binding)
+
+    def _keep(self) -> None:
+        """Put this run's journal in its place, if there is anything in it."""
+        data = self.path.read_bytes()
+        if b'"kind":"llm_request"' not in data and b'"kind":"tool_call"' not in data:
+            return
+        self.journal.parent.mkdir(parents=True, exist_ok=True)  # not by the recorder, which keeps it out of git
+        os.close(replace_file(self.journal, [data]))
+        self.is_kept = True
+
+
+def _check(mode: str, tools: str) -> None:
+    for name, value, allowed in (("mode", mode, MODES), ("tools", tools, get_args(Tools))):
+        if value not in allowed:
+            raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
+    if is_disabled(os.environ):
+        raise RecorderStateError("TRACE_RECORDER_DISABLED is set, so that nothing can be recorded: unset it.")

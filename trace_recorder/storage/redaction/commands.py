@@ -1,0 +1,35 @@
+"""Passwords that a command is given by a flag of its own: `curl -u`, `sshpass -p`, `mysql -p`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+Span = tuple[int, int]
+
+_FLAGS = (
+    # (a word that has to be there, a command up to the secret)
+    ("curl", r"curl\b[^\n]{0,300}?\s(?:-u|--user|-U|--proxy-user)[ =]{0,2}QUOTE[^\s:\"'\\\[]{1,80}:"),
+    ("sshpass", r"sshpass\s{1,4}-p\s{0,3}QUOTE"),
+    ("mysql", r"mysql[a-z]{0,8}\b[^\n]{0,200}?\s-pQUOTE"),
+    ("redis-cli", r"redis-cli\b[^\n]{0,200}?\s-a\s{1,3}QUOTE"),
+    ("login", r"(?:docker|podman|az|helm registry)\s{1,3}login\b[^\n]{0,200}?\s-p\s{1,3}QUOTE"),
+)
+_COMMANDS = tuple(
+    (word, re.compile(flag.replace("QUOTE", r"[\\\"']{0,9}") + r"(?![$<{*])([^\s\"'\\]{4,200}+)"))
+    for word, flag in _FLAGS
+)
+
+
+def secrets_in_commands(text: str) -> Iterator[Span]:
+    """Where a password stands that a command is given by a flag of its own."""
+    for command, pattern in _COMMANDS:
+        if command in text:
+            yield from (found.span(1) for found in pattern.finditer(text) if not found[1].startswith("[REDACTED"))
+
+
+def command_sign(word: str, told_at: int = 0) -> str:
+    """A command with its flag, from the letters on that tell it."""
+    pattern = dict(_COMMANDS)[word].pattern
+    found = pattern[pattern.index(word) + told_at :]
+    return rf"(?<={re.escape(word[:told_at])}){found}" if told_at else found

@@ -1,0 +1,60 @@
+"""Whether a name is that of a secret, and whether a value is made as keys are."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["strong", "weak", "cookie"]
+
+_STRONG = (
+    r"(?:password|passwd|passphrase|passcode|pwd|secret|secretkey(?:base)?|apikey|api_?token|account_?key|access_?key"
+    r"|private_?key|signing_?key|encryption_?key|master_?key|subscription_?key|storage_?key|license_?key|deploy_?key"
+    r"|(?:access|refresh|auth|bearer|session|security|bot|client|id|oauth|personal|private|user|app|webhook|github|gitlab"
+    r"|slack|npm|pypi|hf|vault|deploy|service|admin|login)_?token|authorization(?:_?token)?|client_?key_?data"
+    r"|connection_?string_?secret|shared_?access_?key|auth_?key|app_?key|service_?key|integration_?key)"
+)
+_NAME = re.compile(rf"(?:.*[_.-])?(?:{_STRONG}|pass|pw)|.*(?:{_STRONG})", re.IGNORECASE | re.DOTALL)
+_WEAK = re.compile(r".*(?:token|key|auth|credentials?|creds?|signature|sig|secrets?)", re.IGNORECASE | re.DOTALL)
+_NO_NAME = re.compile(
+    r".*(?:public|primary|foreign|sort|partition|cache|idempotency|foreign|object|row|dict|hash|group|index|lookup|map"
+    r"|storage_?account|route|i18n|unique|composite|natural|registry|host|context|msg|message|shortcut|query)[_.-]?key"
+    r"|.*(?:next|prev|previous|page|continuation|pagination|sync|eos|bos|pad|unk|sep|cls|mask|special|added|image|start|end"
+    r"|stop|begin|first|last|max|min|num|total|prompt|completion|csrf_?meta|cancel(?:lation)?|lex|cancellation)[_.-]?token"
+    r"|(?:monkey|turkey|hockey|jockey|donkey|whiskey|keyword|hotkey|bypass|compass|surpass|encompass|author|sha\d+)"
+    r"|.*(?:bypass|compass|monkey|hotkey)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+LONGEST_LOOK = 400
+"""Of so many characters of a value it is told whether it is one; all of it is masked."""
+_STEP = re.compile(
+    r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
+)
+"""Where small letters, capitals and digits follow one another, but for a capital that begins a word."""
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> Kind | None:
+    """Whether a name is that of a secret: always, of a kind that may be something else, or of a cookie's header."""
+    name = name.rstrip("0123456789_-")[-60:].lstrip("-")
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    if plain.lower() in ("cookie", "set-cookie"):
+        return "cookie"
+    if _NO_NAME.fullmatch(plain) or _NO_NAME.fullmatch(name):
+        return None
+    if _NAME.fullmatch(plain.replace("-", "_")) or _NAME.fullmatch(name.replace("-", "_")):
+        return "strong"
+    if name.isupper() and re.fullmatch(r".*_(?:API_?)?(?:KEY|TOKEN|SECRETS?|AUTH|CREDENTIALS?)|TOKEN", name):
+        return "strong"
+    if re.fullmatch(r"(?:x_)?(?:[a-z]+_){0,3}api_?key|(?:x_)?(?:[a-z]+_){1,3}token", plain.replace("-", "_").lower()):
+        return "strong"
+    return "weak" if _WEAK.fullmatch(plain) else None
+
+
+def is_strange(value: str, shortest: int = 16) -> bool:
+    """Whether a text is made as keys are: long, of letters and digits by turns, no words."""
+    look = value[:LONGEST_LOOK]
+    steps = len(_STEP.findall(look))
+    return len(value) >= shortest and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)

@@ -1,0 +1,132 @@
+"""Masking one text: a first look says where secrets of which kind may be, and only these are searched for.
+
+`default_redactor` is what a recorder uses when its user says nothing else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from itertools import accumulate, chain
+
+from trace_recorder.storage.redaction import commands, url_credentials
+from trace_recorder.storage.redaction import encodings as secret_encodings
+from trace_recorder.storage.redaction import names as secret_names
+from trace_recorder.storage.redaction import patterns as secret_shapes
+from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.known_values import KnownSecrets
+
+
+def default_redactor(text: str) -> str:
+    """Mask what has the shape of a key or token of a well-known provider, and what stands behind a secret's name.
+
+    Works on plain text and on JSON text alike: no mask crosses a string's end.
+    """
+    return mask_text(text)
+
+
+SHAPE, NAME, ENCODED, KNOWN = 1, 2, 4, 8
+EVERY = SHAPE | NAME | ENCODED | KNOWN
+"""How a secret is known; a text is looked at in so many ways."""
+
+
+class Sightings:
+    """What a look saw in a text: where a secret may be, of each kind that it was looked at for."""
+
+    __slots__ = ("_text", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
+
+    def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
+        self._text = text
+        look = Look(text, runs=kinds != NAME)
+        self.shapes = secret_shapes.signs(look) if kinds & SHAPE else []
+        self.by_name = secret_names.signs(look) if kinds & NAME else []
+        self.in_urls = url_credentials.url_signs(look) if kinds & NAME else []
+        self.encoded = secret_encodings.signs(look, _sees) if kinds & ENCODED else []
+        self.known = known.places(text, look) if known else []
+        self.escapes: list[int] = []
+
+    def add(self, other: Sightings, at: int) -> None:
+        """Take what was seen in a part of the text that begins there."""
+        for some, more in zip(self._all(), other._all(), strict=True):
+            some += [at + place for place in more]
+
+    def _all(self) -> tuple[list[int], ...]:
+        return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
+
+    def is_any(self) -> bool:
+        """Whether a secret may be anywhere."""
+        return bool(self.by_name or self.shapes or self.known or self.in_urls or self.encoded or self.escapes)
+
+    def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
+        """Have the places be those in a text that spells letters with escapes; strings with these are looked at."""
+        starts: list[int] = []
+        more = 0
+        for start, end in escapes:
+            starts.append(start - more)
+            more += end - start - 1
+        left = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
+        for some in self._all():
+            some[:] = [at + left[bisect_left(starts, at)] for at in some]
+        self.escapes = [start for start, _ in escapes]
+
+    def places(self) -> list[int]:
+        """Where a secret of any kind may be, in order."""
+        for some in self._all():
+            some.sort()
+        return sorted(chain.from_iterable(self._all()))
+
+    def kinds(self, start: int, end: int) -> int:
+        """Of which kinds one may be in a part of the text, after `places`."""
+        if _has_any(self.escapes, start, end):
+            return EVERY
+        return (
+            SHAPE * _has_any(self.shapes, start, end)
+            | NAME * (_has_any(self.by_name, start, end) or _has_any(self.in_urls, start, end))
+            | ENCODED * _has_any(self.encoded, start, end)
+            | KNOWN * _has_any(self.known, start, end)
+        )
+
+    def mask(self, is_known: Callable[[str], bool]) -> str:
+        """The text with every secret masked that is not encoded."""
+        text = self._text
+        if self.in_urls:
+            text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
+        if self.shapes:
+            for shape in secret_shapes.SHAPES:
+                text = shape.mask(text)
+        if not self.by_name:
+            return text
+        text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
+        places = self.by_name if text is self._text else secret_names.signs(Look(text, runs=False))
+        return _mask_spans(text, secret_names.secrets_by_name(text, places, is_known), "[REDACTED:assigned-secret]")
+
+
+def _sees(text: str) -> bool:
+    """Whether a secret may be in a text that is not encoded in it."""
+    return Sightings(text, SHAPE | NAME).is_any()
+
+
+def _has_any(places: list[int], start: int, end: int) -> bool:
+    """Whether one of the places, which are in order, is there."""
+    return bool(places) and bisect_left(places, start) < bisect_left(places, end)
+
+
+def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False, kinds: int = EVERY) -> str:
+    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
+    seen = Sightings(text, kinds)
+    masked = seen.mask(is_known)
+    if not seen.encoded:
+        return masked
+    return secret_encodings.mask_encoded(masked, lambda decoded: Sightings(decoded).mask(is_known))
+
+
+def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start >= done:  # one command may stand within another's flags
+            parts += (text[done:start], mask)
+            done = end
+        elif end > done:
+            done = end
+    return "".join([*parts, text[done:]]) if parts else text
