@@ -11,7 +11,7 @@ import pytest
 
 from tests.agents import Done, Place
 from tests.capture.server import CHAT, CHAT_STREAM, Server, plain, serving, stream
-from tests.rerun.test_replay import said
+from tests.rerun.runs import said
 from trace_recorder import load
 
 ASKING = """

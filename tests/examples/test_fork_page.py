@@ -13,7 +13,7 @@ import pytest
 from tests.capture.server import serving
 from tests.examples.environment import environment
 from tests.processes import ROOT
-from tests.rerun.test_replay import said
+from tests.rerun.runs import said
 from trace_recorder import load
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "fork.md").read_text(encoding="utf-8"), re.DOTALL)

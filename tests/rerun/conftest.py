@@ -1,10 +1,21 @@
-"""What the tests of the plugin share."""
+"""What holds for every test of replays."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from tests.rerun.plugin_runs import Project
+from tests.rerun.runs import made_clients
+
+
+@pytest.fixture(autouse=True)
+def _closed_clients() -> Iterator[None]:
+    """Close every client behind its test."""
+    yield
+    while made_clients:
+        made_clients.pop().close()
 
 
 @pytest.fixture

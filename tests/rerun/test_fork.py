@@ -14,7 +14,7 @@ import pytest
 
 from tests.capture.server import CHAT_STREAM, Answer, Server, chat_chunk, serving, stream
 from tests.journals import records_of
-from tests.rerun.test_replay import KEY, NOWHERE, ask, client, closed_clients, said
+from tests.rerun.runs import KEY, NOWHERE, ask, client, said
 from trace_recorder import (
     RecorderStateError,
     ReplayMismatchError,
@@ -24,8 +24,6 @@ from trace_recorder import (
     load,
     tool,
 )
-
-__all__ = ["closed_clients"]
 
 ran: list[str] = []
 

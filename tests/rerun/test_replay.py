@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import openai
 import pytest
 
 from tests.capture.server import DROP, Answer, chat_chunk, serving, stream
+from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
 from trace_recorder import (
     ReplayMismatchError,
     TrajectoryFormatError,
@@ -23,46 +23,6 @@ from trace_recorder import (
     load,
     replay,
 )
-
-NOWHERE = "http://127.0.0.1:9/v1"
-"""No server is here: whoever asks for it fails at once."""
-KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
-
-
-def said(text: str, identity: str = "c1") -> Answer:
-    """A chat completion."""
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    body = {"id": identity, "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-    return Answer([json.dumps(body).encode()])
-
-
-made_clients: list[openai.OpenAI] = []
-
-
-@pytest.fixture(autouse=True)
-def closed_clients() -> Iterator[None]:
-    """Close every client behind its test."""
-    yield
-    while made_clients:
-        made_clients.pop().close()
-
-
-def client(url: str = NOWHERE, **options: Any) -> openai.OpenAI:
-    made_clients.append(openai.OpenAI(api_key=KEY, base_url=url, **options))
-    return made_clients[-1]
-
-
-def ask(made: openai.OpenAI, text: str = "Please list the files", **more: Any) -> str:
-    """What the model says to one message."""
-    answer = made.chat.completions.create(model="m", messages=[{"role": "user", "content": text}], **more)
-    return answer.choices[0].message.content or ""
-
-
-def record(path: Path, answers: list[Answer], act: Callable[[openai.OpenAI], object]) -> object:
-    """Record what an agent does with a client whose server answers so; return what it returned."""
-    with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
-        return act(recorder.wrap(client(f"{server.url}/v1")))
 
 
 def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:

@@ -23,18 +23,20 @@ from tests.wire.drivers_anthropic import AnthropicDriver
 from tests.wire.drivers_google import GoogleDriver
 from tests.wire.drivers_ollama import OllamaDriver
 from tests.wire.drivers_openai import OpenAIDriver
-from tests.wire.replay_server import REQUEST_ID, Received, ReplayServer, serve
-
-CONCURRENCY = 8
+from tests.wire.replay_server import REQUEST_ID, Received, serve
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How the calls are made, and how the server delivers: `seed` cuts bodies at random, `compress` sends gzip."""
+    """How the calls are made, `at_once` of them where they are async, and how the server delivers.
+
+    `seed` cuts bodies at random, `compress` sends gzip.
+    """
 
     asynchronous: bool = False
     seed: int | None = None
     compress: bool = False
+    at_once: int = 8
 
 
 @dataclass(slots=True)
@@ -92,20 +94,29 @@ def wrapped(exchanges: tuple[Exchange, ...], mode: Mode, path: Path) -> Run:
 
 
 def _run(exchanges: Sequence[Exchange], mode: Mode, bind: Callable[[Any], Any]) -> Run:
-    run = Run()
-    with serve(exchanges, mode.seed, mode.compress) as server, _quiet():
-        drivers = Drivers(bind, mode.asynchronous)
-        if mode.asynchronous:
-            asyncio.run(_make_all_async(exchanges, server, drivers, run))
-        else:
-            _make_all(exchanges, server, drivers, run)
+    with serve(exchanges, mode.seed, mode.compress) as server:
+        run = call_all(exchanges, mode, bind, server.url)
         run.received = server.received
     return run
 
 
-def _make_all(exchanges: Sequence[Exchange], server: ReplayServer, drivers: Drivers, run: Run) -> None:
+def call_all(
+    exchanges: Sequence[Exchange], mode: Mode, bind: Callable[[Any], Any], url_of: Callable[[Exchange], str]
+) -> Run:
+    """Send the exchanges through clients that `bind` has seen, each to its URL."""
+    run = Run()
+    with _quiet():
+        drivers = Drivers(bind, mode.asynchronous)
+        if mode.asynchronous:
+            asyncio.run(_make_all_async(exchanges, url_of, drivers, run, mode.at_once))
+        else:
+            _make_all(exchanges, url_of, drivers, run)
+    return run
+
+
+def _make_all(exchanges: Sequence[Exchange], url_of: Callable[[Exchange], str], drivers: Drivers, run: Run) -> None:
     def one(exchange: Exchange) -> None:
-        run.outcomes[exchange.number] = make(drivers.of(exchange), exchange, server.url(exchange))
+        run.outcomes[exchange.number] = make(drivers.of(exchange), exchange, url_of(exchange))
 
     for exchange in exchanges:
         # In a context of its own, as a task has it: a call after an equal one that failed is no second attempt.
@@ -114,12 +125,14 @@ def _make_all(exchanges: Sequence[Exchange], server: ReplayServer, drivers: Driv
         client.close()
 
 
-async def _make_all_async(exchanges: Sequence[Exchange], server: ReplayServer, drivers: Drivers, run: Run) -> None:
-    turn = asyncio.Semaphore(CONCURRENCY)
+async def _make_all_async(
+    exchanges: Sequence[Exchange], url_of: Callable[[Exchange], str], drivers: Drivers, run: Run, at_once: int
+) -> None:
+    turn = asyncio.Semaphore(at_once)
 
     async def one(exchange: Exchange) -> None:
         async with turn:
-            run.outcomes[exchange.number] = await make_async(drivers.of(exchange), exchange, server.url(exchange))
+            run.outcomes[exchange.number] = await make_async(drivers.of(exchange), exchange, url_of(exchange))
 
     async with asyncio.TaskGroup() as tasks:
         for exchange in exchanges:

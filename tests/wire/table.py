@@ -34,7 +34,7 @@ def main() -> None:
         began = time.perf_counter()
         verdicts = judge_all(chosen, mode)
         print(f"\n{title}: {time.perf_counter() - began:.1f} s")
-        print("\n".join(_rows(chosen, verdicts)))
+        print("\n".join(rows(chosen, verdicts, COLUMNS)))
         print("\n".join(_differences(chosen, verdicts)) or "no differences")
 
 
@@ -55,18 +55,19 @@ def raw_reasons(exchanges: Sequence[Exchange]) -> dict[int, str]:
     return {number: call.reason for number, call in calls.items() if isinstance(call, Raw)}
 
 
-def _rows(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts]) -> list[str]:
+def rows(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts], columns: Sequence[str]) -> list[str]:
+    """Give the lines of a table: one a dialect, with a cell for each aspect, and one of all."""
     raw = raw_reasons(exchanges)
-    rows = [["", "sent", "SDK", "raw", *COLUMNS]]
+    lines = [["", "sent", "SDK", "raw", *columns]]
     for dialect in [*dict.fromkeys(exchange.dialect for exchange in exchanges), "all"]:
         numbers = [exchange.number for exchange in exchanges if dialect in (exchange.dialect, "all")]
         by_hand = sum(number in raw for number in numbers)
         counts = [str(len(numbers)), str(len(numbers) - by_hand), str(by_hand)]
-        rows.append(
-            [dialect, *counts, *(_cell([verdicts[number][column] for number in numbers]) for column in COLUMNS)]
+        lines.append(
+            [dialect, *counts, *(_cell([verdicts[number][column] for number in numbers]) for column in columns)]
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in lines]
 
 
 def _cell(verdicts: list[bool | None]) -> str:

@@ -100,7 +100,9 @@ def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[]
 
 def bind_inner_clients(http_client: Any, binding: Binding) -> None:
     """Have the inner clients recorded that google-genai makes later, one for each event loop."""
-    make = getattr(type(http_client), "_inner_client_cls", None)
+    make = getattr(http_client, "_inner_client_cls", None)
+    if isinstance(make, partial) and make.func is _recorded:
+        [make, _] = make.args
     if make is not None:
         http_client._inner_client_cls = partial(_recorded, make, binding)
 
@@ -119,4 +121,6 @@ def restore_transports(http_client: Any) -> None:
             slot.restore()
     make = vars(http_client).get("_inner_client_cls")
     if isinstance(make, partial) and make.func is _recorded:
-        del http_client._inner_client_cls
+        http_client._inner_client_cls = make.args[0]
+        if make.args[0] is getattr(type(http_client), "_inner_client_cls", None):
+            del http_client._inner_client_cls

@@ -41,8 +41,6 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     UnsupportedClientError if no HTTP client is found in the client, or if some of its calls would not be recorded, and
     BoundClientError if its HTTP client is bound, through another client, to another recorder that is still running.
     """
-    _refuse_other_protocols(client)
-    _refuse_unseen_calls(client)
     http_clients = http_clients_of(client)
     slots = [slot for http_client in http_clients for slot in slots_of(http_client)]
     _check_bindings(slots, client, target)
@@ -59,11 +57,16 @@ def unwrap(client: Client) -> Client:
     """Restore the transports that a client had; return the same client. A client that is not wrapped is not changed."""
     for http_client in filter(library_of, _candidates(client)):
         restore_transports(http_client)
+    restore_settings(client)
+    return client
+
+
+def restore_settings(client: object) -> None:
+    """Undo what was changed in a client beside its transports."""
     inside = getattr(_google_client(client), "__dict__", {})
     if inside.get("_use_aiohttp") is _never:
         del inside["_use_aiohttp"]
     _drop_http_client(client)
-    return client
 
 
 def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Target) -> None:
@@ -88,7 +91,12 @@ def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Targ
 
 
 def http_clients_of(client: object) -> list[Any]:
-    """Return the HTTP clients inside an SDK's client, or the client itself if it is one."""
+    """The HTTP clients inside an SDK's client, or the client itself where it is one. All of its calls go through them.
+
+    Raises UnsupportedClientError where there are none, or some calls would pass by them.
+    """
+    _refuse_other_protocols(client)
+    _refuse_unseen_calls(client)
     _make_http_client(client)
     found = [candidate for candidate in _candidates(client) if library_of(candidate)]
     if not found:

@@ -81,11 +81,17 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     return joined
 
 
+_NO_LAST_EVENT = "the stream ended without its last event"
+_CARRIED_ERROR = "the stream carried an error"
+ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
+"""What `why_incomplete` returns: nothing came after the part that is on file."""
+
+
 def why_incomplete(joined: JoinedStream | None) -> str | None:
     """Return why a stream is incomplete whose HTTP ended cleanly; None if it is complete, or if that is unknown."""
     if joined is None or joined.ended is not False:
         return None
-    return "the stream ended without its last event" if joined.error is None else "the stream carried an error"
+    return _NO_LAST_EVENT if joined.error is None else _CARRIED_ERROR
 
 
 @cache

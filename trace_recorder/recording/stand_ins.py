@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.values.messages import Payload
 
 
@@ -37,9 +38,16 @@ _in_context: ContextVar[StandIn | None] = ContextVar("trace_recorder_stand_in", 
 _in_process: list[StandIn] = []
 
 
+def run_it(_: str, __: Mapping[str, object]) -> None:
+    """Stand in for nothing: every tool is run, whatever another block of the process says."""
+
+
 @contextmanager
 def stand_in_for_tools(give: StandIn) -> Iterator[None]:
-    """Have every tool ask `give` before it is run, in this context and in threads that have none of their own."""
+    """Have every tool ask `give` before it is run: in this context, and in contexts without such a block of their own.
+
+    For these, the tool is refused while several blocks are open: it is not known which of them gives its result.
+    """
     token = _in_context.set(give)
     _in_process.append(give)
     try:
@@ -51,8 +59,14 @@ def stand_in_for_tools(give: StandIn) -> Iterator[None]:
 
 
 def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outcome | None:
-    """What stands in for a call of a tool; None where it is to be run."""
-    give = _in_context.get() or (_in_process[-1] if _in_process else None)
+    """What stands in for a call of a tool; None where it is to be run. Raises ReplayMismatchError; see above."""
+    give = _in_context.get()
+    if give is None and len(_in_process) > 1:
+        raise ReplayMismatchError(
+            f"{name} was called in a context that belongs to none of the {len(_in_process)} replays of this process: "
+            "start the thread in a copy of its context, contextvars.copy_context().run(...)."
+        )
+    give = give or (_in_process[0] if _in_process else None)
     return None if give is None else give(name, arguments())
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from trace_recorder.capture.all_clients import TransportPatch
 from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
-from trace_recorder.capture.sdk_clients import avoid_aiohttp, http_clients_of
+from trace_recorder.capture.sdk_clients import avoid_aiohttp, http_clients_of, restore_settings
 from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.rerun.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
+
+_ABSENT = object()
 
 
 class Installed:
@@ -20,15 +22,18 @@ class Installed:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self.undo: list[Callable[[], None]] = []
+        self._removed = False
         self._everywhere = TransportPatch(self.replaying)
 
     def wrap(self, client: object) -> None:
         """Put a replaying transport inside each that the client has; one that records goes on to do so."""
-        for http_client in http_clients_of(client):
+        http_clients = http_clients_of(client)
+        for http_client in http_clients:
             for place in slots_of(http_client):
                 self.put(place)
             self._follow_loops(http_client)
         avoid_aiohttp(client)
+        self.undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are back then
         self.skip_sleeps(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
@@ -47,20 +52,24 @@ class Installed:
         self.undo.append(self._everywhere.remove)
 
     def remove(self) -> None:
-        """Put back what was there."""
+        """Put back what was there; a transport that records, put around ours since, stays."""
+        self._removed = True
         while self.undo:
             self.undo.pop()()
 
     def put(self, place: TransportSlot) -> None:
         """Answer what passes one transport, a recording one around it staying there."""
-        transport = place.get()
-        if isinstance(transport, RecordingTransport):
-            inner = transport.inner
-            transport.inner = self.replaying(inner, place.library, asynchronous=place.asynchronous)
-            self.undo.append(partial(setattr, transport, "inner", inner))
+        outer = place.get()
+        records = isinstance(outer, RecordingTransport)
+        inner = outer.inner if records else outer
+        ours = self.replaying(inner, place.library, asynchronous=place.asynchronous)
+        if ours is inner:
+            return
+        if records:
+            outer.inner = ours
         else:
-            place.put(self.replaying(transport, place.library, asynchronous=place.asynchronous))
-            self.undo.append(partial(place.put, transport))
+            place.put(ours)
+        self.undo.append(partial(_take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """A transport that answers around another one, which a recording one stays around."""
@@ -74,30 +83,56 @@ class Installed:
 
     def _follow_loops(self, http_client: Any) -> None:
         """Answer the inner clients too that google-genai makes later, one for each event loop."""
-        make = vars(http_client).get("_inner_client_cls") or getattr(type(http_client), "_inner_client_cls", None)
+        make = getattr(http_client, "_inner_client_cls", None)
         if make is None:
             return
 
         def made(**arguments: Any) -> Any:
             inner = make(**arguments)
-            for place in slots_of(inner):
+            for place in slots_of(inner) if not self._removed else ():
                 self.put(place)
             return inner
 
-        before = vars(http_client).get("_inner_client_cls")
-        http_client._inner_client_cls = made
-        self.undo.append(
-            partial(http_client.__dict__.pop, "_inner_client_cls")
-            if before is None
-            else partial(setattr, http_client, "_inner_client_cls", before)
-        )
+        self._replace(http_client, "_inner_client_cls", made)
 
     def skip_sleeps(self, client: Any) -> None:
         """Have a client's own retries wait for nothing."""
         if hasattr(client, "_calculate_retry_timeout"):  # openai and anthropic
-            client._calculate_retry_timeout = lambda *_, **__: 0.0
-            self.undo.append(partial(client.__dict__.pop, "_calculate_retry_timeout", None))
+            self._replace(client, "_calculate_retry_timeout", lambda *_, **__: 0.0)
         google = getattr(client, "_api_client", None)
         for retrying in filter(None, (getattr(google, "_retry", None), getattr(google, "_async_retry", None))):
-            self.undo.append(partial(setattr, retrying, "wait", retrying.wait))
-            retrying.wait = lambda _: 0.0
+            self._replace(retrying, "wait", lambda _: 0.0)
+
+    def _replace(self, owner: Any, name: str, value: object) -> None:
+        """Set an attribute of an object until `remove`, unless somebody sets another meanwhile."""
+        before = vars(owner).get(name, _ABSENT)
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            if vars(owner).get(name) is not value:
+                return
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+        self.undo.append(undo)
+
+
+def _take_out(place: TransportSlot, ours: Any) -> None:
+    """Put what is inside of our transport in its place, whatever has been put around it since."""
+    outer = place.get()
+    if outer is ours:
+        place.put(ours.inner)
+        return
+    while (inner := vars(outer).get("inner")) is not None:
+        if inner is ours:
+            outer.inner = ours.inner
+            return
+        outer = inner
+
+
+def _restore_settings(client: object, http_clients: list[Any]) -> None:
+    """Undo the rest, unless the client is recorded and needs it."""
+    if not any(place.binding() for http_client in http_clients for place in slots_of(http_client)):
+        restore_settings(client)

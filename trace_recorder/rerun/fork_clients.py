@@ -28,16 +28,26 @@ class Decides(Protocol):
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
         """The answer to one request, or its body where it goes on."""
 
+    def refused(self, said: str) -> ReplayMismatchError:
+        """A mismatch to raise, of which the fork takes note."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Given:
     """Answers one request."""
 
     given: Answer
-    speed: float | None
+    fork: Decides
+
+    @property
+    def speed(self) -> float | None:
+        return self.fork.speed
 
     def answer(self, *_: object) -> Answer:
         return self.given
+
+    def refused(self, said: str) -> ReplayMismatchError:
+        return self.fork.refused(said)
 
 
 class Forking:
@@ -61,7 +71,7 @@ class Forking:
             raise as_connection_error(import_module(self.library), mismatch, request) from None
         inner = self.inner
         if isinstance(decided, Answer):
-            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork.speed))
+            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork))
             if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
                 inner = type(self.inner)(inner, self.inner.binding)
         elif decided != body:

@@ -120,7 +120,7 @@ class Fork(Replay):
         """Leave the recording behind; the answer by hand where this is the first live call, and there is one."""
         missing = self._missing()
         if not self.is_live and missing and not self._requests.knows(live):
-            self._refuse(explained(live, self.recording, missing))
+            raise self.refused(explained(live, self.recording, missing))
         by_hand, self._by_hand = self._by_hand, None
         self.is_live = True
         return by_hand
@@ -139,7 +139,7 @@ class Fork(Replay):
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_behind_tool)
             if outcome is None and not self._runs(name, arguments):
-                self._refuse(str(self.tools.mismatch(name, arguments)))
+                raise self.refused(str(self.tools.mismatch(name, arguments)))
         return outcome
 
     def _runs(self, name: str, arguments: Mapping[str, object]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -90,9 +91,9 @@ class Requests:
         self._item = recording.item
         self._of_items: dict[int, Digest] = {}
         self._left = {id(exchange): exchange for exchange in recording.exchanges}
-        self._by_key: dict[Digest, list[RecordedExchange]] = {}
+        self._by_key: dict[Digest, deque[RecordedExchange]] = {}
         for exchange in recording.exchanges if match is None else ():
-            self._by_key.setdefault(self._recorded_key(exchange), []).append(exchange)
+            self._by_key.setdefault(self._recorded_key(exchange), deque()).append(exchange)
 
     @property
     def left(self) -> list[RecordedExchange]:
@@ -116,7 +117,9 @@ class Requests:
         if self._match is not None:
             yield from (one for one in self.left if self._match(live.body, self._recording.request(one)))
             return
-        same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), [])
+        same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), deque())
+        while same and id(same[0]) not in self._left:
+            same.popleft()
         yield from (one for one in same if id(one) in self._left)
         yield from (one for one in self.left if one.is_masked and self._fits(live, one))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read
@@ -22,7 +23,7 @@ from trace_recorder.values.json_text import split_members
 from trace_recorder.values.messages import Payload
 
 _ENDINGS = ("llm_response", "llm_error")
-_OF_THE_ENCODING = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_REDIRECTS = (307, 308)
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class RecordedExchange:
     begin: Record
     parts: list[Record] = field(default_factory=list)
     ending: Record | None = None
+    next_url: str | None = None
+    """Where the next attempt went."""
 
     @property
     def interaction_id(self) -> str:
@@ -65,11 +68,12 @@ class RecordedExchange:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that were kept, without those about an encoding that has been undone."""
+        """The headers that were kept, without that of an encoding that has been undone; of a redirect, its target."""
         headers: Mapping[str, str] = self._newest().get("headers") or {}
-        return {
-            name: value for name, value in headers.items() if name.lower() not in {"content-encoding", "content-length"}
-        }
+        kept = {name: value for name, value in headers.items() if name.lower() != "content-encoding"}
+        if self.status in _REDIRECTS and self.next_url:
+            kept["location"] = self.next_url
+        return kept
 
     @property
     def error(self) -> tuple[str, str] | None:
@@ -84,8 +88,15 @@ class RecordedExchange:
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data
-        left_by_caller = data.get("complete") is False and "error" not in data and "last_event" not in data
-        return str(data.get("ended_by") or "it is not complete") if left_by_caller else None
+        if data.get("complete") is not False or "error" in data or data.get("ended_by") in ENDED_BY_SERVER:
+            return None
+        return str(data.get("ended_by") or "it is not complete")
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, from the request to its end; 0.0 where that is not on file."""
+        seconds = self.ending.data.get("duration_seconds") if self.ending else None
+        return float(seconds) if isinstance(seconds, int | float) else 0.0
 
     def _newest(self) -> Mapping[str, Payload]:
         records = [*self.parts, *filter(None, (self.ending,))]
@@ -126,21 +137,28 @@ class Recording:
         elif record.kind == "item":
             self._items.add_record(record)
         elif record.kind == "llm_request":
-            exchange = self._by_attempt[_attempt(data)] = RecordedExchange(record)
-            self.exchanges.append(exchange)
-            if "items" in data:
-                self._items.add_base(record.seq, data["items"])
+            self._take_request(record)
         elif record.kind == "llm_stream" or record.kind in _ENDINGS:
-            exchange_of = self._by_attempt.get(_attempt(data))
-            if exchange_of is not None and record.kind == "llm_stream":
-                exchange_of.parts.append(record)
-            elif exchange_of is not None:
-                exchange_of.ending = record
+            exchange = self._by_attempt.get(_attempt(data))
+            if exchange is not None and record.kind == "llm_stream":
+                exchange.parts.append(record)
+            elif exchange is not None:
+                exchange.ending = record
         elif record.kind == "tool_call":
             tool = self._by_execution[data["execution_id"]] = RecordedTool(record)
             self.tools.append(tool)
         elif record.kind == "tool_result" and data["execution_id"] in self._by_execution:
             self._by_execution[data["execution_id"]].ending = record
+
+    def _take_request(self, record: Record) -> None:
+        identity, attempt = _attempt(record.data)
+        exchange = self._by_attempt[identity, attempt] = RecordedExchange(record)
+        self.exchanges.append(exchange)
+        previous = self._by_attempt.get((identity, attempt - 1))
+        if previous is not None:
+            previous.next_url = record.data.get("url")
+        if "items" in record.data:
+            self._items.add_base(record.seq, record.data["items"])
 
     def _refuse_newer(self, version: Payload) -> None:
         if isinstance(version, int) and version > VERSION:

@@ -1,7 +1,7 @@
 """A replay: what a user holds of a run that is answered from its journal.
 
-    with trace_recorder.replay("trajectories/run.json") as replay:
-        run_my_agent(replay.wrap(OpenAI(api_key="none")))
+    with trace_recorder.replay("trajectories/run.json") as run:
+        run_my_agent(run.wrap(OpenAI(api_key="none")))
 
 Each recorded call is given once, to the request that equals it; what equals nothing raises, and what was never asked
 for is reported at the end.
@@ -9,6 +9,7 @@ for is reported at the end.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import math
@@ -17,12 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from trace_recorder.capture.headers import secrets
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
@@ -31,6 +32,7 @@ from trace_recorder.rerun.tools import RecordedTools
 from trace_recorder.rerun.transport import Answer, Missing
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 
 Client = TypeVar("Client")
@@ -92,8 +94,7 @@ class Replay:
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
-        if self._stands_in:
-            self._blocks.enter_context(stand_in_for_tools(self.tool_outcome))
+        self._blocks.enter_context(stand_in_for_tools(self.tool_outcome if self._stands_in else run_it))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -139,7 +140,7 @@ class Replay:
             if exchange is None:
                 damaged = self.recording.damaged
                 said = explained(live, self.recording, self._requests.left)
-                self._refuse(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
+                raise self.refused(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
         return self._recorded(exchange)
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
@@ -151,24 +152,32 @@ class Replay:
                 if self.missing == "live":
                     self.live_calls += 1
                     return None
-                self._refuse(str(mismatch))
+                raise self.refused(str(mismatch)) from None
 
     def _claim(self, _: int) -> bool:
         """Whether what is recorded under this number may be given; it may, where one process replays."""
         return True
 
-    def _refuse(self, said: str) -> NoReturn:
+    def refused(self, said: str) -> ReplayMismatchError:
+        """A mismatch to raise. The first one is raised again at the end, where the agent has caught it."""
         mismatch = ReplayMismatchError(said)
         self.mismatch = self.mismatch or mismatch
-        raise mismatch
+        return mismatch
 
     def _read(self, body: bytes) -> Payload:
-        """What a request says, masked as it would be on file."""
-        text = body.decode("utf-8", "replace")
+        """What a request says, masked as on file: its JSON object, else its text, else its bytes in base64."""
         try:
-            return self._masked(json.loads(text))
-        except ValueError:
-            return self._redaction.mask_plain(text)
+            text = body.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(self._redaction.mask_bytes(body)).decode()
+        try:
+            value = parse(text)
+        except NotJsonError:
+            value = None
+        if not isinstance(value, dict):
+            return self._masked(text)
+        masked, _ = self._redaction.mask(text)
+        return value if masked == text else json.loads(masked)
 
     def _masked(self, value: Payload) -> Payload:
         text = json.dumps(value, ensure_ascii=False)
@@ -183,6 +192,7 @@ class Replay:
             chunks=self.recording.chunks(exchange) if exchange.streams else None,
             error=exchange.error,
             stopped=exchange.stopped,
+            seconds=exchange.seconds,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -10,6 +9,7 @@ from functools import cache
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.differences import differences
+from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.rerun.matching import Claim, fits
 from trace_recorder.rerun.recorded import RecordedTool
 from trace_recorder.values.jsonable import to_jsonable
@@ -103,10 +103,7 @@ class RecordedTools:
 def _exception(error: Mapping[str, Payload]) -> Exception:
     """An exception of the class that was recorded, where that is one of Python's own."""
     name, message = str(error.get("type")), str(error.get("message"))
-    kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        return kind(message)
-    return _replayed_class(name)(name, message)
+    return builtin_exception(name, message) or _replayed_class(name)(name, message)
 
 
 @cache

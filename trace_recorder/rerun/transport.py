@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import builtins
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, Protocol
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.storage.stream_chunks import TimedBytes
 
 Missing = Literal["error", "live"]
 """What becomes of a request without a recorded answer."""
+
+_CANCELLATIONS = ("CancelledError", "Cancelled")
+"""Asyncio's and trio's."""
+_NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
+CANCELLATION_GRACE_SECONDS = 1.0
+"""For so much longer than the recorded call took, a call that was cancelled waits to be cancelled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ class Answer:
     """What a call is answered with: a response whole or in chunks, and the exception that ends it, if one does.
 
     `status` is None where no response came. `error` is an exception's class and message. `stopped` says why nothing is
-    on file of what came next: whoever reads on is told so.
+    on file of what came next: whoever reads on is told so. `seconds` is how long the recorded exchange took.
     """
 
     status: int | None
@@ -32,6 +38,22 @@ class Answer:
     chunks: tuple[TimedBytes, ...] | None = None
     error: tuple[str, str] | None = None
     stopped: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def pieces(self) -> tuple[TimedBytes, ...]:
+        """The chunks of the body; a plain one is one chunk."""
+        return ((0.0, self.body),) if self.chunks is None else self.chunks
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether something else than its end follows the body."""
+        return self.error is not None or self.stopped is not None
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the recorded call was cancelled, by its own task's cancellation."""
+        return self.error is not None and self.error[0].rpartition(".")[2] in _CANCELLATIONS
 
 
 class Answers(Protocol):
@@ -45,6 +67,9 @@ class Answers(Protocol):
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """The answer to one request; None where it is to be sent."""
+
+    def refused(self, said: str) -> ReplayMismatchError:
+        """A mismatch to raise, of which the replay takes note."""
 
 
 class SyncReplaying:
@@ -63,17 +88,21 @@ class SyncReplaying:
         answer = _answer(self.answers, endpoint, request, request.read(), library)
         if answer is None:
             return self.inner.handle_request(request)
-        _refuse_absent(answer, library, request)
+        if answer.status is None:
+            raise _ending(answer, self.answers, library, request)
         wait = _Pace(self.answers.speed)
 
         def chunks() -> Iterator[bytes]:
-            for at, data in answer.chunks or ((0.0, answer.body),):
+            for at, data in answer.pieces:
                 if seconds := wait.seconds(at):
                     time.sleep(seconds)
                 yield data
-            _end(answer, library, request)
+            if answer.is_cut_off:
+                raise _ending(answer, self.answers, library, request)
 
-        return library.Response(answer.status, headers=answer.headers, stream=_stream(library, chunks), request=request)
+        return library.Response(
+            answer.status, headers=answer.headers, stream=_stream(library, chunks()), request=request
+        )
 
     def close(self) -> None:
         """Close the transport inside."""
@@ -99,16 +128,26 @@ class AsyncReplaying:
             return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
         await sleep(0)  # others come to run here, as they do beside a network
-        _refuse_absent(answer, library, request)
         wait = _Pace(self.answers.speed)
 
+        async def end() -> Exception:
+            if answer.was_cancelled:
+                await sleep(wait.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
+            return _ending(answer, self.answers, library, request)
+
+        if answer.status is None:
+            raise await end()
+
         async def chunks() -> AsyncIterator[bytes]:
-            for at, data in answer.chunks or ((0.0, answer.body),):
+            for at, data in answer.pieces:
                 await sleep(wait.seconds(at))
                 yield data
-            _end(answer, library, request)
+            if answer.is_cut_off:
+                raise await end()
 
-        return library.Response(answer.status, headers=answer.headers, stream=_stream(library, chunks), request=request)
+        return library.Response(
+            answer.status, headers=answer.headers, stream=_stream(library, chunks()), request=request
+        )
 
     async def aclose(self) -> None:
         """Close the transport inside."""
@@ -125,9 +164,11 @@ class _Pace:
 
     def seconds(self, at: float) -> float:
         """For how many seconds to wait for what came at this moment, in seconds since its request."""
-        if self._speed is None:
-            return 0.0
-        return max(0.0, at / self._speed - (time.perf_counter() - self._began))
+        return 0.0 if self._speed is None else self.remaining(at / self._speed)
+
+    def remaining(self, seconds: float) -> float:
+        """How much is left of so many seconds since the request."""
+        return max(0.0, seconds - (time.perf_counter() - self._began))
 
 
 def endpoint_of_request(request: Any) -> Endpoint | None:
@@ -138,7 +179,7 @@ def endpoint_of_request(request: Any) -> Endpoint | None:
 def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
-        raise as_connection_error(library, ReplayMismatchError(why), request)
+        raise as_connection_error(library, answers.refused(why), request)
     try:
         return answers.answer(endpoint, request.headers.raw, body)
     except ReplayMismatchError as mismatch:
@@ -156,30 +197,25 @@ def as_connection_error(library: Any, mismatch: ReplayMismatchError, request: An
     return _mismatch_class(library.ConnectError)(str(mismatch), request=request)
 
 
-def _refuse_absent(answer: Answer, library: Any, request: Any) -> None:
-    if answer.status is None:
-        _end(answer, library, request)
+def _ending(answer: Answer, answers: Answers, library: Any, request: Any) -> Exception:
+    """What ends a call that did not come to its end: the recorded exception, or a mismatch where none is on file."""
+    error = None if answer.error is None else _exception(*answer.error, library, request)
+    if error is not None:
+        return error
+    why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
+    return as_connection_error(library, answers.refused(f"nothing is on file of what came next: {why}"), request)
 
 
-def _end(answer: Answer, library: Any, request: Any) -> None:
-    """End as the recorded exchange did: with its exception, or with nothing."""
-    if answer.error is not None:
-        _raise(*answer.error, library, request)
-    if answer.stopped is not None or answer.status is None:
-        why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"
-        raise as_connection_error(library, ReplayMismatchError(why), request)
-
-
-def _raise(name: str, message: str, library: Any, request: Any) -> NoReturn:
-    """Raise an exception of the class that was recorded: the HTTP library's, or Python's own."""
+def _exception(name: str, message: str, library: Any, request: Any) -> Exception | None:
+    """An exception of the recorded class, the HTTP library's or Python's own; None where it ended the task itself."""
     plain = name.rpartition(".")[2]
     kind = getattr(library, plain, None)
     if isinstance(kind, type) and issubclass(kind, library.RequestError):
-        raise kind(message, request=request)
-    kind = getattr(builtins, plain, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        raise kind(message)
-    raise library.ReadError(f"{name}: {message}", request=request)
+        error: Exception = kind(message, request=request)
+        return error
+    if plain in _CANCELLATIONS or plain in _NOT_CAUGHT:
+        return None
+    return builtin_exception(plain, message) or library.ReadError(f"{name}: {message}", request=request)
 
 
 def _library(transport: object) -> Any:
@@ -187,24 +223,27 @@ def _library(transport: object) -> Any:
     return import_module(type(transport).library)  # type: ignore[attr-defined]
 
 
-def _stream(library: Any, chunks: Callable[[], Any]) -> Any:
+def _stream(library: Any, chunks: Any) -> Any:
     return stream_class(library.__name__)(chunks)
 
 
 @cache
 def stream_class(library: str) -> type:
-    """The stream of a response of a library: sync or async, as what it is given."""
+    """The stream of a response of a library: sync or async, as what it is given.
+
+    It is read once: whoever iterates a second time, as the openai SDK does to read what follows `[DONE]`, goes on.
+    """
     module = import_module(library)
 
     class Stream(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc, name-defined]
-        def __init__(self, chunks: Callable[[], Any]) -> None:
+        def __init__(self, chunks: Any) -> None:
             self._chunks = chunks
 
         def __iter__(self) -> Iterator[bytes]:
-            return iter(self._chunks())
+            return iter(self._chunks)
 
         def __aiter__(self) -> AsyncIterator[bytes]:
-            return aiter(self._chunks())
+            return aiter(self._chunks)
 
     return Stream
 

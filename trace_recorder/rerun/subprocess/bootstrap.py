@@ -73,6 +73,11 @@ class _ProcessReplay:
             self._handoff.report_mismatch(str(mismatch))
             raise
 
+    def refused(self, said: str) -> ReplayMismatchError:
+        """A mismatch to raise, which is reported."""
+        self._handoff.report_mismatch(said)
+        return ReplayMismatchError(said)
+
     def _tool(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         try:
             return self._replay().tool_outcome(name, arguments)

@@ -1,0 +1,42 @@
+"""The page docs/replay.md: every block of code on it is run as it stands, and replays need no server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.capture.server import CHAT, plain, serving
+from tests.examples.environment import environment
+from tests.processes import ROOT
+
+PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
+AGENT = """
+def run_my_agent(client):
+    asked = [{"role": "user", "content": "List files"}]
+    return client.chat.completions.create(model="m", messages=asked).choices[0].message.content
+"""
+
+
+def test_every_block_does_what_it_says(tmp_path: Path) -> None:
+    """The first block records from a server; the others run after it has gone, in the same place."""
+    first, *others = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    with serving(plain(CHAT)) as server:
+        surroundings = environment(server.url, tmp_path)
+        printed = [run(first, surroundings, tmp_path)]
+    printed += [run(block, surroundings, tmp_path) for block in others]
+
+    promised = [re.findall(r"print\(\w.*\)  # (?:… )?(.*)", block) for block in (first, *others)]
+    assert [promise for one, out in zip(promised, printed, strict=True) for promise in one if promise not in out] == []
+    assert [out for out, one in zip(printed, promised, strict=True) if out and not one] == ["really deleting a.py\n"]
+    assert sum(map(len, promised)) == 2
+
+
+def run(block: str, surroundings: dict[str, str], place: Path) -> str:
+    """What a block prints; it has to end well, and to say nothing on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", AGENT + block], cwd=place, env=surroundings, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -1,0 +1,188 @@
+"""Replay with the client of each SDK: the answer that it got, with no server, sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from google import genai
+from google.genai.types import HttpOptions
+
+from tests.capture.sdk_calls import CALLS
+from tests.capture.server import CHAT, GENERATED, Answer, Server, plain, serving
+from tests.rerun.runs import KEY
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, UnsupportedClientError, load, replay
+
+DEAD = Server("http://127.0.0.1:9", [])
+"""No server is here."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, name: str) -> None:
+    """The client of each SDK gives its caller what it gave, and is as it was behind the block."""
+    call, body, *_ = CALLS[name]
+    path = tmp_path / "run.json"
+    with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        came = call(server, recorder.wrap)
+
+    with replay(path) as run:
+        again = call(DEAD, run.wrap)
+
+    assert (came, again) == ("hi", "hi")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_of_each_client_is_answered_in_the_whole_process(tmp_path: Path, name: str) -> None:
+    """With `instrument`, the same holds for clients that nobody wraps."""
+    call, body, *_ = CALLS[name]
+    path = tmp_path / "run.json"
+    with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        call(server, recorder.wrap)
+
+    with replay(path, instrument=True):
+        assert call(DEAD, lambda made: made) == "hi"
+
+
+def google(url: str) -> Any:
+    return genai.Client(api_key=KEY, http_options=HttpOptions(base_url=url))
+
+
+def generated(made: Any, text: str) -> Any:
+    """What a model says, asked in an event loop of its own."""
+
+    async def call() -> Any:
+        answer = await made.aio.models.generate_content(model="m", contents=text)
+        for inner in list(made._api_client._async_httpx_client._loop_clients.values()):
+            await inner.aclose()
+        return answer.text
+
+    return asyncio.run(call())
+
+
+def test_a_google_client_is_answered_in_loops_that_come_later(tmp_path: Path) -> None:
+    """Its async client makes an HTTP client for each event loop, and each of them is answered."""
+    path = tmp_path / "run.json"
+    with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        made = recorder.wrap(google(server.url))
+        came = [generated(made, text) for text in ("one", "two")]
+
+    made = google(DEAD.url)
+    with replay(path) as run:
+        run.wrap(made)
+        again = [generated(made, text) for text in ("one", "two")]
+
+    assert again == came == ["hi", "hi"]
+    assert "_inner_client_cls" not in vars(made._api_client._async_httpx_client)
+
+
+@pytest.mark.parametrize("recorder_first", [True, False])
+def test_a_google_client_is_recorded_and_replayed_in_each_loop(tmp_path: Path, recorder_first: bool) -> None:
+    """In whichever order recorder and replay wrap it, and behind the replay it is still recorded."""
+    path = tmp_path / "run.json"
+    with serving(plain(GENERATED)) as server:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            generated(recorder.wrap(google(server.url)), "one")
+
+        made = google(server.url)
+        with TrajectoryRecorder(tmp_path / "again.json", strict=True) as recorder:
+            with replay(path) as run:
+                for wrap in (recorder.wrap, run.wrap) if recorder_first else (run.wrap, recorder.wrap):
+                    wrap(made)
+                generated(made, "one")
+            generated(made, "two")
+
+        asked = len(server.requests)
+    texts = [call.input_messages[0].content for call in load(tmp_path / "again.json").llm_interactions]
+    assert (texts, asked) == (["one", "two"], 2)
+
+
+def test_a_client_that_leaves_by_another_way_is_refused(tmp_path: Path) -> None:
+    """A google-genai client with a certificate of its own sends through google-auth: it would not be answered."""
+    path = tmp_path / "run.json"
+    with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        generated(recorder.wrap(google(server.url)), "one")
+    made = google(DEAD.url)
+    made._api_client._use_google_auth_sync = lambda: True
+
+    with pytest.raises(UnsupportedClientError, match="certificate"), replay(path) as run:
+        run.wrap(made)
+
+
+def test_google_goes_back_to_aiohttp_behind_the_block(tmp_path: Path) -> None:
+    """Where aiohttp is installed, a google-genai client leaves it for the time of the replay alone."""
+    path = tmp_path / "run.json"
+    with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        generated(recorder.wrap(google(server.url)), "one")
+
+    class OnAiohttp(type(made := google(DEAD.url)._api_client)):  # type: ignore[misc]
+        def _use_aiohttp(self) -> bool:
+            return True
+
+    client = google(DEAD.url)
+    client._api_client.__class__ = OnAiohttp
+    with replay(path) as run:
+        assert generated(run.wrap(client), "one") == "hi"
+    assert client._api_client._use_aiohttp() is True
+
+
+def test_a_deployment_at_azure_is_part_of_the_request(tmp_path: Path) -> None:
+    """Azure names the model in its address: another deployment is another request, and the report names it."""
+    path = tmp_path / "run.json"
+
+    def azure(url: str) -> openai.AzureOpenAI:
+        return openai.AzureOpenAI(api_key=KEY, azure_endpoint=url, api_version="2024-10-21", max_retries=0)
+
+    def asked(made: openai.AzureOpenAI, deployment: str) -> str | None:
+        with made:
+            answer = made.chat.completions.create(model=deployment, messages=[{"role": "user", "content": "hello"}])
+        return answer.choices[0].message.content
+
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        asked(recorder.wrap(azure(server.url)), "small")
+
+    with replay(path) as run:
+        assert asked(run.wrap(azure(DEAD.url)), "small") == "hi"
+    with pytest.raises(openai.APIConnectionError) as raised, replay(path) as run:
+        asked(run.wrap(azure(DEAD.url)), "large")
+    assert isinstance(raised.value.__cause__, ReplayMismatchError)
+    assert "openai-chat, large" in str(raised.value.__cause__)
+
+
+def test_the_module_openai_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module's own functions are answered; behind the block it has no HTTP client that it did not have."""
+    path = tmp_path / "run.json"
+    monkeypatch.setattr(openai, "api_key", KEY)
+    monkeypatch.setattr(openai, "base_url", f"{DEAD.url}/v1/")
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        with openai.OpenAI(api_key=KEY, base_url=f"{server.url}/v1") as made:
+            recorder.wrap(made).chat.completions.create(model="m", messages=[])
+
+    with replay(path) as run:
+        run.wrap(openai)
+        answer = openai.chat.completions.create(model="m", messages=[])
+    openai.http_client.close()
+    openai.http_client = openai._client = None
+
+    assert answer.choices[0].message.content == "hi"
+
+
+def test_an_error_and_its_retry_come_back_through_each_sdk(tmp_path: Path) -> None:
+    """Google's own retries wait for nothing either."""
+    path = tmp_path / "run.json"
+    retried = {"attempts": 2, "initial_delay": 0.01, "max_delay": 0.01, "http_status_codes": [503]}
+
+    def made(url: str, **options: Any) -> Any:
+        return genai.Client(api_key=KEY, http_options=HttpOptions(base_url=url, retry_options=options))
+
+    busy = Answer([b'{"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}'], status=503)
+    with serving(busy, plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        client = recorder.wrap(made(server.url, **retried))
+        came = client.models.generate_content(model="m", contents="one").text
+
+    with warnings.catch_warnings(), replay(path) as run:
+        client = run.wrap(made(DEAD.url, **{**retried, "initial_delay": 300.0, "max_delay": 300.0}))
+        assert client.models.generate_content(model="m", contents="one").text == came == "hi"

@@ -1,0 +1,245 @@
+"""Replayed responses: old journals, large bodies, streams that did not come to their end, encoded answers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.capture.server import CHAT, CHAT_STREAM, Answer, chat_chunk, plain, serving, stream
+from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
+
+ASKED: Any = [{"role": "user", "content": "hello"}]
+THREE = [chat_chunk(text) for text in ("a", "b", "c")]
+DONE = [chat_chunk(None, "stop"), b"data: [DONE]\n\n"]
+
+
+def chunks_of(made: openai.OpenAI) -> list[bytes]:
+    """The chunks of a stream, as the HTTP library gives them."""
+    asked = made.chat.completions.with_streaming_response.create(model="m", messages=ASKED, stream=True)
+    with asked as response:
+        return list(response.iter_bytes())
+
+
+def first_of(made: openai.OpenAI) -> str | None:
+    """The first chunk of a stream, which is closed then."""
+    with made.chat.completions.create(model="m", messages=ASKED, stream=True) as chunks:
+        return next(iter(chunks)).choices[0].delta.content
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.with_suffix(".jsonl").read_bytes().splitlines()]
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any]], object], lines: int | None = None) -> None:
+    """Write the journal again, with each record changed, or only so many of its lines."""
+    written = []
+    for record_ in lines_of(path)[:lines]:
+        del record_["crc"]
+        change(record_)
+        line = json.dumps(record_, separators=(",", ":"))[:-1].encode()
+        written.append(line + b',"crc":"%08x"}\n' % zlib.crc32(line))
+    path.with_suffix(".jsonl").write_bytes(b"".join(written))
+
+
+def test_a_stream_of_an_older_journal_comes_event_by_event(tmp_path: Path) -> None:
+    """Where the journal does not say what the chunks were, each event is one."""
+    path = tmp_path / "run.json"
+    record(path, [stream(b"".join(THREE), *DONE)], chunks_of)
+    rewritten(path, lambda one: [one["data"].pop(name, None) for name in ("chunk_ends", "chunk_times")])
+
+    with replay(path) as run:
+        assert chunks_of(run.wrap(client())) == [*THREE, *DONE]
+
+
+def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> None:
+    """A large answer is written while it comes; it is given as the JSON that it is."""
+    path = tmp_path / "run.json"
+    text = "".join(f"line {number}\n" for number in range(20_000))
+
+    came = record(path, [said(text)], ask)
+
+    assert [one["data"]["plain"] for one in lines_of(path) if one["kind"] == "llm_stream"] != []
+    with replay(path) as run:
+        assert ask(run.wrap(client())) == came == text
+
+
+def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
+    """What had come is given, and then the reader is told that the recording ends."""
+    path = tmp_path / "run.json"
+    record(path, [stream(*THREE, *DONE)], chunks_of)
+    kinds = [one["kind"] for one in lines_of(path)]
+    rewritten(path, lambda _: None, kinds.index("llm_stream") + 1)
+
+    came: list[str | None] = []
+
+    def read() -> None:
+        with replay(path) as run:
+            chunks = run.wrap(client()).chat.completions.create(model="m", messages=ASKED, stream=True)
+            came.extend(chunk.choices[0].delta.content for chunk in chunks)
+
+    rewritten(path, lambda one: _shorten(one) if one["kind"] == "llm_stream" else None)
+    with pytest.raises((openai.APIConnectionError, httpx2.ConnectError), match=r"recording ends here|Connection error"):
+        read()
+    assert came == ["a", "b", "c"]
+
+
+def _shorten(part: dict[str, Any]) -> None:
+    """Leave of a part what stands before the end of the stream."""
+    data = part["data"]
+    text = zlib.decompress(base64.b64decode(data["zlib"]))
+    data["zlib"] = base64.b64encode(zlib.compress(text[: text.index(DONE[0])])).decode()
+    data["chunk_ends"], data["chunk_times"] = "2*3", data["chunk_times"][:3]
+
+
+def test_a_call_that_was_not_answered_says_so(tmp_path: Path) -> None:
+    """A run that was killed while it waited for an answer has none to give, and no retry hides that."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+    kinds = [one["kind"] for one in lines_of(path)]
+    rewritten(path, lambda _: None, kinds.index("llm_request") + 1)
+
+    def call() -> None:
+        with replay(path) as run, suppress(openai.APIConnectionError):
+            ask(run.wrap(client()))
+
+    with pytest.raises(ReplayMismatchError, match="the recording ends here"):
+        call()
+
+
+@pytest.mark.parametrize("leave", [first_of, lambda made: next(_dropped(made))])
+def test_a_stream_that_was_left_early_is_given_as_far_as_it_came(
+    tmp_path: Path, leave: Callable[[openai.OpenAI], object]
+) -> None:
+    """Closed or abandoned: who leaves it at the same place notices nothing; who reads on is told."""
+    path = tmp_path / "run.json"
+    came = record(path, [stream(THREE[0], 0.05, *THREE[1:], 0.2, *DONE)], leave)
+    gc.collect()
+
+    with replay(path) as run:
+        assert leave(run.wrap(client())) == came == "a"
+    with pytest.raises(ReplayMismatchError, match=r"closed|abandoned|the run ended"), replay(path) as run:
+        with suppress(openai.APIConnectionError, httpx2.ConnectError):
+            chunks_of(run.wrap(client()))
+
+
+def _dropped(made: openai.OpenAI) -> Any:
+    response = made.chat.completions.create(model="m", messages=ASKED, stream=True)
+    yield next(response).choices[0].delta.content
+
+
+@pytest.mark.parametrize("how", ["gzip", "deflate"])
+@pytest.mark.parametrize("streams", [True, False])
+def test_encoded_answers_come_decoded(tmp_path: Path, how: str, streams: bool) -> None:
+    """The body is given without its encoding, and no header speaks of one."""
+    path = tmp_path / "run.json"
+    encode = gzip.compress if how == "gzip" else zlib.compress
+    body = encode(b"".join(CHAT_STREAM) if streams else json.dumps(CHAT).encode())
+    media = "text/event-stream" if streams else "application/json"
+    answer = Answer([body[:40], body[40:]], headers={"content-type": media, "content-encoding": how})
+
+    def said_and_headers(made: openai.OpenAI) -> tuple[str, bool]:
+        response = made.chat.completions.with_raw_response.create(model="m", messages=ASKED, stream=streams)
+        given: Any = response.parse()
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in given) if streams else ""
+        return text or given.choices[0].message.content, "content-encoding" in response.headers
+
+    came = record(path, [answer], said_and_headers)
+    with replay(path) as run:
+        again = said_and_headers(run.wrap(client()))
+
+    text = "Grüße" if streams else "hi"
+    assert (came, again) == ((text, True), (text, False))
+
+
+def test_bytes_in_an_encoding_that_nobody_undid_come_as_they_came(tmp_path: Path) -> None:
+    """Of an encoding that is unknown here the bytes themselves are on file."""
+    path = tmp_path / "run.json"
+    answer = Answer([b"\xff\xfe\x00raw"], headers={"content-type": "application/json", "content-encoding": "x-own"})
+
+    def raw(made: openai.OpenAI) -> bytes:
+        return made.chat.completions.with_raw_response.create(model="m", messages=ASKED).content
+
+    came = record(path, [answer], raw)
+    with replay(path) as run:
+        assert raw(run.wrap(client())) == came == b"\xff\xfe\x00raw"
+
+
+def test_a_stream_that_its_server_ended_too_early_ends_so_again(tmp_path: Path) -> None:
+    """HTTP ended cleanly without the last event: that is all that came, and no mismatch."""
+    path = tmp_path / "run.json"
+    came = record(path, [stream(*THREE)], chunks_of)
+
+    with replay(path) as run:
+        assert chunks_of(run.wrap(client())) == came == THREE
+    assert load(path).llm_interactions[0].complete is False
+
+
+def test_a_stream_that_is_iterated_twice_goes_on(tmp_path: Path) -> None:
+    """What an SDK reads behind the last event is what follows, not the stream from its beginning."""
+    path = tmp_path / "run.json"
+
+    async def pieces(made: openai.AsyncOpenAI) -> list[int]:
+        found = []
+        async with (
+            made,
+            made.chat.completions.with_streaming_response.create(model="m", messages=ASKED, stream=True) as response,
+        ):
+            stream_: Any = response.http_response.stream
+            async for chunk in stream_:
+                found.append(len(chunk))
+                break
+            found += [len(chunk) async for chunk in stream_]
+        return found
+
+    record(path, [stream(THREE[0], 0.05, THREE[1], 0.05, b"data: [DONE]\n\n")], chunks_of)
+    with replay(path) as run:
+        found = asyncio.run(pieces(run.wrap(openai.AsyncOpenAI(api_key=KEY, base_url=NOWHERE))))
+
+    assert found == [len(THREE[0]), len(THREE[1]), len(b"data: [DONE]\n\n")]
+
+
+def test_a_body_without_bytes_has_none_again(tmp_path: Path) -> None:
+    """A stream that ended before its first byte gives no chunk."""
+    path = tmp_path / "run.json"
+    assert record(path, [stream()], chunks_of) == []
+
+    with TrajectoryRecorder(tmp_path / "again.json", strict=True) as recorder, replay(path) as run:
+        assert chunks_of(run.wrap(recorder.wrap(client()))) == []
+
+
+def test_other_answers_than_json_come_as_they_came(tmp_path: Path) -> None:
+    """A proxy's page of HTML in place of an answer, with its status."""
+    path = tmp_path / "run.json"
+    page = Answer([b"<html>\n<h1>Bad Gateway</h1>\r\n</html>"], 502, {"content-type": "text/html"})
+
+    def failed(made: openai.OpenAI) -> tuple[int, bytes]:
+        with pytest.raises(openai.InternalServerError) as raised:
+            ask(made.with_options(max_retries=0))
+        return raised.value.status_code, raised.value.response.content
+
+    came = record(path, [page], failed)
+    with replay(path) as run:
+        assert failed(run.wrap(client())) == came == (502, b"<html>\n<h1>Bad Gateway</h1>\r\n</html>")
+
+
+def test_a_server_may_be_asked_for_what_is_no_call(tmp_path: Path) -> None:
+    """A list of models is no LLM call: it goes to the server, in a replay too."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+
+    with serving(plain({"data": []})) as server, replay(path, strict=False) as run:
+        with httpx2.Client(trust_env=False) as made:
+            assert run.wrap(made).post(f"{server.url}/v1/files", content=b"?").json() == {"data": []}

@@ -1,0 +1,166 @@
+"""Exchanges recorded through the real SDKs, and the same calls replayed with no server: what differs the second time.
+
+`python -m tests.wire.replays` prints a table of it over the whole corpus, one a mode. A number is of how many exchanges
+an aspect is the same, of those to which it applies (n/m where not all).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.wire.calls import Outcome
+from tests.wire.corpus import DIRECTORY, Exchange, Payload, load
+from tests.wire.deliveries import Deliveries, Delivery, watch
+from tests.wire.judgement import Verdicts
+from tests.wire.replay_server import serve
+from tests.wire.runs import Mode, call_all
+from tests.wire.table import rows
+
+COLUMNS = ("answered", "objects", "exception", "status", "headers", "body", "chunks")
+NOWHERE = "http://127.0.0.1:9/x"
+"""No server is here."""
+_FRAMING = {"content-length", "transfer-encoding", "content-encoding"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the callers got of one round of calls, and what the HTTP library gave their SDKs."""
+
+    outcomes: dict[int, Outcome]
+    deliveries: Deliveries
+
+
+def recorded(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
+    """Make the calls against the server, recorded to a file."""
+    from trace_recorder import TrajectoryRecorder
+
+    with TrajectoryRecorder(path, task="the wire corpus") as recorder:
+        with serve(exchanges, mode.seed, mode.compress) as server, watch() as deliveries:
+            return Seen(call_all(exchanges, mode, recorder.wrap, server.url).outcomes, deliveries)
+
+
+def replayed(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
+    """Make the calls again, answered from the file; one that has no answer, or is left over, raises."""
+    from trace_recorder import replay
+
+    with replay(path) as run, watch() as deliveries:
+        return Seen(
+            call_all(exchanges, mode, run.wrap, lambda exchange: f"{NOWHERE}/{exchange.number}").outcomes, deliveries
+        )
+
+
+def compare_all(exchanges: tuple[Exchange, ...], mode: Mode) -> dict[int, Verdicts]:
+    """Record every call, replay it, and judge each exchange by its number.
+
+    Calls are made one after the other: of those that are equal, the first is answered as the first was.
+    """
+    mode = replace(mode, at_once=1)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "run.json"
+        first, second = recorded(exchanges, mode, path), replayed(exchanges, mode, path)
+    return {exchange.number: compare(exchange, first, second, mode) for exchange in exchanges}
+
+
+def compare(exchange: Exchange, first: Seen, second: Seen, mode: Mode) -> Verdicts:
+    """Give the verdict on each of `COLUMNS`; None where there is nothing to compare.
+
+    answered: the replay had an answer. objects, exception: what the caller got is what it got the first time, with
+    the class, message, status and body of an exception. status, headers, body: so is what the SDK was given; headers
+    without those about lengths and encodings, line breaks of plain JSON as the spaces that are recorded for them.
+    chunks: a stream's are cut at the same places; what came encoded is recorded decoded, and is not compared.
+    """
+    number = exchange.number
+    verdicts: Verdicts = dict.fromkeys(COLUMNS)
+    verdicts["answered"] = number in second.deliveries
+    before, again = (_seen(one.outcomes[number]) for one in (first, second))
+    verdicts["objects"] = again[0] == before[0]
+    if before[1] or again[1]:
+        verdicts["exception"] = again[1] == before[1]
+    if number in second.deliveries:
+        verdicts |= _compare_deliveries(exchange, first.deliveries[number], second.deliveries[number], mode)
+    return verdicts
+
+
+def _compare_deliveries(exchange: Exchange, before: Delivery, again: Delivery, mode: Mode) -> Verdicts:
+    found: Verdicts = {"status": again.status == before.status}
+    found["headers"] = _kept(again) == _kept(before)
+    found["body"] = _body(exchange, again) == (_body(exchange, before) if not mode.compress else _sent(exchange))
+    if exchange.stream and not mode.compress:
+        found["chunks"] = again.chunks == before.chunks
+    return found
+
+
+def _kept(delivery: Delivery) -> dict[str, str]:
+    return {name: value for name, value in delivery.headers.items() if name not in _FRAMING}
+
+
+def _body(exchange: Exchange, delivery: Delivery) -> str:
+    text = b"".join(delivery.chunks).decode()
+    return text if exchange.stream else _on_one_line(text)
+
+
+def _sent(exchange: Exchange) -> str:
+    return exchange.response_text if exchange.stream else _on_one_line(exchange.response_text)
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ").strip()
+
+
+def _seen(outcome: Outcome) -> tuple[Payload, Payload]:
+    objects, error = outcome.seen()
+    raw_on_one_line = [_on_one_line(one) if isinstance(one, str) else one for one in objects]
+    return _without_framing(raw_on_one_line), error
+
+
+def _without_framing(value: Payload) -> Payload:
+    """A value without those headers, which google-genai shows in each of its responses."""
+    if isinstance(value, list | tuple):
+        return [_without_framing(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_framing(one) for name, one in value.items() if name.lower() not in _FRAMING}
+
+
+MODES = {
+    "sync": (False, Mode()),
+    "async": (False, Mode(asynchronous=True)),
+    "sync, streams cut at random": (True, Mode(seed=1)),
+    "async, streams compressed and cut at random": (True, Mode(asynchronous=True, seed=2, compress=True)),
+}
+"""By its title, whether a mode is for streams alone, and the mode."""
+
+
+def main() -> None:
+    """Record and replay the corpus in each mode and print its table."""
+    exchanges = load()
+    if not exchanges:
+        sys.exit(f"there is no corpus in {DIRECTORY}: set TRACE_RECORDER_WIRE")
+    for title, (streams_alone, mode) in MODES.items():
+        chosen = tuple(exchange for exchange in exchanges if exchange.stream or not streams_alone)
+        began = time.perf_counter()
+        verdicts = compare_all(chosen, mode)
+        print(f"\n{title}: {time.perf_counter() - began:.1f} s")
+        print("\n".join(rows(chosen, verdicts, COLUMNS)))
+        print("\n".join(_differences(chosen, verdicts)) or "no differences")
+
+
+def _differences(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts]) -> list[str]:
+    found: Counter[str] = Counter()
+    firsts: dict[str, str] = {}
+    for exchange in exchanges:
+        columns = ", ".join(name for name, verdict in verdicts[exchange.number].items() if verdict is False)
+        if columns:
+            found[f"{exchange.dialect}: {columns}"] += 1
+            firsts.setdefault(f"{exchange.dialect}: {columns}", f"#{exchange.number} {exchange.source}")
+    return [f"{count} x {what}\n    first: {firsts[what]}" for what, count in found.items()]
+
+
+if __name__ == "__main__":
+    main()

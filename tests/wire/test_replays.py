@@ -1,0 +1,59 @@
+"""The wire corpus recorded and replayed through the real SDKs: the caller gets the second time what it got the first.
+
+A sample runs by default; with TRACE_RECORDER_WIRE_WHOLE=1 all of it does. `python -m tests.wire.replays` shows the same
+as a table. Where the corpus is absent these tests skip.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.wire.corpus import DIRECTORY, load
+from tests.wire.replays import MODES, Seen, compare, compare_all, recorded
+from tests.wire.runs import Mode
+
+PART = 1.0 if os.environ.get("TRACE_RECORDER_WIRE_WHOLE") else 0.02
+EXCHANGES = tuple(exchange for exchange in load() if random.Random(exchange.number).random() < PART)
+
+
+@pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+@pytest.mark.parametrize("title", MODES)
+def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
+    """Objects, exceptions, status, headers, body and chunks of every exchange are the same."""
+    streams_alone, mode = MODES[title]
+    exchanges = tuple(exchange for exchange in EXCHANGES if exchange.stream or not streams_alone)
+
+    verdicts = compare_all(exchanges, mode)
+
+    differing = {
+        (exchange.source, column)
+        for exchange in exchanges
+        for column, verdict in verdicts[exchange.number].items()
+        if verdict is False
+    }
+    assert differing == set()
+
+
+@pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+def test_an_answer_of_another_exchange_is_noticed(tmp_path: Path) -> None:
+    """The comparison tells two exchanges apart, where one is given the other's answer."""
+    chosen = [exchange for exchange in EXCHANGES if exchange.dialect == "openai-chat" and exchange.stream][:2]
+    first = recorded(chosen, Mode(), tmp_path / "run.json")
+    [one, other] = (exchange.number for exchange in chosen)
+    swapped = Seen(
+        {one: first.outcomes[other], other: first.outcomes[one]},
+        {one: first.deliveries[other], other: first.deliveries[one]},
+    )
+
+    verdicts = compare(chosen[0], first, swapped, Mode())
+
+    assert {column for column, verdict in verdicts.items() if verdict is False} >= {
+        "objects",
+        "headers",
+        "body",
+        "chunks",
+    }
