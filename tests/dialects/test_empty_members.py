@@ -100,7 +100,7 @@ def test_an_answer_that_is_sent_back() -> None:
     message = {"role": "assistant", "content": "hi", "tool_calls": [FUNCTION, CUSTOM], **NONE}
 
     assert openai_chat.read_message(message) == [Message("assistant", "hi", CALLS)]
-    handed_over = by_hand.read_message({**message, "tool_call": {}})
+    [handed_over] = by_hand.read_message({**message, "tool_call": {}})
     assert [(one.call_id, one.name, one.arguments) for one in handed_over.tool_calls] == [
         ("c1", "f", {"a": 1}),
         ("c2", "g", "free"),
