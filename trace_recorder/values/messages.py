@@ -264,8 +264,8 @@ class RequestReading:
     The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
     """
 
-    messages: Sequence[Message] = ()
-    tools: Sequence[Tool] = ()
+    messages: Sequence[Message] = field(default_factory=list)
+    tools: Sequence[Tool] = field(default_factory=list)
     parameters: dict[str, Payload] = field(default_factory=dict)
     model: str | None = None
     instructions: int = 0
