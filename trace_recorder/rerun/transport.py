@@ -13,12 +13,11 @@ from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.storage.stream_chunks import TimedBytes
+from trace_recorder.values.final_status import CANCELLATION_CLASSES
 
 Missing = Literal["error", "live"]
 """What becomes of a request without a recorded answer."""
 
-_CANCELLATIONS = ("CancelledError", "Cancelled")
-"""Asyncio's and trio's."""
 _NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
 """For so much longer than the recorded call took, a call that was cancelled waits to be cancelled again."""
@@ -53,7 +52,7 @@ class Answer:
     @property
     def was_cancelled(self) -> bool:
         """Whether the recorded call was cancelled, by its own task's cancellation."""
-        return self.error is not None and self.error[0].rpartition(".")[2] in _CANCELLATIONS
+        return self.error is not None and self.error[0].rpartition(".")[2] in CANCELLATION_CLASSES
 
 
 class Answers(Protocol):
@@ -213,7 +212,7 @@ def _exception(name: str, message: str, library: Any, request: Any) -> Exception
     if isinstance(kind, type) and issubclass(kind, library.RequestError):
         error: Exception = kind(message, request=request)
         return error
-    if plain in _CANCELLATIONS or plain in _NOT_CAUGHT:
+    if plain in CANCELLATION_CLASSES or plain in _NOT_CAUGHT:
         return None
     return builtin_exception(plain, message) or library.ReadError(f"{name}: {message}", request=request)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trace_recorder.values.jsonable import describe_error
 from trace_recorder.values.trajectory import Status
 
-_CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
+CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
 """The exceptions by which asyncio and trio cancel a task."""
 _SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
 """The exit codes for SIGHUP, SIGINT and SIGTERM, of shells and of programs that handle them."""
@@ -72,4 +72,4 @@ def _status_from(error: BaseException | None) -> Status:
 def _is_interruption(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt | GeneratorExit):
         return True
-    return not isinstance(error, Exception) and type(error).__name__ in _CANCELLATION_CLASSES
+    return not isinstance(error, Exception) and type(error).__name__ in CANCELLATION_CLASSES
