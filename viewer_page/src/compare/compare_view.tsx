@@ -1,0 +1,3 @@
+export function CompareView(_: { source: unknown; a: string; b: string }) {
+  return <main>compare</main>;
+}
