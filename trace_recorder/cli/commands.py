@@ -2,8 +2,8 @@
 
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
 is printed is made elsewhere: `list_runs.py`, `run_header.py` and `show.py`, `validation_report.py`. Commands over many
-runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so have `run.py`
-and `replay.py`.
+runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so have `run.py`,
+`replay.py` and `view.py`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from trace_recorder.cli.score import score
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import EntryWriter
+from trace_recorder.cli.view import view
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
@@ -231,3 +232,4 @@ app.command("stats")(stats)
 app.command("score")(score)
 app.command("run", context_settings=SETTINGS)(run)
 app.command("replay")(replay)
+app.command("view")(view)

@@ -132,16 +132,20 @@ class RunAnswers:
         return {**self._facts(CUT), **self._beyond(version), **self._changed(version)}
 
     def _facts(self, limits: Limits) -> Json:
-        raw = RawItems.of(self.trajectory)
-        counts = {
+        facts = run_facts(self.trajectory, limits)
+        return {"run": facts, "counts": self.counts, "agents": self._agents.to_json()}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of all that has numbers."""
+        return {
             "interactions": len(self._interactions.entries),
             "steps": len(self._steps.entries),
             "messages": len(self._messages.messages),
             "tool_lists": len(self._tool_lists.values),
             "parameters": len(self._parameters.values),
-            "items": raw.count,
+            "items": RawItems.of(self.trajectory).count,
         }
-        return {"run": run_facts(self.trajectory, limits), "counts": counts, "agents": self._agents.to_json()}
 
     def _beyond(self, version: int) -> Json:
         return {

@@ -58,6 +58,12 @@ class RunList:
                 self.refresh()
             return self.directory / name if name in self._known else None
 
+    def first_name(self) -> str | None:
+        """Return the id of a run, where there is only one."""
+        with self._lock:
+            self.refresh()
+            return next(iter(self._known)) if len(self._known) == 1 else None
+
     def refresh(self) -> None:
         """Look at the directory again. Raises OSError where it cannot be read."""
         with self._lock:
