@@ -82,7 +82,7 @@ def failing(directory: Path, model: str = "gpt-5-mini") -> None:
         agent = Agent(recorder, client, messages, model)
         agent.tools = _failing_tools(recorder, client)
         for number in range(7):
-            agent.turn(stream=number % 2 == 1)
+            agent.turn(stream=True)
             if number == 2:
                 _compact(agent)
             if number == 4:
@@ -169,7 +169,7 @@ def hostile(directory: Path) -> None:
 
 
 def read_file(path: str) -> str:
-    return f"# {path}\n" + "".join(f"line_{n} = {n * 7}\n" for n in range(190))
+    return f"# {path}\n" + "".join(f"line_{n} = {n * 7}\n" for n in range(12))
 
 
 def wait(number: int) -> str:
@@ -177,7 +177,7 @@ def wait(number: int) -> str:
 
 
 def long(directory: Path, steps: int) -> None:
-    """A run of so many steps, with 3 KB from each tool."""
+    """A run of so many steps. The prompts of 1,000 are 100 MB, written out."""
     replies = [
         Reply(f"Step {n}: I read file {n}.", [("read_file", {"path": f"src/module_{n}.py"})]) for n in range(steps - 1)
     ]

@@ -29,7 +29,12 @@ export function excerpt(parts: Part[], limit = 140): string {
 export function MessageBody({ message, store }: { message: Omit<Message, "number"> & { number?: number }; store: RunStore }) {
   const number = message.number;
   const whole = number === undefined ? undefined : () => store.wholeMessage(number);
-  return <Parts parts={message.parts} markdown={message.role !== "tool" && message.role !== "function"} whole={whole} />;
+  const isTool = message.role === "tool" || message.role === "function";
+  return (
+    <div class={isTool ? "result" : undefined}>
+      <Parts parts={message.parts} markdown={!isTool} whole={whole} />
+    </div>
+  );
 }
 
 /** A message of a list that opens. `place` is where it is in its prompt, counted from 1. */

@@ -11,7 +11,6 @@ export function visible(text: string): string {
 
 function sign(character: string): string {
   const code = character.codePointAt(0) ?? 0;
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
+  if (code === 0x1b) return "⟨ESC⟩";
   return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
 }

@@ -9,6 +9,7 @@ import { visible } from "./visible";
 const LONGEST_BY_WORD = 40_000;
 const MOST_EDITS = 4_000;
 const CONTEXT = 160;
+const LEAST_EQUAL = 0.25;
 
 export function WordDiff({ before, after }: { before: string; after: string }) {
   const changes = useMemo(() => differencesOf(before, after), [before, after]);
@@ -39,8 +40,12 @@ export function WordDiff({ before, after }: { before: string; after: string }) {
 /** The differences by word, or by line in a long text; nothing if the texts have too little in common. */
 function differencesOf(before: string, after: string): ChangeObject<string>[] | undefined {
   const limits = { maxEditLength: MOST_EDITS, timeout: 400 };
-  if (before.length + after.length <= LONGEST_BY_WORD) return diffWordsWithSpace(before, after, limits);
-  return diffLines(before, after, limits);
+  const byWord = before.length + after.length <= LONGEST_BY_WORD;
+  const changes = byWord ? diffWordsWithSpace(before, after, limits) : diffLines(before, after, limits);
+  if (!changes || before === "" || after === "") return changes;
+  const letters = (text: string) => text.replace(/\s+/g, "").length;
+  const equal = changes.reduce((sum, one) => sum + (one.added || one.removed ? 0 : letters(one.value)), 0);
+  return equal < LEAST_EQUAL * Math.min(letters(before), letters(after)) ? undefined : changes;
 }
 
 function Equal({ text, first, last }: { text: string; first: boolean; last: boolean }) {

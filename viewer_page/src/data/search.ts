@@ -1,9 +1,9 @@
 /** Search in everything that a run says: what is new in each prompt, the answers, the tools and their results. */
 import { messageText, partText } from "../content/as_text";
-import { insertedMessages } from "./prompts";
+import { insertedMessages, Prompts } from "./prompts";
 import type { RowTree, StepRow } from "./rows";
 import type { RunStore } from "./run_store";
-import type { Answer, Message, Outline, StepDetail, ToolDetail } from "./types";
+import type { Answer, Call, Message, Outline, StepDetail, ToolDetail } from "./types";
 
 export interface Hit {
   row: StepRow;
@@ -29,11 +29,13 @@ export class SearchIndex {
   private constructor(private readonly entries: Entry[]) {}
 
   static async of(store: RunStore, outline: Outline, tree: RowTree): Promise<SearchIndex> {
-    const numbers = [...new Set(outline.interactions.flatMap((call) => freshMessages(outline, call.number)))];
+    const prompts = new Prompts(outline.interactions);
+    const fresh = new Map(outline.interactions.map((call) => [call.number, freshMessages(prompts, call)]));
+    const numbers = [...new Set([...fresh.values()].flat())];
     const messages = new Map((await store.allMessages(numbers)).map((one) => [one.number, one]));
     const answers = new Map((await store.allAnswers(outline.interactions.map((one) => one.number))).map((one) => [one.number, one]));
     const steps = new Map((await store.allSteps(outline.steps.map((one) => one.number))).map((one) => [one.number, one]));
-    return new SearchIndex(tree.all.flatMap((row) => entriesOf(row, outline, messages, answers, steps)));
+    return new SearchIndex(tree.all.flatMap((row) => entriesOf(row, fresh, messages, answers, steps)));
   }
 
   find(wanted: string): { hits: Hit[]; all: number } {
@@ -63,16 +65,14 @@ function hit({ row, where, text }: Entry, at: number, length: number): Hit {
 }
 
 /** The new messages of a call, but for those that repeat an answer. */
-function freshMessages(outline: Outline, number: number): number[] {
-  const call = outline.interactions[number - 1];
-  if (!call) return [];
+function freshMessages(prompts: Prompts, call: Call): number[] {
   const answers = new Set(call.prompt.answers);
-  return insertedMessages(call).filter((one) => !answers.has(one));
+  return insertedMessages(prompts, call).filter((one) => !answers.has(one));
 }
 
 function entriesOf(
   row: StepRow,
-  outline: Outline,
+  fresh: Map<number, number[]>,
   messages: Map<number, Message>,
   answers: Map<number, Answer>,
   steps: Map<number, StepDetail>,
@@ -82,7 +82,7 @@ function entriesOf(
     if (text) entries.push({ row, where, text, lower: text.toLowerCase() });
   };
   for (const call of row.calls) {
-    for (const number of freshMessages(outline, call.number)) {
+    for (const number of fresh.get(call.number) ?? []) {
       const message = messages.get(number);
       if (message && (message.role !== "tool" || call.prompt.base === null)) add(message.role, messageText(message));
     }
@@ -93,7 +93,7 @@ function entriesOf(
   }
   const detail = row.step ? steps.get(row.step.number) : undefined;
   for (const tool of detail?.tool_calls ?? []) addTool(tool, add);
-  add("reflection", detail?.reflection);
+  add("reflection", detail?.reflection && partText(detail.reflection));
   add("error", row.step?.error);
   for (const message of detail?.messages ?? []) add(message.role, message.parts.map(partText).join("\n"));
   for (const part of detail?.response?.parts ?? []) add("answer", partText(part));

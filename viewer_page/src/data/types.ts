@@ -58,7 +58,7 @@ export interface RunHead {
   task: string | null;
   status: Status;
   success: boolean | null;
-  final_result: unknown;
+  final_result: Part[] | null;
   error: ErrorInfo | null;
   provider: string | null;
   model: string | null;
@@ -139,7 +139,7 @@ export interface ToolOutline {
   name: string | null;
   success: boolean | null;
   answered?: boolean;
-  start_seconds: number | null;
+  unrequested?: boolean;
   duration_seconds: number | null;
   error: string | null;
   excerpt: string | null;
@@ -239,9 +239,10 @@ export interface Response {
   model: string | null;
   finish_reason: string | null;
   parts: Part[];
-  choices?: { index: number; finish_reason: string | null; parts: Part[]; extra?: Record<string, unknown> }[];
+  choices?: { index: number; finish_reason: string | null; parts: Part[]; extra?: Part | null }[];
   usage: Usage | null;
-  extra?: Record<string, unknown>;
+  extra?: Part | null;
+  given?: Part | null;
 }
 
 export interface Attempt {
@@ -292,11 +293,12 @@ export interface ToolDetail {
 
 export interface StepDetail {
   number: number;
-  reflection: string | null;
+  reflection: Part | null;
+  error: Part | null;
   messages: Omit<Message, "number">[] | null;
   response: Response | null;
   tool_calls: ToolDetail[];
-  extra: Record<string, unknown>;
+  extra: Part | null;
 }
 
 export interface FileData {

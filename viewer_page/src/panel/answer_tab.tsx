@@ -29,7 +29,7 @@ export function AnswerTab({ call }: { call: Call }) {
           <PartView part={part} markdown whole={whole} />
         </Labelled>
       ))}
-      {response && <Rest response={response} />}
+      {response && <Rest response={response} whole={whole} />}
     </>
   );
 }
@@ -59,12 +59,16 @@ function Usage({ call }: { call: Call }) {
   );
 }
 
-function Rest({ response }: { response: Response }) {
-  const rest = { id: response.id, model: response.model, usage: response.usage, ...response.extra };
+function Rest({ response, whole }: { response: Response; whole: () => Promise<void> }) {
+  const rest = { id: response.id, model: response.model, usage: response.usage };
+  const more = [response.extra, response.given].filter((part) => part != null);
   return (
     <>
       <h4>Also in the response</h4>
       <JsonTree value={rest} open={2} />
+      {more.map((part, at) => (
+        <PartView key={at} part={part} whole={whole} />
+      ))}
       {(response.choices?.length ?? 0) > 0 && (
         <>
           <h4>Choices</h4>

@@ -15,7 +15,7 @@ export function ChangesTab({ call }: { call: Call }) {
   const { outline, prompts } = useRun();
   const before = call.prompt.base === null ? undefined : outline.interactions[call.prompt.base - 1];
   if (!call.prompt.known) return <p class="muted">The request is not on file.</p>;
-  const list = stretches(call, before ? prompts.of(before.number) : []);
+  const list = stretches(prompts, call);
   return (
     <>
       <Summary call={call} before={before} />
@@ -35,8 +35,8 @@ const RELATIONS: Record<Call["prompt"]["relation"], string> = {
 };
 
 function Summary({ call, before }: { call: Call; before: Call | undefined }) {
-  const { openCall } = useRun();
-  const counts = promptCounts(call);
+  const { openCall, prompts } = useRun();
+  const counts = promptCounts(prompts, call);
   const words = [
     counts.same ? `${counts.same} as before` : "",
     counts.added ? `${counts.added} added` : "",

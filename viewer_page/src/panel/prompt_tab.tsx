@@ -15,7 +15,7 @@ export function PromptTab({ call }: { call: Call }) {
   const { outline, prompts, store } = useRun();
   const [shown, setShown] = useState(PORTION);
   const list = prompts.of(call.number);
-  const inserted = new Set(insertedMessages(call));
+  const inserted = new Set(insertedMessages(prompts, call));
   const from = Math.max(0, list.length - shown);
   const tools = call.tool_list === null ? [] : (outline.tool_lists[call.tool_list] ?? []);
   return (

@@ -3,7 +3,6 @@ import { JsonTree } from "../content/json_tree";
 import { LongText } from "../content/long_text";
 import { Parts } from "../content/parts";
 import { visible } from "../content/visible";
-import type { Part } from "../data/types";
 import { dateTime, duration } from "../ui/format";
 import { useRun } from "./context";
 import { Labelled } from "./labelled";
@@ -25,9 +24,9 @@ export function About() {
           </span>
         </Labelled>
       )}
-      {run.final_result != null && (
+      {run.final_result && run.final_result.length > 0 && (
         <Labelled label="result">
-          <FinalResult value={run.final_result} />
+          <Parts parts={run.final_result} markdown />
         </Labelled>
       )}
       <Labelled label="time">
@@ -53,12 +52,4 @@ export function About() {
       </Labelled>
     </div>
   );
-}
-
-/** Parts, as answers have them; or, where it is none, any JSON. */
-function FinalResult({ value }: { value: unknown }) {
-  const parts = Array.isArray(value) ? value : [value];
-  const isPart = (one: unknown) => typeof one === "object" && one !== null && ["text", "json"].includes(String((one as Part).type));
-  if (parts.length > 0 && parts.every(isPart)) return <Parts parts={parts as Part[]} markdown />;
-  return typeof value === "string" ? <LongText text={value} markdown /> : <JsonTree value={value} open={2} />;
 }

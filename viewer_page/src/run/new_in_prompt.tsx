@@ -11,10 +11,10 @@ import { Labelled } from "./labelled";
 const MOST_SHOWN = 8;
 
 export function NewInPrompt({ call }: { call: Call }) {
-  const { store, outline } = useRun();
+  const { store, outline, prompts } = useRun();
   if (!call.prompt.known) return <Labelled label="prompt">{<span class="muted">The request is not on file.</span>}</Labelled>;
-  const inserted = insertedMessages(call);
-  const answers = new Set(call.prompt.answers);
+  const inserted = insertedMessages(prompts, call);
+  const answers = new Set(call.prompt.answers.filter((number) => inserted.includes(number)));
   const others = inserted.filter((number) => !answers.has(number));
   const loaded = others.map((number) => store.message(number));
   const fresh = loaded.filter((one) => one && !repeatsResult(one, call, outline.steps.length > 0)) as Message[];
@@ -47,11 +47,12 @@ function repeatsResult(message: Message, call: Call, hasSteps: boolean): boolean
 }
 
 function PromptLine({ call, answers, results, fresh }: { call: Call; answers: number; results: number; fresh: number }) {
-  const counts = promptCounts(call);
+  const { prompts } = useRun();
+  const counts = promptCounts(prompts, call);
   const seen = [
     answers > 0 ? (answers === 1 ? "the answer above" : `${answers} answers above`) : "",
     results > 0 ? `${plural(results, "result")} above` : "",
-    fresh > 0 && call.prompt.base !== null ? `${fresh} new` : "",
+    fresh > 0 && call.prompt.base !== null ? `${fresh} new or changed` : "",
   ].filter(Boolean);
   return (
     <div class="prompt-line">
@@ -90,7 +91,7 @@ function Rewritten({ call, counts }: { call: Call; counts: PromptCounts }) {
 
 function History({ call }: { call: Call }) {
   const { prompts, store } = useRun();
-  const inserted = new Set(insertedMessages(call));
+  const inserted = new Set(insertedMessages(prompts, call));
   const list = prompts.of(call.number).map((number, at) => ({ number, place: at + 1 })).filter((one) => !inserted.has(one.number));
   const shown = list.slice(-60);
   return (

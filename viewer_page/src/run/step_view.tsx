@@ -17,6 +17,8 @@ export function StepView({ row }: { row: StepRow }) {
   const { store } = useRun();
   const detail = row.step ? store.step(row.step.number) : undefined;
   const last = row.calls.at(-1);
+  const number = row.step?.number ?? 0;
+  const wholeStep = () => store.wholeStep(number);
   return (
     <>
       <StepHead row={row} />
@@ -27,12 +29,12 @@ export function StepView({ row }: { row: StepRow }) {
       <Tools row={row} detail={detail} call={last} />
       {row.step?.reflection && (
         <Labelled label="reflection">
-          <PartView part={{ type: "text", text: detail?.reflection ?? row.step.reflection }} markdown />
+          <PartView part={detail?.reflection ?? { type: "text", text: row.step.reflection }} markdown whole={wholeStep} />
         </Labelled>
       )}
       {row.step?.error && (
         <Labelled label="error" look="bad">
-          <div class="mono">{visible(row.step.error)}</div>
+          <PartView part={detail?.error ?? { type: "text", text: row.step.error }} whole={wholeStep} />
         </Labelled>
       )}
     </>
@@ -183,7 +185,7 @@ function Tools({ row, detail, call }: { row: StepRow; detail: StepDetail | undef
 }
 
 function unanswered(call: { call_id: string; name: string }): ToolOutline {
-  const unknown = { start_seconds: null, duration_seconds: null, error: null, excerpt: null, result_excerpt: null };
+  const unknown = { duration_seconds: null, error: null, excerpt: null, result_excerpt: null };
   return { ...call, ...unknown, success: null, answered: false };
 }
 

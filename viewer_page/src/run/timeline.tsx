@@ -109,7 +109,7 @@ function LaneBars({ lane, y, x, first }: { lane: Lane; y: number; x: (seconds: n
       {lane.bars.map((bar, at) => {
         const top = y + 4 + (bar.kind === "tool" ? BAR + 1 : 0);
         const width = Math.max(x(bar.end) - x(bar.start), 1.5);
-        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${bar.open ? "open" : ""}`;
+        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${bar.open || bar.inferred ? "open" : ""}`;
         return (
           <g key={at} class="bar">
             <rect class={look} x={x(bar.start)} y={top} width={width} height={BAR} rx={1.5} data-bar={first + at} />
@@ -139,7 +139,7 @@ function Tip({ bar, x, y }: { bar: Bar; x: number; y: number }) {
     <div class="tip" role="presentation" style={{ left: `${left}px`, top: `${y + 14}px` }}>
       <strong>{tool ? visible(tool.name ?? "tool") : visible(call?.model ?? "model")}</strong>
       <div>
-        Step {rowNumber(bar.row)}, {bar.open ? "in progress" : duration(bar.end - bar.start)}, from {duration(bar.start)}
+        Step {rowNumber(bar.row)}, {bar.open ? "in progress" : `${bar.inferred ? "at most " : ""}${duration(bar.end - bar.start)}`}, from {duration(bar.start)}
       </div>
       {call?.time_to_first_token_seconds != null && <div>first token after {duration(call.time_to_first_token_seconds)}</div>}
       {failed > 0 && <div class="bad-text">{failed} failed of {call?.attempts.length} attempts</div>}

@@ -9,6 +9,8 @@ export interface Bar {
   failed: boolean;
   /** In progress: the end is that of the run so far. */
   open: boolean;
+  /** Nobody timed the tools: they ran at most from the answer to the next call. */
+  inferred: boolean;
   row: StepRow;
   call: Call | null;
   tool: ToolOutline | null;
@@ -37,6 +39,7 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
     lanes.set(row.agent, lane);
     lane.bars.push(...barsOf(row));
   }
+  for (const lane of lanes.values()) addUntimedTools(lane);
   const all = [...lanes.values()].flatMap((lane) => lane.bars);
   const end = Math.max(outline.run.execution_time_seconds ?? 0, ...[0, ...all.map((bar) => bar.end)]);
   for (const bar of all) if (bar.open) bar.end = Math.max(bar.end, end);
@@ -57,18 +60,28 @@ function barsOf(row: StepRow): Bar[] {
     const start = call.start_seconds ?? at;
     const end = start + (call.duration_seconds ?? 0);
     const open = call.duration_seconds === null && call.error === null && call.ended_by === null;
-    bars.push({ kind: "llm", start, end, failed: call.error !== null, open, row, call, tool: null });
+    bars.push({ kind: "llm", start, end, failed: call.error !== null, open, inferred: false, row, call, tool: null });
     at = end;
   }
   for (const tool of row.step?.tool_calls ?? []) {
-    if (tool.duration_seconds === null && tool.start_seconds === null) continue;
-    const start = tool.start_seconds ?? at;
-    const end = start + (tool.duration_seconds ?? 0);
-    const open = tool.duration_seconds === null && tool.answered === false;
-    bars.push({ kind: "tool", start, end, failed: tool.success === false, open, row, call: null, tool });
+    if (tool.duration_seconds == null) continue;
+    const end = at + tool.duration_seconds;
+    bars.push({ kind: "tool", start: at, end, failed: tool.success === false, open: false, inferred: false, row, call: null, tool });
     at = end;
   }
   return bars;
+}
+
+function addUntimedTools(lane: Lane): void {
+  const calls = lane.bars.filter((bar) => bar.kind === "llm");
+  for (const [at, bar] of calls.entries()) {
+    const next = calls[at + 1];
+    const tools = bar.row.step?.tool_calls ?? [];
+    const tool = tools[0];
+    if (!next || !tool || next.row === bar.row || tools.some((one) => one.duration_seconds != null) || next.start <= bar.end) continue;
+    const failed = tools.some((one) => one.success === false);
+    lane.bars.push({ kind: "tool", start: bar.end, end: next.start, failed, open: false, inferred: true, row: bar.row, call: null, tool });
+  }
 }
 
 /** The seconds that are inside at least one bar. */
