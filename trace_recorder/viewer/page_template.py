@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from functools import cache
 from importlib.resources import files
 
-from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 
 _DATA = '<script type="application/json" id="trace-recorder-data">{}</script>'
@@ -21,11 +21,22 @@ _ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x202
 
 
 def json_text(value: Payload) -> str:
-    """Return a value as JSON in ASCII, which any recorded text can be written in: also half of a surrogate pair."""
+    """Return a value as JSON in ASCII, which any recorded text can be written in: also half of a surrogate pair.
+
+    A number that JSON does not have, which a file of another tool may hold, becomes its name.
+    """
     try:
         return json.dumps(value, allow_nan=False)
-    except (ValueError, TypeError):
-        return json.dumps(to_jsonable(value))
+    except ValueError:
+        return json.dumps(_with_finite_numbers(value))
+
+
+def _with_finite_numbers(value: Payload) -> Payload:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _with_finite_numbers(member) for name, member in value.items()}
+    return [*map(_with_finite_numbers, value)] if isinstance(value, list) else value
 
 
 @cache
