@@ -57,6 +57,7 @@ from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
 if TYPE_CHECKING:
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
+    from trace_recorder.viewer.notebook import display
 
     fork = Fork
     replay = Replay
@@ -101,6 +102,7 @@ __all__ = [
     "async_http_client",
     "current_recorder",
     "default_redactor",
+    "display",
     "fork",
     "http_client",
     "instrument",
@@ -123,4 +125,6 @@ def __getattr__(name: str) -> Any:
         return import_module("trace_recorder.rerun.replayer").Replay
     if name in {"Fork", "fork"}:
         return import_module("trace_recorder.rerun.forking").Fork
+    if name == "display":
+        return import_module("trace_recorder.viewer.notebook").display
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

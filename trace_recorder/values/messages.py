@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trace_recorder.values.short_html import folded_rows, table
+
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
 
@@ -92,6 +94,12 @@ class Message:
     reasoning: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
     given: dict[str, Payload] | None = None
+
+    def _repr_html_(self) -> str:
+        """Show the message in a notebook."""
+        calls = [(call.name, call.arguments) for call in self.tool_calls]
+        members = {"call_id": self.call_id, "name": self.name, "reasoning": self.reasoning, "content": self.content}
+        return table(f"Message: {self.role}", members, details=[folded_rows(f"{len(calls)} tool calls", calls)])
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: `role` and `content`, and what else is known."""
