@@ -117,7 +117,7 @@ def test_a_torn_last_line_is_a_note(journal: Path) -> None:
     torn = Finding(
         "note", f"journal, byte {sum(map(len, lines[:-1]))}", "13 bytes: the file ends in the middle of a record"
     )
-    no_document = Finding("note", "document", "there is no run.json beside the journal")
+    no_document = Finding("note", "document", "there is no run.json next to the journal")
     assert validate(journal).findings == (torn, GOES_ON, no_document)
 
 
@@ -335,7 +335,7 @@ def test_a_journal_alone_is_noted_to_be_alone(tmp_path: Path) -> None:
     path = captured(tmp_path)
     path.unlink()
 
-    note = Finding("note", "document", "there is no captured.json beside the journal")
+    note = Finding("note", "document", "there is no captured.json next to the journal")
     assert validate(path).findings == (note,)
 
 

@@ -39,7 +39,7 @@ _ATTRIBUTES = (
 )
 """The attributes of messages, responses, tools, tool calls and tool results."""
 _NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
-"""The attributes whose values are such objects again."""
+"""The attributes with values that are such objects again."""
 
 
 def to_json(value: object) -> str:
