@@ -77,7 +77,7 @@ def _publish() -> None:
 def _after_fork() -> None:
     global _lock, _published  # noqa: PLW0603
     _lock = threading.RLock()
-    _published = None  # what the parent showed is what its child finds
+    _published = None  # a child gets the variable that its parent set
     _open.clear()
     for observer in list(observers):
         observer.after_fork()
