@@ -112,7 +112,7 @@ WHOLE = """
     ("refused", "said"),
     [
         *((f"flock:{error}:", "this file system has no locks") for error in ("ENOSYS", "EOPNOTSUPP", "ENOLCK")),
-        ("fsync:EINVAL:", "this file system cannot be told to write to the disk at once"),
+        ("fsync:EINVAL:", "this file system does not support writing to disk at once"),
         ("renameat2:EPERM:", ""),
     ],
 )
