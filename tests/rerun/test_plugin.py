@@ -186,7 +186,7 @@ def test_a_test_without_calls_is_warned_of(project: Project) -> None:
     result = project.run("@pytest.mark.trajectory\ndef test_one():\n    pass\n", "-Wdefault")
 
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*marked with trajectory, but made no LLM call that was seen"])
+    result.stdout.fnmatch_lines(["*has the trajectory marker, but made no LLM call that was seen"])
     assert project.journals == {}
 
 
