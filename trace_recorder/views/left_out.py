@@ -32,7 +32,7 @@ _SIDES: Mapping[str, Side] = {
 
 @dataclass(frozen=True, slots=True)
 class ContentSupport:
-    """What a format supports beside texts: contents of these kinds, and everything in these locations."""
+    """What a format supports in addition to texts: contents of these kinds, and everything in these locations."""
 
     kinds: frozenset[str] = frozenset()
     locations: frozenset[Location] = frozenset()

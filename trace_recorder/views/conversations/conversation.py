@@ -30,7 +30,7 @@ Kind = Literal["first", "continues", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class ConversationLine:
-    """One message of a conversation. `turn` is the one in whose prompt or answer it was first.
+    """One message of a conversation. `turn` is the one that had it first, in its prompt or answer.
 
     `answer` is whether the model said it, and `choice` the number of that answer. `copied` is whether an earlier
     conversation of the agent has it.
@@ -76,7 +76,7 @@ class Conversation:
 
     @property
     def chain_start(self) -> Turn:
-        """The first turn of the chain of calls that it belongs to."""
+        """Return the first turn of the chain of calls that it belongs to."""
         return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
 
     def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:

@@ -1,7 +1,7 @@
 """Sending a dataset's traces to an Invariant Explorer, by its own client: `invariant-sdk`, the extra `invariant`.
 
 All traces go in one request, so that all arrive or none does. The key is the environment's INVARIANT_API_KEY; it
-stands in no message, whatever a server answers.
+is in no message, whatever a server answers.
 """
 
 from __future__ import annotations
