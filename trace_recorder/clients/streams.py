@@ -83,7 +83,7 @@ class ResponseStream(StreamState):
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._opened is not None:
             self._opened.close()
 
@@ -123,7 +123,7 @@ class AsyncResponseStream(StreamState):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._opened is not None:
             close: Callable[[], Awaitable[None]] = getattr(self._opened, "aclose", None) or self._opened.close
             await close()

@@ -1,6 +1,6 @@
 """The transports of a fork: a call is recorded in the child run, and answered from its parent or sent on.
 
-What is sent on may be another request than the agent's. The recording transport lies inside, so that the child's
+What is sent on may be another request than the agent's. The recording transport is inside, so that the child's
 journal holds the request that was sent.
 """
 

@@ -97,7 +97,7 @@ def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
-CHANGED = "calls that saw a history that the agent had changed, told as it was first"
+CHANGED = "calls that saw a history that the agent had changed, shown as it was first"
 ARGUMENTS = "arguments that are no object, written as `input`"
 CHOICES = "further choices of an answer"
 EMBEDDINGS = "embeddings"

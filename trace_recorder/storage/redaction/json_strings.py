@@ -59,7 +59,7 @@ def decode_string(text: str, start: int, end: int) -> str:
 
 
 def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield the strings of JSON text that contain one of the positions, or whose member's name contains one.
+    """Yield the strings of JSON text that contain one of the positions, or have one in their member's name.
 
     Each comes with its start and end, the name of its member if it is a value, and whether it is a name itself. The
     value of a member "value" belongs to the name in the member "name" next to it, as in lists of variables.

@@ -184,7 +184,7 @@ class KnownSecrets:
         return value in self._short
 
     def places(self, text: str, look: Look) -> list[int]:
-        """Where a text may have one of the values; what is spelled in base64 has a long run."""
+        """Return where a text may have one of the values; a value in base64 is in a long run."""
         found: list[int] = []
         words = look.words
         for one in self._all:
@@ -206,7 +206,7 @@ class KnownSecrets:
         return longest
 
     def mask(self, text: str, *, names: bool = False) -> str:
-        """A text with all of them masked, but for what stands in a mask; in `names`, those alone that are no names."""
+        """Return a text with all of them masked, except inside masks; in `names`, only those that are no names."""
         some = [one for one in self._all if one.is_no_name] if names else self._all
         spans = [span for one in some for span in one.spans(text)]
         if not spans:

@@ -178,7 +178,7 @@ def _token_counts(trajectory: Trajectory) -> list[Counts]:
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
-    """Times in seconds: with models, between a model's tool calls and the request that brings the answers, in all."""
+    """Times in seconds: with models, between a model's tool calls and the request with their answers, and in all."""
     total = trajectory.execution_time
     if total is None and trajectory.start_time and trajectory.end_time:
         total = _seconds(trajectory.start_time, trajectory.end_time)

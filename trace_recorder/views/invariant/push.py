@@ -27,7 +27,7 @@ _LONGEST = 300
 def check_name(dataset: str | None) -> None:
     """Raise ValueError where a dataset's name has other characters than letters, digits, - and _."""
     if dataset is not None and not _DATASET_NAME.fullmatch(dataset):
-        raise ValueError(f"The dataset is called {dataset!r}. Only letters, digits, - and _ may stand in its name.")
+        raise ValueError(f"The dataset is called {dataset!r}. Only letters, digits, - and _ may be in its name.")
 
 
 def explorer(api_url: str | None = None) -> Any:

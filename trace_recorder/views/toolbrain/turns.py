@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4); rewards are functions of it.
 
 A turn is one call in which the model said something. What cannot be known is None, or the turn is left out where the
-format has no None: a call that failed, one in flight, one whose request is damaged. `docs/views/toolbrain.md` says what
+format has no None: a call that failed, one in flight, one with a damaged request. `docs/views/toolbrain.md` says what
 the format has no place for.
 """
 

@@ -114,7 +114,7 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
-    """Return the turns whose prompts and answers the model saw unchanged, from the last to the first."""
+    """Return the turns with prompts and answers that the model saw unchanged, from the last to the first."""
     path = [turn]
     while path[-1].exact and path[-1].previous is not None:
         path.append(path[-1].previous)
