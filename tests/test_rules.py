@@ -99,7 +99,7 @@ def test_the_table_of_rooms_is_that_of_the_folders() -> None:
 
 
 def test_no_room_imports_one_below_it() -> None:
-    """The rooms are one-way: what a room imports stands above it, or beside it."""
+    """The rooms are one-way: what a room imports is above it, or next to it."""
     wrong = [
         (module, imported)
         for module, modules in imports().items()

@@ -146,7 +146,7 @@ def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path, monkeypatch: p
 
 
 def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
-    """It is told from one that was broken off, although neither has an end on file."""
+    """It is distinguished from one that was broken off, although neither has an end on file."""
     going = captured(tmp_path / "going.jsonl", socket.gethostname())
     captured(tmp_path / "gone.jsonl", socket.gethostname()).journal.close()
 
@@ -259,7 +259,7 @@ def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
     "arguments", [["show"], ["show", "a", "b"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
 )
 def test_misuse_exits_with_2(arguments: list[str]) -> None:
-    """It is told how the command is used."""
+    """The usage of the command is printed."""
     assert invoke(*arguments, code=2).startswith("Usage: trace-recorder")
 
 
@@ -278,7 +278,7 @@ def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
 
 
 def test_any_locale_can_show_any_text(tmp_path: Path) -> None:
-    """Where an encoding has no word for a character, its escape stands; JSON stays JSON."""
+    """Where an encoding has no word for a character, its escape is printed; JSON stays JSON."""
     writing = Writing(tmp_path / "run.jsonl", task="Grüße 日本")
     writing.request(1, asked())
     writing.response(1, body=said("\U0001f600"))

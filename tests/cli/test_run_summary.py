@@ -43,7 +43,7 @@ def test_what_was_recorded_is_said_on_stderr(place: Place) -> None:
 
 
 def test_failures_and_tools_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of calls and of tools, how many failed is said beside."""
+    """Of calls and of tools, how many failed is printed too."""
     code = """
     from trace_recorder import tool
 
@@ -246,7 +246,7 @@ def test_a_secret_that_only_its_option_tells_is_on_no_file(place: Place) -> None
 
 
 def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
-    """The exit code is on file beside the summary."""
+    """The exit code is on file next to the summary."""
     place.run(*place.agent("call(); sys.exit(3)"))
 
     [document] = place.files()

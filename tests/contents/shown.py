@@ -207,7 +207,7 @@ def _chat_message(talk: Conversation, one: Json, base: Path, thought: str | None
 
 
 def traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
-    """Pi's sessions: parts of text, thinking and calls; what was cached is counted beside the input."""
+    """Pi's sessions: parts of text, thinking and calls; what was cached is counted next to the input."""
     return [_session(lines, base) for lines in sessions]
 
 

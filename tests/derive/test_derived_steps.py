@@ -14,7 +14,7 @@ from trace_recorder.values.trajectory import AgentStep
 
 @dataclass(frozen=True)
 class Source:
-    """What an interaction is made of here: nothing but the results that its request brings back."""
+    """What an interaction is made of here: nothing but the results that its request contains."""
 
     new_tool_results: list[ToolResult] = field(default_factory=list)
 

@@ -34,7 +34,7 @@ def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int
 
 
 def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
-    """The number of a line that is there, but damaged, is not missing beside it."""
+    """The number of a line that is there, but damaged, is not missing next to it."""
     path = rich_run(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(journal.read_bytes().replace(b'"lakeview_step"', b'"lakeview_stop"'))

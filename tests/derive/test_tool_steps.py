@@ -129,7 +129,7 @@ def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: Tra
 
 
 def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: TrajectoryRecorder) -> None:
-    """It has the id of the call, and what the model was told of it."""
+    """It has the id of the call, and the result that the model got."""
     call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
     with recorder.step():

@@ -1,4 +1,4 @@
-"""Validation: what is whole has no findings; whatever is changed, lost or contradictory is found where it stands."""
+"""Validation: what is whole has no findings; whatever is changed, lost or contradictory is found where it is."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"no journal\n\n1\n", b"\0" * 20 + b"\n"])
 def test_a_file_without_any_record_is_no_journal(content: bytes, journal: Path) -> None:
-    """It is told once, not line by line."""
+    """It is reported once, not line by line."""
     journal.write_bytes(content)
 
     assert validate(journal).findings == (Finding("error", "journal", "no line of it is a record of this package"),)

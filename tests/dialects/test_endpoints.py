@@ -47,7 +47,7 @@ OTHER_TRAFFIC = (
 
 @pytest.mark.parametrize("path", CALLS)
 def test_an_llm_call_is_recognised_by_its_path(path: str) -> None:
-    """The end of the path gives the dialect, and the model or deployment where it stands there."""
+    """The end of the path gives the dialect, and the model or deployment where it is there."""
     api, model, streams = CALLS[path]
 
     assert endpoint_of("POST", "api.openai.com", path) == Endpoint(api, "openai", model, streams)

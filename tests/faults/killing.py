@@ -118,7 +118,7 @@ class Zygote:
 
 
 class _Ear(threading.Thread):
-    """Hears the reports of an agent until it is dead."""
+    """Receives the reports of an agent until it is dead."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)

@@ -84,7 +84,7 @@ AT_EXIT = """
 def test_what_comes_while_the_interpreter_ends_is_recorded(
     last: str, status: str, tmp_path: Path, provider: Provider
 ) -> None:
-    """Calls of a daemon thread after the recorder has heard of the exit are on file; the run may still be finalized."""
+    """Calls of a daemon thread after the recorder knows of the exit are on file; the run may still be finalized."""
     ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
 
     trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"

@@ -35,7 +35,7 @@ LASTING = (
     "attach/recorder.py",
     "guard.py",
 )
-"""Modules that keep something from one call to the next, beside `capture/`: an interrupt elsewhere is one in theirs."""
+"""Modules that keep state between calls, other than `capture/`: an interrupt elsewhere is one in theirs."""
 LOOKED_AT = {*(PACKAGE / name for name in LASTING), *(PACKAGE / "capture").glob("*.py")}
 
 Place = tuple[str, int]

@@ -2,7 +2,7 @@
 
 Run as a program with the name of a fault, phases, a directory and the address of a model, it calls the model before,
 during and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is
-raised ends it. At the end the files are copied to `left` beside the directory, which may be on a mount of its own.
+raised ends it. At the end the files are copied to `left` next to the directory, which may be on a mount of its own.
 """
 
 from __future__ import annotations

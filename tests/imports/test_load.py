@@ -132,7 +132,7 @@ def test_a_document_alone_cannot_say_that_it_is_running(tmp_path: Path) -> None:
 
 
 def test_the_journal_is_the_truth(tmp_path: Path) -> None:
-    """A document with its journal beside it is read from the journal, by any of their paths, as text too."""
+    """A document with its journal next to it is read from the journal, by any of their paths, as text too."""
     path = rich_run(tmp_path / "run.json")
     path.write_text('{"task": "something else", "llm_interactions": []}')
 

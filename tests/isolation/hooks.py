@@ -96,7 +96,7 @@ class Hook:
     breaks: Break
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
     raises: bool = True
-    """Whether the caller hears of it where the recorder is strict."""
+    """Whether the caller learns of it where the recorder is strict."""
     flush_bytes: int = Limits().flush_bytes
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:

@@ -130,7 +130,7 @@ def test_a_test_that_fails_leaves_no_journal(project: Project) -> None:
 
 
 def test_the_option_is_for_markers_that_name_no_mode(project: Project) -> None:
-    """A marker's own mode is used as it stands."""
+    """A marker's own mode is used unchanged."""
     named = ONE.replace("trajectory", 'trajectory(mode="all")')
     project.run(named)
     project.run(named, "--trajectory-mode=none").assert_outcomes(passed=1)

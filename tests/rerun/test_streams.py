@@ -97,7 +97,7 @@ def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
 
 
 def _shorten(part: dict[str, Any]) -> None:
-    """Leave of a part what stands before the end of the stream."""
+    """Leave of a part what comes before the end of the stream."""
     data = part["data"]
     text = zlib.decompress(base64.b64decode(data["zlib"]))
     data["zlib"] = base64.b64encode(zlib.compress(text[: text.index(DONE[0])])).decode()

@@ -91,7 +91,7 @@ def test_requests_that_continue_one_another_come_back(texts: list[str]) -> None:
     "added", ['{"b":1}', ',{"b":NaN}', ",", ',{"b":1},', ',{"b":1', ',"b":1', "]", ',{"b":"\\ud800"}']
 )
 def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
-    """What stands behind the beginning of an earlier request is read as strictly as the first time."""
+    """What comes after the beginning of an earlier request is read as strictly as the first time."""
     store = Store()
     store.add('{"list":[{"a":1}],"s":1}')
 
@@ -113,14 +113,14 @@ def test_a_request_that_fails_to_be_written_leaves_the_next_one_whole() -> None:
 
 
 def test_of_two_members_with_one_name_the_last_counts() -> None:
-    """A name that stands twice reads as every JSON reader has it."""
+    """A name that occurs twice reads as in every JSON reader."""
     texts = ['{"a":[{"x":1}],"a":5,"b":5,"b":[{"x":1}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2}]}']
 
     assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
 def test_what_is_equal_in_python_only_is_not_one_item() -> None:
-    """Elements are told apart by their text: 0, 0.0, false and -0.0 are four."""
+    """Elements are distinguished by their text: 0, 0.0, false and -0.0 are four."""
     text = '{"list":[{"a":0},{"a":0.0},{"a":false},{"a":-0.0},{"a":0}]}'
     store = Store()
     store.add(text)
@@ -139,7 +139,7 @@ def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
 
 
 def test_what_is_remembered_of_requests_has_a_limit() -> None:
-    """Requests whose bytes stand behind their longest list are remembered within the same limit."""
+    """Requests whose bytes come after their longest list are remembered within the same limit."""
     encoder = ItemEncoder()
     for number in range(20):
         request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (MAX_PREFIX_BYTES // 8)}"}}'.encode()

@@ -94,7 +94,7 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 
 @EVERY
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
-    """One where the history is the same: the steps of the calls stand there once, with their results."""
+    """One where the history is the same: the steps of the calls are there once, with their results."""
     documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
     said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 

@@ -1,4 +1,4 @@
-"""Two agents of one name are two agents in every view, where the run tells them apart."""
+"""Two agents of one name are two agents in every view, where the run distinguishes them."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ conversation, which *continues* the agent's first; messages from before are *cop
 continues none of them is *apart*, such as a title that is asked for over the same question. The agent's longest chain
 is not.
 
-Each agent has conversations of its own, also where two agents have one name and the run distinguishes them. An agent that
-has another id in each of its calls is the same one where it continues its own newest answer, under the same name and
+Each agent has conversations of its own, also where the run distinguishes two agents with one name. An agent that has
+another id in each of its calls is the same one where it continues its own newest answer, under the same name and
 parent.
 """
 

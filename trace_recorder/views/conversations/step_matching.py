@@ -72,8 +72,8 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 class StepsByTurn:
     """The steps of each turn: those that are derived from it, and those that the agent recorded of it.
 
-    Tools that no model requested are in none of the `steps`. They are in `unrequested`, by the turn of the step in which they
-    ran, or by None.
+    Tools that no model requested are in none of the `steps`. They are in `unrequested`, by their step's turn, or by
+    None.
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
