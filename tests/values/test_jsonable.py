@@ -19,7 +19,6 @@ from hypothesis import given
 from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
 from tests.interrupts import interrupted
 from tests.json_strategies import exactly, json_values
-from trace_recorder.values import jsonable as plain_values
 from trace_recorder.values.jsonable import object_to_jsonable, to_json, to_jsonable
 from trace_recorder.values.messages import Payload
 
@@ -226,15 +225,14 @@ def outcome_of(value: object) -> str:
     return "written"
 
 
-def test_a_value_that_unfolds_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_unfolds_without_end_is_cut() -> None:
     """Forty lists that are each twice in the next are not written 2**40 times, but as many as there may be."""
-    monkeypatch.setattr(plain_values, "_MAX_NODES", 10_000)
     value: Payload = [1]
     for _ in range(40):
         value = [value, value]
     texts: list[str] = []
 
-    assert not interrupted(lambda: texts.append(to_json(value)), at=20 * 10_000)
+    assert not interrupted(lambda: texts.append(to_json(value, max_nodes=10_000)), at=20 * 10_000)
     assert texts[0].count("[") + texts[0].count("1") <= 10_000
 
 

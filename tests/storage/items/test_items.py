@@ -13,17 +13,16 @@ from tests.counting import kept_by
 from tests.json_strategies import exactly, json_objects, json_texts, json_values
 from tests.storage.items.store import LARGE, Store, records
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.storage.items import encoder as items
 from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES
-from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, ItemEncoder
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 
 EXCHANGES = load()
 
 
-def both_ways(*texts: str) -> list[Payload]:
-    store = Store()
+def both_ways(*texts: str, max_known_items: int = MAX_KNOWN_ITEMS) -> list[Payload]:
+    store = Store(max_known_items=max_known_items)
     store.add(*texts)
     return store.expanded()
 
@@ -55,9 +54,9 @@ def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]
     """Whatever is sent again, in whatever order, and however few items are remembered, each request is whole."""
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(items, "MAX_KNOWN_ITEMS", forgets * 10 or items.MAX_KNOWN_ITEMS)
-        assert both_ways(*texts) == [json.loads(text) for text in texts]
+    known = both_ways(*texts, max_known_items=forgets * 10 or MAX_KNOWN_ITEMS)
+
+    assert known == [json.loads(text) for text in texts]
 
 
 SAID = st.sampled_from(['{"a":1}', ' {"a": [2]}', '"x"', "1", "12", '{"a":"],"}', '{"c":{}}', "[]"])
