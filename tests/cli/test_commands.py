@@ -19,8 +19,8 @@ from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, change, said
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli import main
-from trace_recorder.cli import read_files as reading
 from trace_recorder.cli.commands import app
+from trace_recorder.cli.list_runs import Other, listing
 from trace_recorder.values.messages import Payload
 
 
@@ -119,7 +119,7 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
 
 
 def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -> None:
-    """It hides no other, and is told in the words of `load`."""
+    """It hides no other, and is reported in the words of `load`."""
     good = recorded.by_hand(tmp_path)
     bad = tmp_path / "package.json"
     bad.write_text('{"name": "x"}')
@@ -133,16 +133,17 @@ def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -
     ]
 
 
-def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong with one file, it is told, and the others are listed."""
+def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
+    """Whatever goes wrong with one file is reported for it, and the others are listed."""
 
     def load_or_break(path: Path) -> Trajectory:
         return load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)
 
-    monkeypatch.setattr(reading, "load", load_or_break)
-    lines = invoke("list", runs).splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["file", "alone.json", "by_hand.jsonl"]
-    assert lines[-1] == f"  {runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
+    found = listing([runs], load_run=load_or_break)
+
+    assert [row.file for row in found.trajectories] == ["alone.json", "by_hand.jsonl"]
+    reason = f"{runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
+    assert found.others == [Other("captured.jsonl", reason)]
 
 
 def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
@@ -335,7 +336,7 @@ def test_help_names_the_commands() -> None:
     assert commands == [
         ["list", "List the runs in a directory."],
         ["show", "Show a run, step by step."],
-        ["validate", "Check that files are whole and true."],
+        ["validate", "Check that files are complete and consistent."],
         ["export", "Write runs in another format."],
         ["stats", "Count over runs."],
         ["score", "Score runs, and append the rewards to their journals."],
