@@ -168,7 +168,7 @@ def test_what_theirs_loses_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_client_without_an_agent_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder without a path, told of a call without ever being started, writes to `trajectories/`."""
+    """A recorder without a path that records a call without ever being started writes to `trajectories/`."""
     monkeypatch.chdir(tmp_path)
     recorder = trace_recorder.TrajectoryRecorder()
     recorder.record_llm_interaction([Message("user", "q")], Response("a"), "openai", "m", None)

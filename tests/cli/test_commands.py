@@ -325,7 +325,7 @@ def test_listing_and_showing_do_without_pydantic() -> None:
 
 
 def test_the_version_is_told() -> None:
-    """--version says whose it is."""
+    """--version prints the name and the version."""
     assert invoke("--version").startswith("trace-recorder ")
 
 

@@ -1,4 +1,4 @@
-"""`trace-recorder export --push`: what is missing is told before anything is read, and nothing is sent then.
+"""`trace-recorder export --push`: what is missing is reported before anything is read, and nothing is sent then.
 
 That traces arrive is for `tests/readers/check_push.py`, which has the real client.
 """

@@ -32,7 +32,7 @@ THINKING: dict[str, Payload] = {
         "store": False,
     },
 }
-"""What each provider has to be told to think aloud."""
+"""The parameters with which each provider returns reasoning."""
 
 _ROUTES: tuple[tuple[str, Dialect, str], ...] = (
     # (how the path begins, the dialect, the dialect's own path)

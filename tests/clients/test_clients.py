@@ -1,4 +1,4 @@
-"""Making clients: keys, addresses, names, missing packages; which recorder they tell; what importing them does."""
+"""Making clients: keys, addresses, names, missing packages; which recorder they record to; what importing them does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Holding what an export shows against the script, aspect by aspect; and which differences there are, and why.
 
-What a format should show is told from the script alone. `NOT_CARRIED` says which aspects a format has no place for;
+What a format should show follows from the script alone. `NOT_CARRIED` says which aspects a format has no place for;
 `KNOWN` where an export says something else than was exchanged, with the reason. Any other difference is a finding.
 """
 

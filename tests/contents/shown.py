@@ -1,6 +1,6 @@
 """What an export shows of a run: its JSON read after the format's own description, and not by any code of the views.
 
-Each reader gives conversations, or one for each exchange where the format is told exchange by exchange. A conversation
+Each reader gives conversations, or one for each exchange where the format goes exchange by exchange. A conversation
 is messages in order; a call counts by its place among the calls of the conversation, since ids may be made up.
 """
 
@@ -22,7 +22,7 @@ Json = Any
 
 @dataclass(slots=True)
 class Message:
-    """One message; `of` is the place of the call that it answers, None where that is not told."""
+    """One message; `of` is the place of the call that it answers, None where that is not stated."""
 
     role: str
     text: str

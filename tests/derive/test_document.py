@@ -1,4 +1,4 @@
-"""The document: the keys and the order of the format that it follows, and what a document alone can tell."""
+"""The document: the keys and the order of the format that it follows, and what a document alone states."""
 
 from __future__ import annotations
 

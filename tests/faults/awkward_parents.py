@@ -145,7 +145,7 @@ def grandchildren(parent: Parent) -> None:
 
 
 def orphaning(parent: Parent) -> None:
-    """Be killed while a forked child and another program live on; tell their ids."""
+    """Be killed while a forked child and another program live on; report their ids."""
     parent.call()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     program = subprocess.Popen(["sleep", "60"], stdout=nowhere, stderr=nowhere)

@@ -121,7 +121,7 @@ def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path) -> None:
-    """Ctrl-C is heard when the system's write returns: what it wrote is on file, and not written with the end again."""
+    """Ctrl-C arrives when the system's write returns: what it wrote is on file, and not written with the end again."""
     whole = streamed("one ", "two ", "three")
     first = whole.body.index(b"\n\n") + 2
 

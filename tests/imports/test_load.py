@@ -47,7 +47,7 @@ def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
-    """One flipped bit in any line, the first one too, never costs the file: the gaps tell of a damaged line."""
+    """One flipped bit in any line, the first one too, never costs the file: the gaps report a damaged line."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
     recorder.record_agent_step(1, "thinking")
     recorder.annotate("k", 1)

@@ -86,7 +86,7 @@ def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_a_transport_is_still_what_it_was(tmp_path: Path, module: ModuleType) -> None:
-    """Who asks by `isinstance` for the transport inside a client hears what it would unwrapped."""
+    """Who asks by `isinstance` for the transport inside a client gets the same answer as unwrapped."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     clients = (module.Client, module.HTTPTransport), (module.AsyncClient, module.AsyncHTTPTransport)
 

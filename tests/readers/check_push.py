@@ -70,7 +70,7 @@ def without_a_file() -> None:
 
 
 def refused(answer: Answer, *said: str) -> None:
-    """The exit code is 1, and the server's status and words are told."""
+    """The exit code is 1, and the server's status and message are printed."""
     with serving(answer) as server:
         ended = push(server.url)
     assert (ended.returncode, ended.stdout) == (1, ""), ended

@@ -119,7 +119,7 @@ def test_a_state_that_is_set_stays(recorder: TrajectoryRecorder, state: object) 
 
 
 def test_an_exception_is_the_step_s_error_and_passes(recorder: TrajectoryRecorder) -> None:
-    """The caller gets the very exception; so with one that was caught and told."""
+    """The caller gets the very exception; so with one that was caught and recorded."""
     raised = ValueError("no")
     with pytest.raises(ValueError, match="no") as caught, recorder.step():
         raise raised

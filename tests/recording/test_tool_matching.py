@@ -32,7 +32,7 @@ def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> Non
 
 
 def results(step: AgentStep) -> list[Payload]:
-    """Call id, result and what the model was told, of each result."""
+    """Call id, result and the text that the model got, of each result."""
     return [(one.call_id, one.result, one.sent) for one in step.tool_results]
 
 

@@ -64,7 +64,7 @@ def test_path():
 
 @given(st.lists(st.text(alphabet="aAbB_.-/[]é\ud800", max_size=5), unique=True, min_size=2))
 def test_names_never_collide(names: list[str]) -> None:
-    """Two names are two files, on file systems too that do not tell upper case from lower case."""
+    """Two names are two files, on file systems too that do not distinguish upper case from lower case."""
     safe = [safe_name(name) for name in names]
 
     assert len({one.casefold() for one in safe}) == len(names)

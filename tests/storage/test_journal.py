@@ -75,7 +75,7 @@ def test_every_cut_reads_as_a_prefix() -> None:
 
 
 def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
-    """Whichever bit of a journal is flipped, every other line reads as before, and the loss is told."""
+    """Whichever bit of a journal is flipped, every other line reads as before, and the loss is reported."""
     for at in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
             broken = WHOLE[:at] + bytes([WHOLE[at] ^ 1 << bit]) + WHOLE[at + 1 :]

@@ -1,4 +1,4 @@
-"""What was at a path is moved aside under another name, and the log says so."""
+"""What was at a path is renamed, and the log says so."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.
 
 
 def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where there is no document, the journal's names are told."""
+    """Where there is no document, the journal's names are logged."""
     run(tmp_path / "run.json", "first")
     (tmp_path / "run.json").unlink()
     run(tmp_path / "run.json", "second")
