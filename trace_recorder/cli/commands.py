@@ -27,13 +27,14 @@ from trace_recorder.cli.replay import replay
 from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
-from trace_recorder.cli.show import Show, parts_of
+from trace_recorder.cli.show import Show
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.cli.view import view
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.views.toolbrain.parsing import PARSERS
 
 app = typer.Typer(
@@ -94,7 +95,7 @@ def options(version: Version = False) -> None:  # noqa: ARG001 - its callback do
 def list_(runs: Runs = None, as_json: AsJson = False) -> None:
     """List the runs in a directory.
 
-    Several directories and files may be given; a file that cannot be read is then told, and the exit code is 1.
+    Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
     """
     paths = runs or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
     try:
@@ -188,7 +189,7 @@ def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bo
 
 
 def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None) -> None:
-    parts = parts_of(trajectory)
+    parts = steps_and_calls(trajectory)
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if step is not None and str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
@@ -204,10 +205,10 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
 
 @app.command("validate")
 def validate_(files: Files, as_json: AsJson = False) -> None:
-    """Check that files are whole and true.
+    """Check that files are complete and consistent.
 
-    Each record, each request and stream put together again, and the document beside the journal. Exits with 1 where
-    there is an error.
+    Checks each record, each request and stream after putting it together again, and the document of the journal. Exits
+    with 1 if there is an error.
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 

@@ -1,7 +1,7 @@
 """Loading a trajectory: from its journal, or from its document if there is no journal.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
-on, or may have been broken off at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+The journal is the truth: a `.json` with its `.jsonl` next to it is read from the `.jsonl`. The run may still be going
+on, or its journal may end at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """
@@ -87,7 +87,7 @@ def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
 
 
 def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
-    """Return a gap if the document beside a journal without an end or a writer says that the run has ended."""
+    """Return a gap if a journal has no end, and no writer, although its document says that the run has ended."""
     if fold.run.end is not None or fold.run.ends_in_damage or journal_lock.is_locked(path):
         return []
     try:
@@ -118,5 +118,5 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running": a document alone cannot tell whether its run still goes on."""
+    """Replace the status "running": a document alone does not show whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory
