@@ -94,11 +94,31 @@ def test_the_command_writes_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
 
 
+def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
+    """Of two runs, the file has both and where they part; a directory stands for its newest run."""
+    for name, turns in (("a", 2), ("b", 3)):
+        record(tmp_path / name / "run.json", growing(turns))
+    places = [str(tmp_path / "a"), str(tmp_path / "b" / "run.json")]
+    done = CliRunner().invoke(app, ["view", *places, "-o", str(tmp_path / "both.html")])
+
+    [data] = [json.loads(text) for _, _, text in _Page((tmp_path / "both.html").read_text()).found if text[:1] == "{"]
+    assert done.exit_code == 0
+    assert (data["kind"], data["a"]["run"]["id"], data["b"]["run"]["id"]) == (
+        "comparison",
+        "1: run.json",
+        "2: run.json",
+    )
+    assert data["compare"]["parts_at"] is not None
+    assert len(data["b"]["interactions"]) == 3
+    assert CliRunner().invoke(app, ["view", *places]).exit_code == 2
+
+
 def test_the_command_says_what_cannot_be_written(tmp_path: Path) -> None:
-    """A directory, a file that is not there, and an output that cannot be written are a sentence each."""
+    """A directory without runs, a file that is not there, and an output that cannot be written are a sentence each."""
     path = record(tmp_path / "run.json", growing(1))
+    (tmp_path / "empty").mkdir()
     calls = [
-        (tmp_path, tmp_path / "run.html"),
+        (tmp_path / "empty", tmp_path / "run.html"),
         (tmp_path / "none.json", tmp_path / "run.html"),
         (path, tmp_path / "none" / "run.html"),
     ]

@@ -222,6 +222,29 @@ def test_one_file_is_served_alone(directory: Path) -> None:
     assert other.status_code == 404
 
 
+def test_two_runs_are_aligned_by_number(directory: Path) -> None:
+    """Pairs of steps have the numbers of the outlines, and the changes of one pair are given value by value."""
+    other = growing(3)
+    other[1][3] = {**other[1][3], "content": "another output"}
+    record(directory / "other.json", other)
+    with serving(directory) as client:
+        compared = client.get("/api/compare", params={"a": "run.json", "b": "other.json"}).json()
+        pairs = compared["pairs"]
+        at = compared["parts_at"]
+        changes = client.get(f"/api/compare/pairs/{at}", params={"a": "run.json", "b": "other.json"}).json()
+        same = client.get("/api/compare", params={"a": "run.json", "b": "run.json"}).json()
+        refused = [
+            client.get("/api/compare", params={"a": "run.json"}).status_code,
+            client.get("/api/compare/pairs/99", params={"a": "run.json", "b": "run.json"}).status_code,
+        ]
+
+    assert [one["a"] for one in pairs] == [{"step": number, "interaction": number} for number in (1, 2, 3)]
+    assert (same["equal"], same["parts_at"]) == (True, None)
+    assert pairs[at]["differs"] == [one["kind"] for one in changes["differences"]]
+    assert "another output" in str(changes)
+    assert refused == [404, 404]
+
+
 def test_two_requests_at_once_get_the_same_run(directory: Path) -> None:
     """A run that is opened twice at the same time is read without harm."""
     found: list[httpx.Response] = []

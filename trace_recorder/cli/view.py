@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trace_recorder.cli.list_runs import newest
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory, read
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
-from trace_recorder.viewer.one_file import one_file
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.viewer.one_file import one_file, two_runs_file
 from trace_recorder.viewer.runs import RunList
 
 if TYPE_CHECKING:
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8765
 """The port that is tried first, so that an address in a browser's history stays the same."""
 
-Place = Annotated[
-    Path | None,
+Places = Annotated[
+    list[Path] | None,
     typer.Argument(
-        metavar="[DIR|FILE]", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}.", show_default=False
+        metavar="[DIR|FILE]",
+        help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}. With -o also two runs.",
+        show_default=False,
     ),
 ]
 Output = Annotated[
@@ -43,7 +47,7 @@ ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nothing be adde
 
 
 def view(
-    place: Place = None,
+    places: Places = None,
     output: Output = None,
     port: Port = None,
     no_browser: NoBrowser = False,
@@ -52,12 +56,16 @@ def view(
     """Look at runs in the browser.
 
     Serves a directory, or one run, on 127.0.0.1 until Ctrl-C; runs that are still going on are followed. With -o, one
-    run is written as one HTML file, which works from disk and offline.
+    run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side by
+    side.
     """
-    place = place or Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)
+    places = places or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
+    if len(places) > (1 if output is None else 2):
+        raise typer.BadParameter("one directory or file is served; with -o, at most two runs are written")
     if output is not None:
-        _write(place, output)
+        _write(places, output)
         return
+    [place] = places
     if not place.exists():
         fail(f"{place}: No such file or directory")
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
@@ -65,17 +73,23 @@ def view(
     _serve(place, port, opens_browser=not no_browser, read_only=read_only)
 
 
-def _write(place: Path, output: Path) -> None:
-    if is_directory(place):
-        fail(f"{place} is a directory: -o writes one run. Give the .json or the .jsonl of a run.")
+def _write(places: list[Path], output: Path) -> None:
     try:
-        html = one_file(read(place), place.name)
+        files = [newest(place) if is_directory(place) else place for place in places]
+        html = _html([*map(read, files)], [file.name for file in files])
         output.write_text(html, encoding="utf-8")
     except UnreadableError as error:
         fail(str(error))
     except OSError as error:
         fail(error_message(output, error, "written"))
     print_lines(console(), [f"wrote {output} ({len(html.encode()) / 1e6:.1f} MB)"])
+
+
+def _html(runs: list[Trajectory], names: list[str]) -> str:
+    if len(runs) == 1:
+        return one_file(runs[0], names[0])
+    first, second = names if names[0] != names[1] else (f"1: {names[0]}", f"2: {names[1]}")
+    return two_runs_file(runs[0], runs[1], (first, second))
 
 
 def _serve(place: Path, port: int | None, *, opens_browser: bool, read_only: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.viewer.comparing import Comparison
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.page_template import content_security_policy, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
@@ -11,6 +12,17 @@ from trace_recorder.viewer.parts import WHOLE, Json
 def one_file(trajectory: Trajectory, name: str = "run") -> str:
     """Return the HTML of a run. Nothing is cut, and nothing is fetched when it is opened. `name` is its id there."""
     return page_with(run_data(trajectory, name), content_security_policy())
+
+
+def two_runs_file(a: Trajectory, b: Trajectory, names: tuple[str, str]) -> str:
+    """Return the HTML of two runs side by side."""
+    data = {
+        "kind": "comparison",
+        "a": run_data(a, names[0]),
+        "b": run_data(b, names[1]),
+        "compare": Comparison(a, b).to_json(),
+    }
+    return page_with(data, content_security_policy())
 
 
 def run_data(trajectory: Trajectory, name: str) -> Json:

@@ -25,11 +25,13 @@ from trace_recorder.viewer.asked import (
     BadRequestError,
     NotFoundError,
     annotation_in,
+    number_in,
     numbers_in,
     posted_object,
     reward_in,
     seconds_in,
 )
+from trace_recorder.viewer.comparing import Comparison
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.page_template import json_text, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
@@ -59,6 +61,7 @@ class ViewerServer:
         self._runs = runs
         self._open = OpenRuns()
         self._read_only = read_only
+        self._last_comparison: tuple[tuple[tuple[str, str], ...], Comparison] | None = None
 
     def app(self, access: Access) -> ASGIApp:
         """Return the application, with its access control."""
@@ -66,6 +69,8 @@ class ViewerServer:
         routes = [
             Route("/", self._page),
             Route("/api/runs", _answering(self._list)),
+            Route("/api/compare", _answering(lambda request: self._compared(request).to_json())),
+            Route("/api/compare/pairs/{number}", _answering(self._pair)),
             Route(run, self._of_run(lambda run, _: self._outline(run))),
             Route(f"{run}/since", self._since),
             Route(f"{run}/messages", self._of_run(_messages)),
@@ -101,8 +106,26 @@ class ViewerServer:
 
         return _answering(handle)
 
+    def _compared(self, request: Request) -> Comparison:
+        """Return the comparison of the runs `a` and `b`; the last one is kept."""
+        runs = [self._opened_as(request.query_params.get(name, "")) for name in ("a", "b")]
+        key = tuple((run.name, run.version) for run in runs)
+        kept = self._last_comparison
+        if kept is None or kept[0] != key:
+            kept = self._last_comparison = key, Comparison(*(run.answers.trajectory for run in runs))
+        return kept[1]
+
+    def _pair(self, request: Request) -> Json:
+        number = number_in(request.path_params["number"], "the number of a pair")
+        try:
+            return self._compared(request).difference_of(number)
+        except IndexError as error:
+            raise NotFoundError(f"{error}.") from None
+
     def _opened(self, request: Request) -> OpenRun:
-        name = request.path_params["run"]
+        return self._opened_as(request.path_params["run"])
+
+    def _opened_as(self, name: str) -> OpenRun:
         path = self._runs.path_of(name)
         if path is None:
             raise NotFoundError("there is no run of that name.")
