@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import socket
 import threading
@@ -22,6 +23,7 @@ from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
 from trace_recorder.viewer.runs import RunList
+from trace_recorder.views.cost import table
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -121,8 +123,12 @@ def _listening(port: int | None) -> socket.socket:
 
 
 def _run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C. Runs are large and are kept, so that looking for garbage often costs much and finds little."""
     import uvicorn  # noqa: PLC0415 - it needs the extra
+
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    threading.Thread(target=table, daemon=True).start()  # the prices, so that the first run need not wait for them
 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
