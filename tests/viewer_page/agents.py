@@ -73,10 +73,10 @@ def _joined(stream: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
 
 
-def failing(directory: Path, model: str = "gpt-5-mini") -> None:
+def failing(directory: Path, model: str = "gpt-5-mini", fixed: str = scripts.FIXED) -> None:
     """A run with failed tools, a retry, a sub-agent, a rewritten history, other tools, an image, and a reward."""
     task = "Fix the failing test in tests/test_amounts.py: cents are lost."
-    with provider(scripts.FAILING) as url, TrajectoryRecorder(task=task, directory=directory) as recorder:
+    with provider(scripts.failing(fixed)) as url, TrajectoryRecorder(task=task, directory=directory) as recorder:
         client = recorder.wrap(OpenAI(base_url=url, api_key="sk-none", max_retries=2))
         messages: Messages = [{"role": "system", "content": scripts.SYSTEM}, {"role": "user", "content": task}]
         agent = Agent(recorder, client, messages, model)
@@ -212,7 +212,7 @@ def main(arguments: list[str]) -> None:
     if scenario == "all":
         long(where, 10)
         failing(where)
-        failing(where, "gpt-5")
+        failing(where, "gpt-5", scripts.OTHER_FIX)
         hostile(where)
     elif scenario == "long":
         long(where, int(more[0]))

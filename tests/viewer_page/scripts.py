@@ -40,30 +40,39 @@ def parse_amount(text: str) -> Decimal:
     return Decimal(int(text.split(".")[0]))
 '''
 
+OTHER_FIX = SOURCE.replace('int(text.split(".")[0])', "text")
+
 FIXED = SOURCE.replace('Decimal(int(text.split(".")[0]))', 'Decimal(text.strip().removesuffix("EUR"))')
 
 TEST_OUTPUT = "".join(f"tests/test_amounts.py::test_{n} PASSED\n" for n in range(1, 90)) + (
     "tests/test_amounts.py::test_cents FAILED\n\nE   AssertionError: assert Decimal('12') == Decimal('12.5')\n"
 )
 
-FAILING = (
-    Reply(
-        "Let me run the tests first.",
-        [("run_tests", {"path": "tests", "verbose": True})],
-        "The task names a failing test.",
-    ),
-    Reply("overloaded, try again", status=503),
-    Reply(None, [("read_file", {"path": "amounts.py"}), ("read_file", {"path": "missing.py"})], "I need the source."),
-    Reply("A second pair of eyes helps here.", [("ask_reviewer", {"question": "Is Decimal(text) enough?"})]),
-    Reply("I look at the callers.", [("search", {"pattern": "parse_amount"})]),
-    Reply("Two callers pass a currency. **Decimal(text)** alone is not enough."),
-    Reply(
-        None, [("write_file", {"path": "amounts.py", "content": FIXED})], "The fix keeps the cents and drops the unit."
-    ),
-    Reply(None, [("run_tests", {"path": "tests", "verbose": False})]),
-    Reply("The picture of the coverage is still to be looked at.", [("screenshot", {})]),
-    Reply(REPORT),
-)
+
+def failing(fixed: str) -> tuple[Reply, ...]:
+    """A task that takes nine calls, one of them refused at first. `fixed` is the file that the model writes."""
+    return (
+        Reply(
+            "Let me run the tests first.",
+            [("run_tests", {"path": "tests", "verbose": True})],
+            "The task names a failing test.",
+        ),
+        Reply("overloaded, try again", status=503),
+        Reply(
+            None, [("read_file", {"path": "amounts.py"}), ("read_file", {"path": "missing.py"})], "I need the source."
+        ),
+        Reply("A second pair of eyes helps here.", [("ask_reviewer", {"question": "Is Decimal(text) enough?"})]),
+        Reply("I look at the callers.", [("search", {"pattern": "parse_amount"})]),
+        Reply("Two callers pass a currency. **Decimal(text)** alone is not enough."),
+        Reply(
+            None,
+            [("write_file", {"path": "amounts.py", "content": fixed})],
+            "The fix keeps the cents and drops the unit.",
+        ),
+        Reply(None, [("run_tests", {"path": "tests", "verbose": False})]),
+        Reply("The picture of the coverage is still to be looked at.", [("screenshot", {})]),
+        Reply(REPORT),
+    )
 
 
 def png(width: int, height: int) -> str:
@@ -84,6 +93,7 @@ HOSTILE_TEXT = (
     '<script>document.title="executed"</script><img src=x onerror="document.title=\'executed\'">\n\n'
     "[click](javascript:document.title='executed') <javascript:alert(1)> [data](data:text/html,<script>1</script>)\n\n"
     "![tracker](http://127.0.0.1:9/pixel.png)\n\n"
-    "</script><!-- \u2028\u2029 --> \x1b[31mred\x1b[0m \x1b]0;title\x07 \u202eesrever\u202c \u2066isolate\u2069 \x00 \x7f\n\n"
+    "</script><!-- \u2028\u2029 --> \x1b[31mred\x1b[0m \x1b]0;title\x07 "
+    "\u202eesrever\u202c \u2066isolate\u2069 \x00 \x7f\n\n"
     "<style>body{display:none}</style><iframe srcdoc='x'></iframe>"
 )

@@ -1,12 +1,8 @@
-/**
- * Two runs side by side: which steps agree, and where they part. Steps agree if their answers, their tool calls and the
- * results are equal; ids, times, tokens and models are left aside.
- */
-import { diffArrays } from "diff";
+/** Two runs side by side: the pairs of their comparison, each with what both runs did there. */
 import { partText } from "../content/as_text";
 import type { StepRow } from "../data/rows";
 import type { RunStore } from "../data/run_store";
-import type { Answer, Part, StepDetail } from "../data/types";
+import type { Answer, ComparedStep, Comparison, Difference, Part, StepDetail } from "../data/types";
 
 export interface Side {
   row: StepRow;
@@ -19,7 +15,7 @@ export interface Side {
 export interface Pair {
   a: Side | null;
   b: Side | null;
-  same: boolean;
+  differs: Difference[];
 }
 
 export async function sidesOf(store: RunStore, rows: StepRow[]): Promise<Side[]> {
@@ -48,43 +44,34 @@ function sideOf(row: StepRow, answers: Map<number, Answer>, details: Map<number,
   };
 }
 
-function signature(side: Side): string {
-  return JSON.stringify([side.answer, side.tools, side.results]);
+/** The pairs of a comparison, with what both runs did there. */
+export function pairsOf(comparison: Comparison, a: Side[], b: Side[]): Pair[] {
+  const [left, right] = [finder(a), finder(b)];
+  return comparison.pairs.map((pair) => ({ a: left(pair.a), b: right(pair.b), differs: pair.differs }));
 }
 
-/** Pair the steps of two runs in their order. */
-export function aligned(a: Side[], b: Side[]): Pair[] {
-  const pairs: Pair[] = [];
-  let [left, right] = [0, 0];
-  let only: { a: Side[]; b: Side[] } = { a: [], b: [] };
-  const flush = () => {
-    for (let at = 0; at < Math.max(only.a.length, only.b.length); at += 1) {
-      pairs.push({ a: only.a[at] ?? null, b: only.b[at] ?? null, same: false });
-    }
-    only = { a: [], b: [] };
+function finder(sides: Side[]): (place: ComparedStep | null) => Side | null {
+  const steps = new Map(sides.flatMap((side) => (side.row.step ? [[side.row.step.number, side] as const] : [])));
+  const calls = new Map(sides.flatMap((side) => side.row.calls.map((call) => [call.number, side] as const)));
+  return (place) => {
+    if (!place) return null;
+    return (place.step === null ? undefined : steps.get(place.step)) ?? calls.get(place.interaction ?? 0) ?? null;
   };
-  for (const { added, removed, value } of diffArrays(a.map(signature), b.map(signature))) {
-    if (removed) only.a.push(...a.slice(left, left + value.length));
-    else if (added) only.b.push(...b.slice(right, right + value.length));
-    else {
-      flush();
-      for (let at = 0; at < value.length; at += 1) pairs.push({ a: a[left + at] ?? null, b: b[right + at] ?? null, same: true });
-    }
-    if (!added) left += value.length;
-    if (!removed) right += value.length;
-  }
-  flush();
-  return pairs;
 }
+
+const WORDS: Record<Difference, string> = {
+  prompt: "prompt",
+  tools: "tools",
+  parameters: "parameters",
+  answer: "answer",
+  tool_call: "tool calls",
+  tool_result: "results",
+  missing: "",
+};
 
 /** What differs in a pair, in words. */
-export function differing({ a, b }: Pair): string {
+export function differing({ a, b, differs }: Pair): string {
   if (!a) return "only in B";
   if (!b) return "only in A";
-  const what = [
-    a.answer === b.answer ? "" : "answer",
-    a.tools === b.tools ? "" : "tool calls",
-    a.results === b.results ? "" : "results",
-  ].filter(Boolean);
-  return what.length > 0 ? `different ${what.join(", ")}` : "";
+  return differs.length > 0 ? `different ${differs.map((one) => WORDS[one] ?? one).join(", ")}` : "";
 }

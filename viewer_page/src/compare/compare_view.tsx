@@ -7,7 +7,7 @@ import type { Outline } from "../data/types";
 import { plural } from "../ui/format";
 import { useShortcuts } from "../ui/shortcuts";
 import { useVirtualizer } from "../ui/use_virtualizer";
-import { aligned, type Pair, sidesOf } from "./alignment";
+import { type Pair, pairsOf, sidesOf } from "./alignment";
 import { Figures } from "./figures";
 import { PairView } from "./pair_view";
 
@@ -44,39 +44,46 @@ function Compared({ left, right, a, b }: Props) {
   const [pairs, setPairs] = useState<Pair[] | null>(null);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const [at, setAt] = useState(-1);
+  const [failure, setFailure] = useState<string | null>(null);
   useEffect(() => {
     let wanted = true;
-    void Promise.all([sidesOf(left, rowTree(a).all), sidesOf(right, rowTree(b).all)]).then(([one, other]) => {
-      if (wanted) setPairs(aligned(one, other));
-    });
+    const compared = left.source.compare(left.id, right.id);
+    Promise.all([compared, sidesOf(left, rowTree(a).all), sidesOf(right, rowTree(b).all)]).then(
+      ([comparison, one, other]) => wanted && setPairs(pairsOf(comparison, one, other)),
+      (failure: unknown) => wanted && setFailure(failure instanceof Error ? failure.message : String(failure)),
+    );
     return () => {
       wanted = false;
     };
   }, [a, b]);
   const lines = useMemo(() => linesOf(pairs ?? [], open), [pairs, open]);
-  const first = lines.findIndex((line) => line.kind === "pair" && !line.pair.same);
+  const first = lines.findIndex((line) => isDifferent(line));
   const unfold = (key: number) => setOpen(new Set([...open, key]));
-  const differences = pairs?.filter((pair) => !pair.same).length ?? 0;
+  const differences = pairs?.filter((pair) => pair.differs.length > 0).length ?? 0;
   return (
     <main class="compare-page" aria-label="Two runs side by side">
       <Figures a={a} b={b} />
       <p class="compare-said" aria-live="polite">
-        {pairs === null
+        {failure ?? (pairs === null
           ? "Reading both runs…"
           : differences === 0
             ? "Both runs did the same."
-            : `${plural(pairs.length - differences, "step")} the same, ${differences} different.`}
+            : `${plural(pairs.length - differences, "step")} the same, ${differences} different.`)}
       </p>
       {pairs && <Pairs lines={lines} first={first} at={at} setAt={setAt} unfold={unfold} ids={[left.id, right.id]} />}
     </main>
   );
 }
 
+function isDifferent(line: Line): boolean {
+  return line.kind === "pair" && line.pair.differs.length > 0;
+}
+
 function linesOf(pairs: Pair[], open: ReadonlySet<number>): Line[] {
   const lines: Line[] = [];
   for (let at = 0; at < pairs.length; ) {
     let end = at;
-    while (pairs[end]?.same) end += 1;
+    while (pairs[end]?.differs.length === 0) end += 1;
     if (end - at >= LEAST_FOLDED && !open.has(at)) {
       lines.push({ kind: "same", pairs: pairs.slice(at, end), key: at });
       at = end;
@@ -111,7 +118,6 @@ function Pairs({ lines, first, at, setAt, unfold, ids }: PairsProps) {
     setAt(index);
     list.scrollToIndex(index, { align: "start" });
   };
-  const isDifferent = (line: Line) => line.kind === "pair" && !line.pair.same;
   useShortcuts([
     { keys: ["j"], label: "next step", run: () => show(at + 1) },
     { keys: ["k"], label: "previous step", run: () => show(at - 1) },

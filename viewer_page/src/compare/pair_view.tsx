@@ -9,10 +9,11 @@ import { duration } from "../ui/format";
 import { differing, type Pair, type Side } from "./alignment";
 
 const LONGEST = 8_000;
+const LEAST_EQUAL = 0.25;
 
 export function PairView({ pair, ids }: { pair: Pair; ids: [string, string] }) {
   return (
-    <div class={`pair ${pair.same ? "same" : "different"}`}>
+    <div class={`pair ${pair.differs.length === 0 ? "same" : "different"}`}>
       <SideView side={pair.a} other={pair.b} id={ids[0]} look="del" note="" />
       <SideView side={pair.b} other={pair.a} id={ids[1]} look="ins" note={differing(pair)} />
     </div>
@@ -73,6 +74,8 @@ function Piece(props: { text: string; other: string | undefined; look: "del" | "
 function marked(text: string, other: string, look: "del" | "ins"): { value: string; isDifferent: boolean }[] | null {
   if (text.length + other.length > LONGEST) return null;
   const changes = look === "del" ? diffWordsWithSpace(text, other) : diffWordsWithSpace(other, text);
+  const equal = changes.reduce((sum, one) => sum + (one.added || one.removed ? 0 : one.value.trim().length), 0);
+  if (equal < LEAST_EQUAL * Math.min(text.length, other.length)) return null;
   const own = changes.filter((one) => (look === "del" ? !one.added : !one.removed));
   return own.map((one) => ({ value: one.value, isDifferent: Boolean(one.added || one.removed) }));
 }

@@ -1,6 +1,6 @@
 /** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
 import type {
-  Answer, Changes, FileData, Item, Message, Outline, PageData, Ranges, Raw, RunList, StepDetail,
+  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, Ranges, Raw, RunList, StepDetail,
 } from "./types";
 
 export class RefusedError extends Error {
@@ -27,7 +27,7 @@ export interface Source {
   raw(run: string, number: number): Promise<Raw>;
   items(run: string, from: number, to: number): Promise<Item[]>;
   add(run: string, what: "rewards" | "annotations", body: object): Promise<Changes>;
-  compare(a: string, b: string): Promise<unknown>;
+  compare(a: string, b: string): Promise<Comparison>;
 }
 
 /** The server that serves this page. */
@@ -100,7 +100,7 @@ class Server implements Source {
   }
 
   compare(a: string, b: string) {
-    return this.ask(`compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`);
+    return this.ask<Comparison>(`compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`);
   }
 }
 
@@ -119,7 +119,7 @@ class OneFile implements Source {
 
   constructor(
     private readonly files: FileData[],
-    private readonly comparison: unknown = null,
+    private readonly comparison: Comparison | null = null,
   ) {
     for (const file of files) this.messagesByNumber.set(file.run.id, new Map(file.messages.map((one) => [one.number, one])));
   }
@@ -180,7 +180,7 @@ class OneFile implements Source {
   }
 
   async compare() {
-    return this.comparison;
+    return found(this.comparison ?? undefined);
   }
 }
 

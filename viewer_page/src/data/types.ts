@@ -301,6 +301,20 @@ export interface StepDetail {
   extra: Part | null;
 }
 
+export type Difference = "prompt" | "tools" | "parameters" | "answer" | "tool_call" | "tool_result" | "missing";
+
+/** A place in a run: numbers of its outline. */
+export interface ComparedStep {
+  step: number | null;
+  interaction: number | null;
+}
+
+export interface Comparison {
+  equal: boolean;
+  parts_at: number | null;
+  pairs: { a: ComparedStep | null; b: ComparedStep | null; differs: Difference[] }[];
+}
+
 export interface FileData {
   kind: "file";
   run: Outline;
@@ -314,4 +328,4 @@ export interface FileData {
 export type PageData =
   | { kind: "server"; run: string | null; writable: boolean }
   | FileData
-  | { kind: "comparison"; a: FileData; b: FileData; compare: unknown };
+  | { kind: "comparison"; a: FileData; b: FileData; compare: Comparison };

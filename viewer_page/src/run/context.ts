@@ -15,7 +15,7 @@ export interface OpenRun {
   /** The row that the keys refer to, by its key. */
   selected: string | null;
   /** Select a row, open the branches around it, and scroll to it. */
-  show: (row: StepRow, scroll?: boolean) => void;
+  show: (row: StepRow, how?: { scroll?: boolean; focus?: boolean }) => void;
   openCall: (call: number, tab?: PanelTab) => void;
   toggleBranch: (agent: string) => void;
   openBranches: ReadonlySet<string>;

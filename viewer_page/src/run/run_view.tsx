@@ -54,11 +54,11 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
     if (needed.length > 0) setOpen(new Set([...openBranches, ...needed]));
     setSelected(row.key);
   };
-  const show = (row: StepRow, scroll = true) => {
+  const show: OpenRun["show"] = (row, { scroll = true, focus = true } = {}) => {
     reveal(row);
     if (scroll) {
       setFollowing(false);
-      setTarget({ key: row.key, focus: true });
+      setTarget({ key: row.key, focus });
     }
     const last = row.calls.at(-1)?.number;
     if (at?.call !== undefined && last !== undefined) {

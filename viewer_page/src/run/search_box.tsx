@@ -37,7 +37,7 @@ export function SearchBox() {
     const hit = hits[(next + hits.length) % hits.length];
     if (!hit) return;
     setAt((next + hits.length) % hits.length);
-    show(hit.row);
+    show(hit.row, { focus: false });
   };
   const close = () => {
     setOpen(false);
@@ -55,7 +55,7 @@ export function SearchBox() {
         type="search"
         placeholder="Search  /"
         aria-label="Search in this run"
-        aria-controls="hits"
+        aria-controls={open && active && hits.length > 0 ? "hits" : undefined}
         autocomplete="off"
         spellcheck={false}
         value={wanted}

@@ -2,7 +2,7 @@
 import type { VirtualItem } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { visible } from "../content/visible";
-import type { BranchRow, Row, StepRow } from "../data/rows";
+import type { BranchRow, Row } from "../data/rows";
 import { duration, plural } from "../ui/format";
 import { type Rows, useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
@@ -86,17 +86,13 @@ function RowFrame({ item, row, list }: { item: VirtualItem; row: Row | undefined
           aria-current={isSelected ? "step" : undefined}
           aria-label={row.step ? `Step ${row.step.step_number ?? row.step.number}` : `Call ${row.calls[0]?.number}`}
           class={`row depth-${Math.min(row.depth, 5)} ${isSelected ? "selected" : ""} ${row.failed ? "failed" : ""}`}
-          onFocusCapture={() => selected !== row.key && select(row, show)}
+          onFocusCapture={() => selected !== row.key && show(row, { scroll: false })}
         >
           <StepView row={row} />
         </article>
       )}
     </div>
   );
-}
-
-function select(row: StepRow, show: (row: StepRow, scroll?: boolean) => void): void {
-  show(row, false);
 }
 
 function Branch({ row, depth }: { row: BranchRow; depth: number }) {

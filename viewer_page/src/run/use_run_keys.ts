@@ -1,5 +1,4 @@
 /** The keys of an open run. */
-import { go } from "../data/route";
 import { type Row, type StepRow, visibleRows } from "../data/rows";
 import { useShortcuts } from "../ui/shortcuts";
 import type { OpenRun } from "./context";
@@ -48,11 +47,7 @@ export function useRunKeys(run: OpenRun, rows: Row[], doing: Doing): void {
     { keys: ["3"], label: "about the run", run: () => doing.setStrip("about") },
     { keys: ["4"], label: "rewards and notes", run: () => doing.setStrip("rewards") },
     { keys: ["0"], label: "nothing above the transcript", run: () => doing.setStrip("none") },
-    {
-      keys: ["Escape"],
-      label: "close the panel; else back to the list",
-      run: () => (doing.panel ? doing.closePanel() : run.store.source.live && go({ page: "list" })),
-    },
+    { keys: ["Escape"], label: "close the panel", run: () => doing.panel && doing.closePanel() },
   ]);
 }
 

@@ -36,8 +36,7 @@ export function TopBar({ source, at }: { source: Source; at: Route }) {
 
 function skip(event: Event): void {
   event.preventDefault();
-  const content = document.querySelector<HTMLElement>(".transcript, .runs-scroll, main");
-  content?.focus();
+  for (const place of [".transcript", ".runs-scroll", ".pairs"]) document.querySelector<HTMLElement>(place)?.focus();
 }
 
 function Mark() {
