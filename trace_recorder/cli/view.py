@@ -123,7 +123,7 @@ def _listening(port: int | None) -> socket.socket:
 
 
 def _run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until Ctrl-C. Runs are large and are kept, so that looking for garbage often costs much and finds little."""
+    """Serve until Ctrl-C. Runs are large and stay in memory, where frequent garbage collection finds little."""
     import uvicorn  # noqa: PLC0415 - it needs the extra
 
     gc.freeze()

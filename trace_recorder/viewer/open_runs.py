@@ -6,9 +6,9 @@ were looked at last are kept in memory; one that is opened again later is read a
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from secrets import token_hex
-from threading import RLock
 
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.imports.loader import load
@@ -26,7 +26,7 @@ class OpenRun:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         self.path = path
-        self.lock = RLock()
+        self.lock = threading.RLock()
         self.answers: RunAnswers
         self._epoch = ""
         self._journal: GrowingJournal | None = None
@@ -95,7 +95,7 @@ class OpenRuns:
 
     def __init__(self, most: int = MAX_OPEN_RUNS) -> None:
         self._most = most
-        self._lock = RLock()
+        self._lock = threading.RLock()
         self._runs: dict[Path, OpenRun] = {}
 
     def open(self, path: Path, name: str) -> OpenRun:

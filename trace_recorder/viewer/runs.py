@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
-from threading import RLock
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
@@ -45,7 +45,7 @@ class RunList:
         place = place if is_directory else place.resolve()
         self.directory = place if is_directory else place.parent
         self.single = None if is_directory else place.name
-        self._lock = RLock()
+        self._lock = threading.RLock()
         self._epoch = token_hex(4)
         self._version = 0
         self._known: dict[str, _Known] = {}
