@@ -6,9 +6,9 @@ import { closed } from "./setup.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-async function serious(page) {
+async function serious(page, part = "body") {
   await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const { violations } = await page.evaluate((at) => globalThis.axe.run(at, { resultTypes: ["violations"] }), part);
   return violations
     .filter((one) => one.impact === "serious" || one.impact === "critical")
     .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")}`);
@@ -27,14 +27,14 @@ export function accessibilityTests(test, setup) {
       for (const tab of ["Prompt", "Answer", "Raw", "Stream", "Timing"]) {
         await page.getByRole("tab", { name: tab }).click();
         await page.locator(".panel-body > :not(.muted)").first().waitFor();
-        if (!dark) assert.deepEqual(await serious(page), [], tab);
+        if (!dark) assert.deepEqual(await serious(page, ".panel"), [], tab);
       }
       await page.keyboard.press("Escape");
       await page.keyboard.press("G");
-      for (const key of ["2", "3", "4", "?"]) {
+      for (const [key, part] of [["2", ".strip"], ["3", ".strip"], ["4", ".strip"], ["?", "dialog"]]) {
         await page.keyboard.press(key);
-        await page.locator(key === "?" ? "dialog" : ".strip").waitFor();
-        assert.deepEqual(await serious(page), [], key);
+        await page.locator(part).waitFor();
+        assert.deepEqual(await serious(page, part), [], key);
       }
       await closed(page);
       const compared = await setup().page({ dark, at: `${setup().address}#/compare/${setup().failing}/${setup().other}` });

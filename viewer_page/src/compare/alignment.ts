@@ -1,5 +1,5 @@
 /** Two runs side by side: the pairs of their comparison, each with what both runs did there. */
-import { partText } from "../content/as_text";
+import { argumentsText, partText } from "../content/as_text";
 import type { StepRow } from "../data/rows";
 import type { RunStore } from "../data/run_store";
 import type { Answer, ComparedStep, Comparison, Difference, Part, StepDetail } from "../data/types";
@@ -36,12 +36,17 @@ function sideOf(row: StepRow, answers: Map<number, Answer>, details: Map<number,
   return {
     row,
     answer: [...[...parts, ...own].filter((part) => part.type === "text").map(partText), ...errors].join("\n\n"),
-    tools: [...tools.map((tool) => `${tool.name ?? ""} ${tool.arguments ? partText(tool.arguments) : ""}`), ...parts.flatMap(asked)].join("\n"),
+    tools: [...tools.map((tool) => `${tool.name ?? ""}\n${toolText(tool.arguments)}`), ...parts.flatMap(asked)].join("\n"),
     results: tools
       .flatMap((tool) => [...(tool.result?.error ? [tool.result.error] : []), ...(tool.result?.parts ?? [])].map(partText))
       .join("\n"),
     failed: row.failed,
   };
+}
+
+function toolText(part: Part | null): string {
+  if (!part) return "";
+  return part.type === "json" && !part.cut ? argumentsText(part.value) : partText(part);
 }
 
 /** The pairs of a comparison, with what both runs did there. */

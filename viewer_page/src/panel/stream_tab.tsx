@@ -66,7 +66,7 @@ function EventList({ events }: { events: Events }) {
 
 function Event({ events, at, open, toggle }: { events: Events; at: number; open: boolean; toggle: () => void }) {
   const event = events[at];
-  const data = useMemo(() => dataOf(event?.text ?? ""), [event]);
+  const data = useMemo(() => dataOf(event?.text ?? "", events[at - 1]?.text), [event]);
   if (!event) return null;
   return (
     <>
@@ -80,13 +80,25 @@ function Event({ events, at, open, toggle }: { events: Events; at: number; open:
 }
 
 /** The data of an event: JSON where it is that, without the words of the protocol. */
-function dataOf(text: string): { short: string; value: unknown } {
+function dataOf(text: string, before?: string): { short: string; value: unknown } {
   const lines = text.split("\n").map((line) => line.replace(/\r$/, ""));
   const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart()).join("\n");
   const short = data || text.trim();
   try {
-    return { short, value: JSON.parse(short) as unknown };
+    const value = JSON.parse(short) as unknown;
+    return { short: before === undefined ? short : news(value, dataOf(before).value, short), value };
   } catch {
     return { short, value: undefined };
   }
+}
+
+/** The members that the event before did not have just so: events repeat ids and names. */
+function news(value: unknown, before: unknown, whole: string): string {
+  if (!isObject(value) || !isObject(before)) return whole;
+  const fresh = Object.entries(value).filter(([name, one]) => JSON.stringify(one) !== JSON.stringify(before[name]));
+  return fresh.length > 0 ? JSON.stringify(Object.fromEntries(fresh)) : whole;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -17,7 +17,8 @@ export function NewInPrompt({ call }: { call: Call }) {
   const answers = new Set(call.prompt.answers.filter((number) => inserted.includes(number)));
   const others = inserted.filter((number) => !answers.has(number));
   const loaded = others.map((number) => store.message(number));
-  const fresh = loaded.filter((one) => one && !repeatsResult(one, call, outline.steps.length > 0)) as Message[];
+  const added = new Set(prompts.editsOf(call).flatMap(({ gone, come }) => (gone.length === 0 ? come : [])));
+  const fresh = loaded.filter((one) => one && !(added.has(one.number) && repeatsResult(one, call, outline.steps.length > 0))) as Message[];
   const results = loaded.filter((one) => one && !fresh.includes(one)).length;
   return (
     <>

@@ -109,14 +109,16 @@ function LaneBars({ lane, y, x, first }: { lane: Lane; y: number; x: (seconds: n
       {lane.bars.map((bar, at) => {
         const top = y + 4 + (bar.kind === "tool" ? BAR + 1 : 0);
         const width = Math.max(x(bar.end) - x(bar.start), 1.5);
-        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${bar.open || bar.inferred ? "open" : ""}`;
+        const attempts = bar.call && bar.call.attempts.length > 1 ? bar.call.attempts : [];
+        const isFaint = bar.open || bar.inferred || attempts.length > 0;
+        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${isFaint ? "open" : ""}`;
         return (
           <g key={at} class="bar">
             <rect class={look} x={x(bar.start)} y={top} width={width} height={BAR} rx={1.5} data-bar={first + at} />
-            {bar.call?.attempts.filter((one) => one.error && bar.call && bar.call.attempts.length > 1).map((one) => (
+            {attempts.map((one) => (
               <rect
                 key={one.number}
-                class="attempt"
+                class={one.error ? "attempt" : "llm"}
                 x={x(one.start_seconds ?? bar.start)}
                 y={top}
                 width={Math.max(x(one.duration_seconds ?? 0), 1.5)}

@@ -58,7 +58,8 @@ function barsOf(row: StepRow): Bar[] {
   let at = row.start;
   for (const call of row.calls) {
     const start = call.start_seconds ?? at;
-    const end = start + (call.duration_seconds ?? 0);
+    const ends = call.attempts.map((one) => (one.start_seconds ?? start) + (one.duration_seconds ?? 0));
+    const end = Math.max(start + (call.attempts.length > 1 ? 0 : (call.duration_seconds ?? 0)), ...ends);
     const open = call.duration_seconds === null && call.error === null && call.ended_by === null;
     bars.push({ kind: "llm", start, end, failed: call.error !== null, open, inferred: false, row, call, tool: null });
     at = end;

@@ -57,13 +57,21 @@ function useFollowing(list: Rows, rows: Row[], following: boolean, target: Props
   });
   useEffect(() => {
     if (following) list.scrollToEnd();
-  }, [following, rows, list.getTotalSize()]);
+  }, [following, rows, list.getTotalSize(), list.scrollRect?.height]);
 }
 
-function focusRow(key: string, tries = 10): void {
-  const row = document.getElementById(`row-${key}`);
-  if (row) row.focus({ preventScroll: true });
-  else if (tries > 0) requestAnimationFrame(() => focusRow(key, tries - 1));
+let wanted = "";
+
+/** Focus a row as soon as it is in the page, unless another one is wanted by then. */
+function focusRow(key: string): void {
+  wanted = key;
+  const attempt = (tries: number) => {
+    const row = document.getElementById(`row-${key}`);
+    if (wanted !== key) return;
+    if (row) row.focus({ preventScroll: true });
+    else if (tries > 0) requestAnimationFrame(() => attempt(tries - 1));
+  };
+  attempt(10);
 }
 
 function RowFrame({ item, row, list }: { item: VirtualItem; row: Row | undefined; list: Rows }) {

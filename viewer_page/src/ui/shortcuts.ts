@@ -1,6 +1,6 @@
 /** Keys: each view says which it knows, and what they do; `?` lists them. */
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export interface Shortcut {
   /** As KeyboardEvent.key has them; the first is shown. */
@@ -13,7 +13,7 @@ export const helpOpen = signal(false);
 const views: Shortcut[][] = [];
 
 export function useShortcuts(shortcuts: Shortcut[]): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     views.push(shortcuts);
     return () => {
       views.splice(views.indexOf(shortcuts), 1);
