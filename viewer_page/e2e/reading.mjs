@@ -57,6 +57,8 @@ export function readingTests(test, setup) {
     await page.locator(".row.selected", { hasText: "FileNotFoundError" }).locator(".tool.failed").waitFor();
     await setup().picture(page, "error-light-1400");
     assert.match(page.url(), /step\/2$/);
+    await page.keyboard.press("e");
+    await page.getByText("No further error").waitFor();
     await page.keyboard.press("t");
     await selects(page, "Step 3");
     await page.keyboard.press("j");

@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 export const PYTHON = process.env.PYTHON ?? join(ROOT, ".venv", "bin", "python");
 const PICTURES = process.env.VIEWER_SCREENSHOTS ?? join(ROOT, "build", "viewer-screenshots");
-const ARGUMENTS = [
+export const ARGUMENTS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
 ];

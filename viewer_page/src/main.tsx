@@ -8,6 +8,7 @@ import type { PageData } from "./data/types";
 import { RunListView } from "./list/run_list";
 import { RunsStore } from "./list/runs_store";
 import { RunView } from "./run/run_view";
+import { Notice } from "./ui/elements";
 import { Help } from "./ui/help";
 import { helpOpen, startShortcuts, useShortcuts } from "./ui/shortcuts";
 import { startTheme } from "./ui/theme";
@@ -32,6 +33,7 @@ function App({ source, first }: { source: Source; first: Route | null }) {
       {at.page === "list" && <RunListView store={runs} />}
       {at.page === "run" && <RunView key={at.run} source={source} id={at.run} />}
       {at.page === "compare" && <CompareView key={`${at.a} ${at.b}`} source={source} a={at.a} b={at.b} />}
+      <Notice />
       {helpOpen.value && <Help />}
     </>
   );

@@ -59,7 +59,16 @@ export function startRouting(first: Route | null): void {
     const hash = window.location.hash;
     route.value = hash.length > 2 || !first ? parsed(hash) : first;
   };
+  document.addEventListener("click", followLink);
   window.addEventListener("hashchange", read);
   window.addEventListener("popstate", read);
   read();
+}
+
+/** Links within the page are followed here: in a frame without an address the browser would lead them elsewhere. */
+function followLink(event: MouseEvent): void {
+  const link = (event.target as Element).closest<HTMLAnchorElement>('a[href^="#/"]');
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  go(parsed(link.getAttribute("href") ?? ""));
 }

@@ -11,6 +11,7 @@ import type { Answer, Changes, Message, Outline, StepDetail } from "./types";
 const BLOCK = 20;
 const MOST_MESSAGES = 200;
 const FOLLOW_SECONDS = 20;
+const PAUSE_MS = 3000;
 
 export class RunStore {
   readonly outline: Signal<Outline | null> = signal(null);
@@ -115,14 +116,16 @@ export class RunStore {
   private async follow(): Promise<void> {
     while (!this.ending.signal.aborted) {
       const version = this.outline.value?.version ?? "";
+      // A request that waits holds one of the few connections that a browser opens to one server, for all of its tabs.
+      const waits = this.outline.value?.run.status === "running" && !document.hidden;
       try {
-        this.apply(await this.source.since(this.id, version, FOLLOW_SECONDS, this.ending.signal));
+        this.apply(await this.source.since(this.id, version, waits ? FOLLOW_SECONDS : 0, this.ending.signal));
         this.offline.value = false;
       } catch {
         if (this.ending.signal.aborted) return;
         this.offline.value = true;
-        await new Promise((wake) => setTimeout(wake, 2000));
       }
+      if (!waits || this.offline.value) await new Promise((wake) => setTimeout(wake, PAUSE_MS));
     }
   }
 }

@@ -6,7 +6,7 @@ import { duration } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
 
-export function OutlineList({ rows }: { rows: Row[] }) {
+export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void }) {
   const { selected, show, toggleBranch, openBranches } = useRun();
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
@@ -50,7 +50,10 @@ export function OutlineList({ rows }: { rows: Row[] }) {
                   type="button"
                   class={`outline-row depth-${Math.min(row.depth, 5)} ${row.failed ? "failed" : ""}`}
                   aria-current={selected === row.key ? "step" : undefined}
-                  onClick={() => show(row)}
+                  onClick={() => {
+                    show(row);
+                    picked();
+                  }}
                 >
                   <span class="place">{rowNumber(row)}</span>
                   <span class="title">{visible(rowTitle(row))}</span>

@@ -34,6 +34,9 @@ export function RunView({ source, id }: { source: Source; id: string }) {
   return <Opened key={id} store={store} outline={outline} />;
 }
 
+/** Here the list of steps lies over the transcript. */
+const NARROW = "(max-width: 800px)";
+
 type Target = { key: string; focus: boolean } | null;
 
 function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
@@ -78,6 +81,12 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
     setOpen(next);
   };
   useArrival(tree.all, at?.step, call?.number, outline.run.status === "running", { reveal, setTarget, setFollowing, selected });
+  useEffect(() => {
+    const narrow = window.matchMedia(NARROW);
+    const close = () => narrow.matches && setOutlineOpen(false);
+    narrow.addEventListener("change", close);
+    return () => narrow.removeEventListener("change", close);
+  }, []);
   useNewestWhileFollowing(tree.all, following, setSelected);
 
   const run: OpenRun = { store, outline, tree, prompts, selected, show, openCall, toggleBranch, openBranches };
@@ -88,7 +97,7 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
         <RunHead strip={strip} setStrip={setStrip} outlineOpen={outlineOpen} setOutlineOpen={setOutlineOpen} />
         <StripView strip={strip} />
         <div class="columns">
-          {outlineOpen && <OutlineList rows={rows} />}
+          {outlineOpen && <OutlineList rows={rows} picked={() => window.matchMedia(NARROW).matches && setOutlineOpen(false)} />}
           <main class="middle" aria-label="Run">
             {rows.length === 0 && <p class="empty muted">{outline.run.status === "running" ? "Nothing is recorded yet." : "This run has no calls and no steps."}</p>}
             <Transcript rows={rows} following={following} target={target} atEnd={(end) => outline.run.status === "running" && end !== following && setFollowing(end)} />

@@ -6,7 +6,7 @@ import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import { rowNumber, type StepRow } from "../data/rows";
 import type { Answer, Call, Part, StepDetail, ToolOutline } from "../data/types";
-import { CopyButton, Fold } from "../ui/elements";
+import { Fold } from "../ui/elements";
 import { clock, count, duration, percent } from "../ui/format";
 import { useRun } from "./context";
 import { Labelled } from "./labelled";
@@ -75,13 +75,16 @@ function StepHead({ row }: { row: StepRow }) {
 }
 
 function CallFigures({ call }: { call: Call | undefined }) {
+  const { outline } = useRun();
   if (!call) return null;
   const cached = call.usage?.cache_read_input_tokens ?? 0;
   const failed = call.attempts.filter((one) => one.error).length;
+  const isWaiting = call.duration_seconds === null && call.error === null && outline.run.status === "running";
   return (
     <span class="figures">
       <span title="model">{visible(call.model ?? call.provider ?? "")}</span>
-      {call.duration_seconds !== null ? <span title="duration">{duration(call.duration_seconds)}</span> : <span class="live">waiting…</span>}
+      {call.duration_seconds !== null && <span title="duration">{duration(call.duration_seconds)}</span>}
+      {isWaiting && <span class="live">waiting…</span>}
       {call.prompt_tokens !== null && (
         <span title="tokens: prompt → answer">
           {count(call.prompt_tokens)} → {count(call.completion_tokens)} tokens
@@ -205,10 +208,4 @@ function OwnRecord({ detail }: { detail: StepDetail }) {
       ))}
     </>
   );
-}
-
-export function StepLink({ row }: { row: StepRow }) {
-  const { store } = useRun();
-  const place = { page: "run" as const, run: store.id, step: row.step?.number };
-  return <CopyButton label="Copy link" text={() => location.href.split("#")[0] + hashOf(place)} />;
 }

@@ -42,7 +42,10 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
   for (const lane of lanes.values()) addUntimedTools(lane);
   const all = [...lanes.values()].flatMap((lane) => lane.bars);
   const end = Math.max(outline.run.execution_time_seconds ?? 0, ...[0, ...all.map((bar) => bar.end)]);
-  for (const bar of all) if (bar.open) bar.end = Math.max(bar.end, end);
+  for (const bar of all) {
+    bar.open &&= outline.run.status === "running";
+    if (bar.open) bar.end = Math.max(bar.end, end);
+  }
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
   return {
     lanes: [...lanes.values()],

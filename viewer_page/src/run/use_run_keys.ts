@@ -1,5 +1,6 @@
 /** The keys of an open run. */
 import { type Row, type StepRow, visibleRows } from "../data/rows";
+import { say } from "../ui/elements";
 import { useShortcuts } from "../ui/shortcuts";
 import type { OpenRun } from "./context";
 import type { Strip } from "./run_head";
@@ -17,10 +18,11 @@ export function useRunKeys(run: OpenRun, rows: Row[], doing: Doing): void {
   const steps = rows.filter((row): row is StepRow & { depth: number } => row.kind === "step");
   const everything = inOrder(run);
   const chosen = tree.all.find((row) => row.key === selected);
-  const move = (list: StepRow[], by: 1 | -1, wanted: (row: StepRow) => boolean = () => true) => {
+  const move = (list: StepRow[], by: 1 | -1, what: string, wanted: (row: StepRow) => boolean = () => true) => {
     const at = list.findIndex((row) => row.key === selected);
     const found = by > 0 ? list.slice(at + 1).find(wanted) : list.slice(0, at < 0 ? list.length : at).findLast(wanted);
     if (found) show(found);
+    else say(by > 0 ? `No further ${what}` : `No earlier ${what}`);
   };
   const hasTool = (row: StepRow) => (row.step?.tool_calls.length ?? row.calls.at(-1)?.tool_calls.length ?? 0) > 0;
   const ends = (row: StepRow | undefined) => row && show(row);
@@ -29,13 +31,13 @@ export function useRunKeys(run: OpenRun, rows: Row[], doing: Doing): void {
     if (call) openCall(call.number, tab);
   };
   useShortcuts([
-    { keys: ["j"], label: "next step", run: () => move(steps, 1) },
-    { keys: ["k"], label: "previous step", run: () => move(steps, -1) },
-    { keys: ["e"], label: "next error", run: () => move(everything, 1, (row) => row.failed) },
-    { keys: ["E"], label: "previous error", run: () => move(everything, -1, (row) => row.failed) },
-    { keys: ["t"], label: "next step with a tool", run: () => move(everything, 1, hasTool) },
-    { keys: ["T"], label: "previous step with a tool", run: () => move(everything, -1, hasTool) },
-    { keys: ["h"], label: "next step whose history was rewritten", run: () => move(everything, 1, isRewritten) },
+    { keys: ["j"], label: "next step", run: () => move(steps, 1, "step") },
+    { keys: ["k"], label: "previous step", run: () => move(steps, -1, "step") },
+    { keys: ["e"], label: "next error", run: () => move(everything, 1, "error", (row) => row.failed) },
+    { keys: ["E"], label: "previous error", run: () => move(everything, -1, "error", (row) => row.failed) },
+    { keys: ["t"], label: "next step with a tool", run: () => move(everything, 1, "tool", hasTool) },
+    { keys: ["T"], label: "previous step with a tool", run: () => move(everything, -1, "tool", hasTool) },
+    { keys: ["h"], label: "next step whose history was rewritten", run: () => move(everything, 1, "change of the history", isRewritten) },
     { keys: ["g", "Home"], label: "first step", run: () => ends(steps[0]) },
     { keys: ["G", "End"], label: "newest step", run: () => ends(steps.at(-1)) },
     { keys: ["d"], label: "what changed in the prompt", run: () => panel("changes") },

@@ -1,4 +1,5 @@
 /** Small parts that many views use. */
+import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Status } from "../data/types";
@@ -96,6 +97,24 @@ export function Fold(props: {
         {props.title}
       </button>
       {open && <div class="fold-body">{props.children()}</div>}
+    </div>
+  );
+}
+
+const notice = signal("");
+let noticeEnds: ReturnType<typeof setTimeout> | undefined;
+
+/** Say something at the foot of the page, for a moment. */
+export function say(text: string): void {
+  notice.value = text;
+  clearTimeout(noticeEnds);
+  noticeEnds = setTimeout(() => (notice.value = ""), 1800);
+}
+
+export function Notice() {
+  return (
+    <div class={`notice ${notice.value ? "shown" : ""}`} role="status">
+      {notice.value}
     </div>
   );
 }
