@@ -9,16 +9,18 @@ import os
 import socket
 import threading
 import webbrowser
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from trace_recorder.cli.list_runs import newest
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory, read
+from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
@@ -78,13 +80,18 @@ def view(
 def _write(places: list[Path], output: Path) -> None:
     try:
         files = [newest(place) if is_directory(place) else place for place in places]
-        html = _html([*map(read, files)], [file.name for file in files])
+        runs = [*map(read, files)]
+        html = try_call(lambda: _html(runs, [file.name for file in files]), partial(_refuse, files))
         output.write_text(html, encoding="utf-8")
     except UnreadableError as error:
         fail(str(error))
     except OSError as error:
         fail(error_message(output, error, "written"))
     print_lines(console(), [f"wrote {output} ({len(html.encode()) / 1e6:.1f} MB)"])
+
+
+def _refuse(files: list[Path], error: Exception) -> NoReturn:
+    raise UnreadableError(error_message(files[-1], error, "shown")) from error
 
 
 def _html(runs: list[Trajectory], names: list[str]) -> str:

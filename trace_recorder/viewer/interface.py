@@ -14,10 +14,10 @@ from typing import TypeVar
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.details import interaction_detail, step_detail
 from trace_recorder.viewer.message_numbers import MessageNumbers
 from trace_recorder.viewer.outline import (
-    Agents,
     Clock,
     References,
     interaction_entry,

@@ -7,15 +7,15 @@ steps and messages (`interface.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.viewer.agents import Agents, agent_of
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
 from trace_recorder.viewer.prompts import Prompt
-from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.token_counts import counts_of
 
@@ -69,35 +69,6 @@ def _time(timestamp: str | None) -> datetime | None:
         return None
 
 
-@dataclass(slots=True)
-class Agents:
-    """The agents of a run, and which of them were started in which execution of a tool."""
-
-    found: dict[str | None, Json] = field(default_factory=dict)
-    by_execution: dict[str, dict[str | None, None]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, trajectory: Trajectory) -> Agents:
-        """Return the agents of a run."""
-        agents = cls()
-        for one in trajectory.llm_interactions:
-            agents._add(one)
-            if one.parent_execution_id:
-                agents.by_execution.setdefault(one.parent_execution_id, {})[agent_key(one)] = None
-        for step in trajectory.agent_steps:
-            agents._add(step)
-        return agents
-
-    def _add(self, one: LLMInteraction | AgentStep) -> None:
-        known = self.found.setdefault(agent_key(one), {"key": agent_key(one), "name": one.agent, "parent": None})
-        if one.parent_agent_id is not None:
-            known["parent"] = one.parent_agent_id
-
-    def to_json(self) -> list[Json]:
-        """Return the agents in the order in which they were first seen."""
-        return [*self.found.values()]
-
-
 @dataclass(frozen=True, slots=True)
 class References:
     """The numbers that an interaction's entry refers to."""
@@ -117,7 +88,7 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
     return {
         "number": refers.number,
         "id": one.interaction_id,
-        "agent": agent_key(one),
+        "agent": agent_of(one),
         "step": refers.step,
         "timestamp": one.timestamp,
         "start_seconds": clock.seconds(one.timestamp),
@@ -167,7 +138,7 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "duration_seconds": step.duration_seconds,
         "state": step.state,
         "derived": step.derived,
-        "agent": agent_key(step),
+        "agent": agent_of(step),
         "interaction": own,
         "interactions": others or ([] if own is None else [own]),
         "error": step.error,

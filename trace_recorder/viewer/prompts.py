@@ -18,11 +18,11 @@ from typing import Literal
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.viewer.agents import agent_of
 from trace_recorder.viewer.message_numbers import MessageNumbers
 from trace_recorder.viewer.parts import characters_of
 from trace_recorder.viewer.prompt_changes import Change, Numbers, applied, changes_between, ranges_of
 from trace_recorder.views.content.parts import text_of
-from trace_recorder.views.conversations.chained_call import agent_key
 
 MAX_EARLIER_PROMPTS = 8
 """With how many earlier prompts of its agent a prompt is compared."""
@@ -125,7 +125,7 @@ class Prompts:
                 self._by_response_id[one.response.id] = number
 
     def _prompt(self, one: LLMInteraction, numbers: Numbers, number: int) -> Prompt:
-        agent = agent_key(one)
+        agent = agent_of(one)
         referred = self._referred(one)
         base, changes = self._base(numbers, agent) if referred is None else (None, [])
         if base is None and len(numbers):
