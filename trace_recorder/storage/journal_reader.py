@@ -24,7 +24,6 @@ LINE_BEGIN = '{"seq":'
 
 _LINE_BEGIN = LINE_BEGIN.encode()
 _CRC_LENGTH = len(',"crc":"00000000"}')
-_CRC_AT_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """The beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
@@ -63,19 +62,13 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
     start = 0
     while start < len(data):
         end = data.find(b"\n", start)
-        torn = end < 0
-        line = data[start:] if torn else data[start:end]
-        if line:
-            yield from _read_line(line, base + start, torn=torn)
+        line = data[start:] if end < 0 else data[start:end]
+        record = _parse_record(line, base + start) if line else None
+        if record is not None:
+            yield record
+        elif line:
+            yield from _read_damaged_line(line, base + start, torn=end < 0)
         start += len(line) + 1
-
-
-def _read_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
-    record = _parse_record(line, offset)
-    if record is not None:
-        yield record
-    else:
-        yield from _read_damaged_line(line, offset, torn=torn)
 
 
 def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
@@ -102,17 +95,17 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
     """Parse one line; None where it is no record, or its CRC does not match."""
-    tail = _CRC_AT_END.search(line, max(0, len(line) - _CRC_LENGTH))
-    if tail is None or not line.startswith(_LINE_BEGIN):
-        return None
-    crc = int(tail[1], 16)
-    if crc32(memoryview(line)[: tail.start()]) != crc:
+    facts = line[:-_CRC_LENGTH]
+    crc = crc32(facts)
+    if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
     try:
-        text = line.decode("utf-8", "surrogatepass")
+        text = facts.decode("utf-8", "surrogatepass") + "}"
         check_depth(text, MAX_DOCUMENT_DEPTH)
         fields, _ = _decode(text)
-        record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
+        data, kind = fields["data"], fields["kind"]
+        if isinstance(data, dict) and isinstance(kind, str):
+            return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return record if isinstance(record.data, dict) and isinstance(record.kind, str) else None
+        pass
+    return None
