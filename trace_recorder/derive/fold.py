@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
-from trace_recorder.derive.interactions import asks_for_stream, interaction_of
+from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
@@ -178,7 +178,7 @@ class Fold:
         if call.interaction_id in self.hidden:
             self._request_reader.forget(call.interaction_id)
         self.tools.add_sub_agent(data.get("parent_execution_id"))
-        streams = asks_for_stream(data)
+        streams = asks_for_stream(data, asked_of(data))
         self.tools.read_request(call.interaction_id, agent_key(data), call.new_tool_results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
