@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import takewhile
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.message_prefix import IncrementalReading, result_of
 from trace_recorder.derive.record_bodies import raw_body, read_body

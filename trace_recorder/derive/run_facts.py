@@ -6,7 +6,9 @@ LLM interactions, tools and steps are left to `fold.py`, which passes each recor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.interactions import stated_error
 from trace_recorder.dialects.json_access import as_int

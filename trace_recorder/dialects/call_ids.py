@@ -10,7 +10,8 @@ How a call or a result looks on the wire is left to the dialects.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from trace_recorder.values.messages import Message, ToolCall
 

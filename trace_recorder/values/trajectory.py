@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+from msgspec import Struct
+
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, equal_but, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_repr import call_repr
 
@@ -25,8 +28,7 @@ Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(Struct, frozen=True):
     """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
 
     `interaction` is the one that it is derived from; for a `with recorder.step()` block, the agent's last one in the
@@ -47,9 +49,14 @@ class AgentStep:
     parent_agent_id: str | None = None
     duration_seconds: float | None = None
     interaction_ids: tuple[str, ...] = ()
-    interaction: LLMInteraction | None = field(default=None, repr=False, compare=False)
+    interaction: LLMInteraction | None = None
     derived: bool = False
-    extra: dict[str, Payload] = field(default_factory=dict)
+    extra: dict[str, Payload] = msgspec.field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AgentStep and equal_but(self, other, "interaction")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
 
     def __repr__(self) -> str:
         return call_repr(

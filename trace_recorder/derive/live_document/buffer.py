@@ -7,7 +7,7 @@ so what is kept does not grow with the array, except for about 180 bytes for eac
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.storage.atomic_write import Span, write_all

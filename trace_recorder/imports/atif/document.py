@@ -9,10 +9,11 @@ them (`extra_members.py`). Images stay references to files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import cast, get_args
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.derived_steps import derive_steps
 from trace_recorder.errors import TrajectoryFormatError
