@@ -99,7 +99,7 @@ class Layout:
         return iter(self._parts)
 
     def written(self, fd: int) -> None:
-        """Tell each element its place in the file that was written."""
+        """Set the place of each element in the file that was written."""
         for element, offset in self._placed:
             element.parts, element.own_bytes, element.span = (), 0, Span(fd, offset, element.size)
 
