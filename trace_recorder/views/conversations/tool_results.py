@@ -123,8 +123,10 @@ def _results(step: AgentStep | None, calls: Sequence[ToolCall]) -> tuple[ToolRes
     if step is None:
         return ()
     results = tuple(one for one in step.tool_results if not step.derived or one.duration_seconds is not None)
-    if not calls:
-        return results
+    return _results_of_calls(results, calls) if calls else results
+
+
+def _results_of_calls(results: tuple[ToolResult, ...], calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
     if len(results) == len(calls) and not any(result.call_id for result in results):
         return tuple(replace(result, call_id=call.call_id) for result, call in zip(results, calls, strict=True))
     ids = {call.call_id for call in calls}
