@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, RequestReading, ToolCall, ToolResult
