@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+import msgspec
+
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
@@ -32,7 +34,7 @@ _MAX_ATTEMPTS = 1000
 """How many pairs of a beginning and an end are tried in one line that are no record."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
-_decode = json.JSONDecoder().raw_decode
+_read_json = msgspec.json.Decoder().decode
 
 
 class Record(NamedTuple):
@@ -100,12 +102,23 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
     if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
     try:
-        text = facts.decode("utf-8", "surrogatepass") + "}"
-        check_depth(text, MAX_DOCUMENT_DEPTH)
-        fields, _ = _decode(text)
+        fields = _decode(facts + b"}")
         data, kind = fields["data"], fields["kind"]
         if isinstance(data, dict) and isinstance(kind, str):
             return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
+
+
+def _decode(text: bytes) -> Payload:
+    """Decode the JSON of a record. Raises ValueError, also for nesting beyond what a document may have.
+
+    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
+    """
+    if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
+        check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
+    try:
+        return _read_json(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return json.loads(text.decode("utf-8", "surrogatepass"))
