@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
@@ -31,6 +33,8 @@ _BEGIN = b'{"seq":1,"time":"'
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
 
+    The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
+    or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
     Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
     """
     path = Path(path)
@@ -59,7 +63,10 @@ def load(path: str | Path) -> Trajectory:
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
-    """Read a journal; also return its fold, for callers that need more than the trajectory."""
+    """Read a journal; also return its fold, for callers that need more than the trajectory.
+
+    What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
+    """
     fold = Fold()
     data = path.read_bytes()
     for record in journal_reader.read(data):
@@ -71,10 +78,11 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     if fold.run.end is None and not fold.run.ends_in_damage and not journal_lock.is_locked(path):
         fold.run.gaps += _cut_off(path)
 
-    def refuse(error: Exception) -> Trajectory:
+    def refuse(error: Exception) -> NoReturn:
         raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
-    return try_call(lambda: fold.trajectory(status), refuse), fold
+    known = try_call(fold.run.known, refuse, status)
+    return Trajectory.read_on_demand(known, partial(try_call, fold.trajectory, refuse, status)), fold
 
 
 def _cut_off(path: Path) -> list[Gap]:

@@ -8,9 +8,10 @@ not known is None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from threading import RLock
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import Struct
@@ -133,8 +134,28 @@ class Gap:
         return {"timestamp": self.timestamp, "what": self.what, "why": self.why}
 
 
+class _ReadOnDemand:
+    """Fields that are read when one of them is asked for: `_read` makes the whole value, once."""
+
+    __slots__ = ("_lock", "_read")
+
+    if not TYPE_CHECKING:  # it would make every attribute exist
+
+        def __getattr__(self, name: str) -> object:
+            if name not in self.__dataclass_fields__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            with self._lock:  # two threads may ask at once
+                read, whole = self._read, None
+                if read is not None:
+                    whole = read()
+                    for field_name in self.__dataclass_fields__:
+                        object.__setattr__(self, field_name, object.__getattribute__(whole, field_name))
+                    object.__setattr__(self, "_read", None)
+            return object.__getattribute__(self, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Trajectory:
+class Trajectory(_ReadOnDemand):
     """One run of one agent. `execution_time` is in seconds."""
 
     trajectory_id: str | None = None
@@ -156,6 +177,14 @@ class Trajectory:
     llm_interactions: Sequence[LLMInteraction] = ()
     agent_steps: Sequence[AgentStep] = ()
     gaps: tuple[Gap, ...] = ()
+
+    @classmethod
+    def read_on_demand(cls, known: Mapping[str, object], read: Callable[[], Trajectory]) -> Trajectory:
+        """Return a trajectory with the fields `known`; `read` is called once for all others, when one is asked for."""
+        trajectory = object.__new__(cls)
+        for name, value in [*known.items(), ("_read", read), ("_lock", RLock())]:
+            object.__setattr__(trajectory, name, value)
+        return trajectory
 
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]
