@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
@@ -31,6 +33,8 @@ _BEGIN = b'{"seq":1,"time":"'
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
 
+    The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
+    or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
     Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
     """
     path = Path(path)
@@ -59,7 +63,10 @@ def load(path: str | Path) -> Trajectory:
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
-    """Read a journal; also return its fold, for callers that need more than the trajectory."""
+    """Read a journal; also return its fold, for callers that need more than the trajectory.
+
+    What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
+    """
     fold = Fold()
     data = path.read_bytes()
     for record in journal_reader.read(data):
@@ -67,7 +74,8 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)
-    return folded(fold, status, path), fold
+    known = try_call(fold.run.known, partial(_refuse_damaged, path), status)
+    return Trajectory.read_on_demand(known, partial(folded, fold, status, path)), fold
 
 
 def status_without_end(path: Path, fold: Fold) -> Status:
@@ -79,11 +87,11 @@ def status_without_end(path: Path, fold: Fold) -> Status:
 
 def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
     """Return the trajectory of a fold. Raises TrajectoryFormatError where its records make none."""
+    return try_call(fold.trajectory, partial(_refuse_damaged, path), status)
 
-    def refuse(error: Exception) -> Trajectory:
-        raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
-    return try_call(lambda: fold.trajectory(status), refuse)
+def _refuse_damaged(path: Path, error: Exception) -> NoReturn:
+    raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
 
 def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:

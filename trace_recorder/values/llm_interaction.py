@@ -7,8 +7,9 @@ demand. `derive/interactions.py` has the one that reads them from a journal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from trace_recorder.values.messages import (
     NO_RESPONSE,
@@ -18,6 +19,7 @@ from trace_recorder.values.messages import (
     RequestReading,
     Tool,
     ToolResult,
+    equal_but,
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
@@ -25,8 +27,7 @@ from trace_recorder.values.short_html import folded_rows, table
 from trace_recorder.values.short_repr import call_repr
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
+class ErrorInfo(Struct, frozen=True):
     """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
     type: str
@@ -38,8 +39,7 @@ class ErrorInfo:
         return {"type": self.type, "message": self.message} | without_none(status=self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
 
     number: int
@@ -112,8 +112,7 @@ class WithoutRawData:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class LLMInteraction:
+class LLMInteraction(Struct, frozen=True):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
@@ -126,7 +125,7 @@ class LLMInteraction:
     timestamp: str
     provider: str | None
     model: str | None
-    source: InteractionSource = field(repr=False, compare=False)
+    source: InteractionSource
     api: str | None = None
     step_number: int | None = None
     agent: str | None = None
@@ -141,6 +140,11 @@ class LLMInteraction:
     complete: bool = True
     ended_by: str | None = None
     parent_execution_id: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is LLMInteraction and equal_but(self, other, "source")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
 
     def __repr__(self) -> str:
         return call_repr(

@@ -106,7 +106,7 @@ class Draft:
                 self._add_record(record)
                 yield_to_others()
             self._offset += whole
-            self._interactions_size = len(self._interactions)
+            self._interactions_size = self._interactions.size
             self._update(yield_to_others)
             if len(data) < size:
                 break
@@ -188,9 +188,9 @@ class Draft:
             if not self._fold.tools.has_recorded_steps and is_step(one):
                 shown.step = self._steps.begin(call.first_seq, derived=True)
         shown.one = one
-        self._interactions_size -= len(shown.element)
+        self._interactions_size -= shown.element.size
         self._render(shown, one)
-        self._interactions_size += len(shown.element)
+        self._interactions_size += shown.element.size
         if self._interactions_size > self._limit:
             self._switch_to_deltas()
         shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
@@ -209,7 +209,7 @@ class Draft:
         for shown in self._open_interactions.values():
             if shown.one is not None:
                 self._render(shown, shown.one)
-        self._interactions_size = len(self._interactions)
+        self._interactions_size = self._interactions.size
 
     def _show_derived_step(self, shown: OpenInteraction) -> None:
         if shown.step is not None and shown.one is not None:
@@ -357,9 +357,9 @@ class Draft:
         outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
         layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
-        self._interactions.lay_out(layout)
+        layout.place(self._interactions.elements)
         layout.put(b'],\n"agent_steps": [')
-        self._steps.elements.lay_out(layout)
+        layout.place(self._steps.elements.elements)
         layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
