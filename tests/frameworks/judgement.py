@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,13 @@ class Runs:
     """Runs the programs of one test, in a directory of its own."""
 
     place: Path
+
+    ignore: tuple[str, ...] = ()
+    """What requests of a replay may differ in: ids that a framework makes up anew each time."""
+
+    def ignoring(self, *paths: str) -> Runs:
+        """The same, for programs whose requests are never twice the same."""
+        return replace(self, ignore=paths)
 
     def recorded(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
         """Run a program that records itself, and the same one without our lines; give the steps on file."""
@@ -110,7 +117,8 @@ class Runs:
 
     def _replayed(self, code: str, document: Path) -> str:
         """What a program prints that is answered from its run; it has to ask for all of it, and for nothing else."""
-        command = ["-m", "trace_recorder.cli", "replay", str(document), "--", sys.executable]
+        options = [word for path in self.ignore for word in ("--ignore", path)]
+        command = ["-m", "trace_recorder.cli", "replay", *options, str(document), "--", sys.executable]
         return self.printed(code, Provider(NOWHERE, ()), *command)
 
 

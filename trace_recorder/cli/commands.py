@@ -3,7 +3,7 @@
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
 is printed is made elsewhere: `list_runs.py`, `run_header.py` and `show.py`, `validation_report.py`. Commands over many
 runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so have `run.py`,
-`replay.py` and `fork.py`.
+`replay.py`, `fork.py` and `serve.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from trace_recorder.cli.replay import replay
 from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
+from trace_recorder.cli.serve import serve
 from trace_recorder.cli.show import Show, parts_of
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import EntryWriter
@@ -233,3 +234,4 @@ app.command("score")(score)
 app.command("run", context_settings=SETTINGS)(run)
 app.command("replay")(replay)
 app.command("fork")(fork)
+app.command("serve")(serve)
