@@ -216,7 +216,7 @@ def _generated(pieces: list[Any]) -> Payload:
 
 
 def _parted(parts: list[Any], thought: bool) -> str | None:
-    """The SDK's texts of one kind, with a blank line where a part of another kind stood between them."""
+    """The SDK's texts of one kind, with a blank line where a part of another kind was between them."""
     runs = groupby(parts, lambda part: part.text is not None and bool(part.thought) == thought)
     texts = ["".join(part.text for part in run) for is_meant, run in runs if is_meant]
     return "\n\n".join(texts) if texts else None

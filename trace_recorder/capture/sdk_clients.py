@@ -62,7 +62,7 @@ def unwrap(client: Client) -> Client:
 
 
 def restore_settings(client: object) -> None:
-    """Undo what was changed in a client beside its transports."""
+    """Undo what was changed in a client other than its transports."""
     inside = getattr(_google_client(client), "__dict__", {})
     if inside.get("_use_aiohttp") is _never:
         del inside["_use_aiohttp"]
@@ -148,7 +148,7 @@ def _refuse_other_protocols(client: object) -> None:
     if any(kind.__name__ in _UNSUPPORTED_PROTOCOLS for kind in type(client).__mro__):
         raise UnsupportedClientError(
             f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
-            "or AnthropicAWS, which speak Anthropic's; or tell the recorder of its calls: record_llm_interaction(...)."
+            "or AnthropicAWS, which speak Anthropic's; or record its calls by hand: record_llm_interaction(...)."
         )
 
 

@@ -95,7 +95,7 @@ def options(version: Version = False) -> None:  # noqa: ARG001 - its callback do
 def list_(runs: Runs = None, as_json: AsJson = False) -> None:
     """List the runs in a directory.
 
-    Several directories and files may be given; a file that cannot be read is then told, and the exit code is 1.
+    Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
     """
     paths = runs or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
     try:
@@ -205,10 +205,10 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
 
 @app.command("validate")
 def validate_(files: Files, as_json: AsJson = False) -> None:
-    """Check that files are whole and true.
+    """Check that files are complete and consistent.
 
-    Each record, each request and stream put together again, and the document beside the journal. Exits with 1 where
-    there is an error.
+    Checks each record, each request and stream after putting it together again, and the document of the journal. Exits
+    with 1 if there is an error.
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 

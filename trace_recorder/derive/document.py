@@ -1,6 +1,6 @@
 """The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
 
-`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. An interaction has either
+`Trajectory.to_document` writes it; `from_document` reads a document without its journal. An interaction has either
 `input_messages`, the complete list of what the model saw, or in its place
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}

@@ -121,7 +121,7 @@ class Fold:
             self.items.add_base(record.seq, record.data["items"])
 
     def _recorded_step(self, record: Record) -> RecordedStep | None:
-        """Return the step whose `step_id` a record names. The first record that names it begins the step."""
+        """Return the step that a record names by its `step_id`. The first record that names it begins the step."""
         identity = record.data.get("step_id")
         if identity is None:
             return None
@@ -219,7 +219,7 @@ class Fold:
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def is_duplicate(self, one: LLMInteraction) -> bool:
-        """Whether an interaction was recorded by hand whose response was captured too."""
+        """Whether an interaction was recorded by hand although its response was captured too."""
         return one.api is None and one.response.id in self.captured_responses
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:

@@ -83,7 +83,7 @@ class RunFacts:
             self._unreported_bytes += line.length
 
     def add_unusable(self, record: Record, error: Exception) -> None:
-        """Add a gap for a record whose data could not be used."""
+        """Add a gap for a record with data that could not be used."""
         why = f"record {record.seq}: {type(error).__name__}: {error}"
         self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
 

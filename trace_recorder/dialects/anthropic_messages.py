@@ -38,7 +38,7 @@ from trace_recorder.values.messages import (
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""The members of a delta whose strings are concatenated."""
+"""The members of a delta with strings that are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -168,7 +168,7 @@ def _tool_message(block: Payload) -> Message:
 
 
 def _tool(declaration: Payload) -> Tool:
-    """Read one offered tool. A built-in tool (web_search, bash …) has its name beside its type."""
+    """Read one offered tool. A built-in tool (web_search, bash …) has a name in addition to its type."""
     members = as_dict(declaration)
     name = as_text(members.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)

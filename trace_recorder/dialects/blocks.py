@@ -92,7 +92,7 @@ class Blocks:
 
 
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
-    """Read the blocks of a document, whose texts are in its content and reasoning. Return none if one is malformed."""
+    """Read the blocks of a document; their texts are in its content and reasoning. Return none if one is malformed."""
     said = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []
     for one in map(as_dict, as_list(listed)):

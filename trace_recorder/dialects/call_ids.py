@@ -28,7 +28,7 @@ def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolC
 
 
 def count_made_up(calls: Iterable[ToolCall]) -> int:
-    """Count the calls whose id was made up."""
+    """Count the calls with a made-up id."""
     return sum(call.call_id_made_up for call in calls)
 
 

@@ -144,7 +144,7 @@ def _value_of(piece: dict[str, Payload]) -> Payload:
 
 
 def _with_lists(value: Payload) -> Payload:
-    """Convert objects whose keys are all numbers to lists."""
+    """Convert objects to lists if all their keys are numbers."""
     if not isinstance(value, dict):
         return value
     if value and all(isinstance(key, int) for key in value):

@@ -1,4 +1,4 @@
-"""Access to JSON whose shape cannot be trusted, for all dialects.
+"""Access to JSON of a shape that cannot be trusted, for all dialects.
 
 Nothing here raises. The `as_*` functions return a value of the type that was asked for, or the empty value of that
 type. `Members` takes members out of an object one by one: a value of the right type is taken, any other value stays

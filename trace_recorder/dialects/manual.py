@@ -2,7 +2,7 @@
 
 Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent
 (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed is kept in
-`given`, which the document shows; the reading beside it is in the common form.
+`given`, which the document shows; the reading of it is in the common form.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
-    """Read a response whose members have the document's names."""
+    """Read a response with members that have the document's names."""
     members = Members(body)
     calls = tuple(read_tool_call(call) for call in as_list(members.take("tool_calls")))
     usage = as_dict(body.get("usage"))

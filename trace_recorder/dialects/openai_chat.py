@@ -139,7 +139,7 @@ def _details(members: Members, *kinds: str) -> list[Members]:
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
-    """Return the cached part of the input: from the details, or from beside them, as some servers have it."""
+    """Return the cached part of the input: from the details, or from outside of them, as some servers have it."""
     for opened in details:
         if (cached := opened.integer("cached_tokens")) is not None:
             return cached
@@ -201,7 +201,7 @@ def _read_call(element: Payload) -> ToolCall:
 def _blocks(members: Members, content: Payload) -> Blocks:
     """Collect the blocks of a message except its calls, and take its reasoning, under any of its names.
 
-    Reasoning beside the content comes before it. Blocks other than text and reasoning are numbered by their place in
+    Reasoning outside the content comes before it. Blocks other than text and reasoning are numbered by their place in
     the content without reasoning. A reference inside a text, as Mistral cites, does not separate texts.
     """
     gathered, place = Blocks(), 0
@@ -222,7 +222,7 @@ def _blocks(members: Members, content: Payload) -> Blocks:
 
 
 def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
-    """Take the reasoning beside the content, unless it only repeats what is inside it."""
+    """Take the reasoning outside of the content, unless it only repeats what is inside it."""
     inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
     named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
     beside = "".join(text for text in named if text and text != inside)

@@ -1,7 +1,7 @@
 """Loading a trajectory: from its journal, or from its document if there is no journal.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
-on, or may have been broken off at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+The journal is the truth: a `.json` with its `.jsonl` next to it is read from the `.jsonl`. The run may still be going
+on, or its journal may end at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """
@@ -78,7 +78,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
 
 
 def _cut_off(path: Path) -> list[Gap]:
-    """Return a gap if the document beside a journal without an end says that the run has ended."""
+    """Return a gap if a journal has no end although its document says that the run has ended."""
     try:
         document: Payload = json.loads(document_path_for(path).read_bytes())
         status = document.get("status")
@@ -106,5 +106,5 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running": a document alone cannot tell whether its run still goes on."""
+    """Replace the status "running": a document alone does not show whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory

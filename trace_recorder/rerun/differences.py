@@ -13,23 +13,23 @@ from trace_recorder.values.messages import Payload
 
 MOST_LINES = 40
 LONGEST = 400
-"""Of a text so many characters are shown: what differs, with what is around it."""
+"""How many characters of a text are shown: what differs, with the text around it."""
 AROUND = 6
-"""So many words around a difference are shown."""
+"""How many words around a difference are shown."""
 MOST_COMPARED = 200
-"""The nearest of so many recorded requests is looked for."""
+"""How many recorded requests are searched for the nearest one."""
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
 
 
 def nearest(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """The recorded request, of those not given yet or else of all, that has most in common with this one."""
+    """Return the recorded request, of the unused ones or else of all, that has most in common with this one."""
     same = [one for one in left or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
     live_texts = _texts(live.body)
     return max(same, key=lambda one: _in_common(live_texts, _texts(recording.request(one))), default=None)
 
 
 def _texts(body: Payload) -> set[str]:
-    """The members of a request, and the elements of its lists, each as a text."""
+    """Return the members of a request, and the elements of its lists, each as a text."""
     members = body if isinstance(body, dict) else {"": body}
     texts = set()
     for name, value in members.items():
@@ -43,7 +43,7 @@ def _in_common(one: set[str], other: set[str]) -> float:
 
 
 def differences(recorded: Payload, live: Payload, path: str = "") -> Iterator[str]:
-    """Say, line by line, what is in one value and not in the other; nothing where they are equal."""
+    """Describe, line by line, what is in one value and not in the other; nothing if they are equal."""
     if fits(recorded, live):
         return
     if isinstance(recorded, dict) and isinstance(live, dict):
@@ -76,7 +76,7 @@ def _of_lists(recorded: Sequence[Payload], live: Sequence[Payload], path: str) -
 
 
 def by_word(recorded: str, live: str) -> str:
-    """Two texts as one: `[-what was recorded-]`, `{+what is there now+}`, and a few words around each."""
+    """Merge two texts: `[-what was recorded-]`, `{+what is there now+}`, and a few words around each."""
     before, after = _WORD.findall(recorded), _WORD.findall(live)
     parts: list[str] = []
     for kind, start, end, now, until in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -107,7 +107,7 @@ def _cut(text: str) -> str:
 
 
 def explained(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> str:
-    """Why a request is answered by nothing: the nearest recorded one, and what differs."""
+    """Explain why a request has no recorded answer: the nearest recorded one, and what differs."""
     named = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
     head = f"{recording.path.name} has no answer to this request ({named})"
     if not left:

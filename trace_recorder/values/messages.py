@@ -213,7 +213,7 @@ class LLMResponse:
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
     `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
-    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` whose counts are all None.
+    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` without any counts.
     `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
 

@@ -2,7 +2,7 @@
 
 The table is that of `genai-prices` (the extra `prices`), which is imported when a price is asked for. A figure from it
 is marked as an estimate. A model is looked up under the provider that served it and under no other: the same weights
-cost different things at different places, and nothing on one's own machine. Nothing unknown is ever taken for 0.
+cost different things at different places, and nothing on one's own machine. An unknown cost never counts as 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Price = Callable[[str, str, Counts, datetime | None], float | None]
 """Prices tokens: of a provider and a model, at a time; None where it knows no price."""
 
 _NAMES_THERE = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""How genai-prices calls providers that we call otherwise."""
+"""The names of providers in genai-prices, where they differ from ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
 
     Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
-    off; what the agent did itself in that time is part of it, for nothing tells it apart.
+    off; what the agent did itself in that time is part of it, as nothing distinguishes it.
     """
     calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
     llm = _joined((begin, begin + one.duration_seconds) for one, begin in calls if one.duration_seconds is not None)
@@ -254,7 +254,7 @@ def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Put spans together that overlap."""
+    """Merge spans that overlap."""
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:

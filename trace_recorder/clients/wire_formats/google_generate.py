@@ -1,6 +1,6 @@
 """Google's generateContent, in the JSON of its wire; the SDK takes it as it is.
 
-Parameters other than `model` and `config` are members of the config. Signatures go back on the parts they came on.
+Parameters other than `model` and `config` are members of the config. Signatures are sent back on their own parts.
 Gemini 3 refuses a first function call without one: a call that came from elsewhere gets the word that Google gives
 for that case (https://ai.google.dev/gemini-api/docs/thought-signatures). Ids that were made up are not sent.
 """

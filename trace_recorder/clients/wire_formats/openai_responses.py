@@ -1,7 +1,7 @@
 """OpenAI's Responses API: items in, items out.
 
-An assistant's turn goes back as the items that came, encrypted reasoning among them. A reasoning item whose content
-is neither encrypted nor kept by the server (`store=False`) cannot be found there again and is left out. One system
+An assistant's turn goes back as the items that came, encrypted reasoning among them. A reasoning item with content
+that is neither encrypted nor kept by the server (`store=False`) cannot be found there again and is left out. One system
 message at the beginning is `instructions`.
 """
 
@@ -80,7 +80,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _tool(tool: Tool) -> JsonObject:
-    """A declaration; what is not said to be strict is not, as in the other dialects."""
+    """Return a declaration; it is only strict if that is stated, as in the other dialects."""
     if not is_function(tool):
         return as_dict(tool.raw)
     return {"type": "function", **named(tool, "parameters"), "strict": False, **besides(tool)}

@@ -96,7 +96,7 @@ class Layout:
         return iter(self._parts)
 
     def written(self, fd: int) -> None:
-        """Tell each element its place in the file that was written."""
+        """Set the place of each element in the file that was written."""
         for element, offset in self._placed:
             element.written_at(Span(fd, offset, len(element)))
 

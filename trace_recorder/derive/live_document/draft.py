@@ -3,10 +3,10 @@
 A part of the document is *settled* when nothing more is expected to change it. Of a settled part only figures and the
 position of its text in the last file are kept, and, while the document may still be shortened to deltas, where to cut:
 memory does not grow with the run. What may still change is kept as values: the newest interactions, those in flight,
-those that failed and may be retried, and those whose tools have not answered.
+those that failed and may be retried, and those with tools that have not answered.
 
 If a settled part changes after all, `StaleDraftError` is raised. The caller then makes a new draft from the beginning
-of the journal; `CarryOver` tells it what must not be settled this time.
+of the journal; `CarryOver` holds what must not be settled this time.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An agent step is an LLM interaction; the steps before it are what the model saw. Sub-agents are interactions of an agent
 of their own, in order of time. What our own view wrote into `extra` is read back from there, so that a run keeps its
-ids, times, finish reasons and token counts on the way out and back. What the values have no place for is kept beside
-them (`extra_members.py`). Images stay references to files.
+ids, times, finish reasons and token counts on the way out and back. What the values have no place for is kept
+separately (`extra_members.py`). Images stay references to files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading the steps of one ATIF trajectory: its calls, each with what the model saw and what its tools returned.
 
-What the values have no place for is kept beside them (`extra_members.py`). How the trajectories of a document make up
+What the values have no place for is kept separately (`extra_members.py`). How the trajectories of a document make up
 a run is defined in `document.py`.
 """
 

@@ -1,7 +1,7 @@
 """What a message's content is made of: texts, images, and parts that are neither, whichever dialect it came in.
 
-Every view that has a place for images asks here. Nothing is lost: what is not known to be a text or an image is given
-as it is. Whether a format has a place for it is the view's to say.
+Every view that has a place for images uses this module. Nothing is lost: what is not known to be a text or an image is
+returned as it is. Whether a format has a place for it is decided by the view.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def standard_base64(data: str) -> str:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """Return the parts of a message's content, in order; the images that some have beside the text come last."""
+    """Return the parts of a message's content, in order; the images that some have next to the text come last."""
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
     parts = [part_of(part) for part in listed]

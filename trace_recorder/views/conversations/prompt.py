@@ -129,7 +129,7 @@ class Prompt:
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
     def _new_places(self, continued: Continuation, known: Sequence[bool]) -> Iterator[int]:
-        """Where new messages stand; in a prompt that begins a chain, empty ones too, which are not normalized."""
+        """Return the positions of new messages; in the first prompt of a chain, of empty, not normalized ones too."""
         for one, is_known in zip(self.messages, known, strict=True):
             if not is_known:
                 yield from range(one.begin, one.end)

@@ -40,7 +40,7 @@ from trace_recorder.views.view import LeftOut, view
 SOURCE = "trace_recorder"
 _LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, ANNOTATIONS, GAPS)
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-"""Parts that are no text, and members beside the text, are in `metadata`."""
+"""Parts that are no text, and members next to the text, are in `metadata`."""
 
 
 @view
@@ -178,7 +178,7 @@ def _token_counts(trajectory: Trajectory) -> list[Counts]:
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
-    """Times in seconds: with models, between a model's tool calls and the request that brings the answers, in all."""
+    """Times in seconds: with models, between a model's tool calls and the request with their answers, and in all."""
     total = trajectory.execution_time
     if total is None and trajectory.start_time and trajectory.end_time:
         total = _seconds(trajectory.start_time, trajectory.end_time)
@@ -218,7 +218,7 @@ def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
 
 
 def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
-    """Where it comes from, and by what a copy is known: a hash of what was said and came of it."""
+    """Return where it comes from, and what identifies a copy: a hash of its messages and its result."""
     source, name = tree["task"]["data_source"], tree["task"]["conversation_id"]
     found = content_hash(tree)
     data = {"conversation_id": name, "content_hash": found, "idempotency_key": f"{source}:{name}:{found}"}
