@@ -107,7 +107,7 @@ class Fork(Replay):
         return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused)) if unused else None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to one request, or what is sent in its place. Raises ReplayMismatchError before the fork."""
+        """Return the answer to one request, or what is sent for it. Raises ReplayMismatchError before the fork."""
         with self._lock:
             self._redaction.learn(secrets(headers))
             live = Live(endpoint, self._read(body))
