@@ -57,6 +57,7 @@ from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
 if TYPE_CHECKING:
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
+    from trace_recorder.rerun.tools import ReplayedToolError
 
     fork = Fork
     replay = Replay
@@ -83,6 +84,7 @@ __all__ = [
     "RenderingError",
     "Replay",
     "ReplayMismatchError",
+    "ReplayedToolError",
     "Reward",
     "Step",
     "StreamNotFinishedError",
@@ -123,4 +125,6 @@ def __getattr__(name: str) -> Any:
         return import_module("trace_recorder.rerun.replayer").Replay
     if name in {"Fork", "fork"}:
         return import_module("trace_recorder.rerun.forking").Fork
+    if name == "ReplayedToolError":
+        return import_module("trace_recorder.rerun.tools").ReplayedToolError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

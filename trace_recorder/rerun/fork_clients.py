@@ -16,7 +16,7 @@ from trace_recorder.capture.http_clients import TransportSlot, newest_library, s
 from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.clients import Installed, take_out
 from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.transport import Answer, as_connection_error, endpoint_of_request, replaying_class
 
@@ -146,14 +146,21 @@ class InstalledFork(Installed):
     def put(self, place: TransportSlot) -> None:
         """Answer what comes to one transport, or send it on to it."""
         transport = place.get()
-        place.put(self.replaying(transport, place.library, asynchronous=place.asynchronous))
-        self.undo.append(partial(place.put, transport))
+        ours = self.replaying(transport, place.library, asynchronous=place.asynchronous)
+        if ours is not transport:
+            place.put(ours)
+            self.undo.append(partial(take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """A transport that answers, or sends on to another one."""
-        if isinstance(transport, Forking) and transport.fork is self._fork:
+        if self._holds(transport):
             return transport
         return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
 
-    def skip_sleeps(self, client: Any) -> None:
+    def _holds(self, transport: Any) -> bool:
+        """Whether a transport, or a recording one around it, is one of this fork."""
+        inner = transport.inner if isinstance(transport, RecordingTransport) else transport
+        return isinstance(inner, Forking) and inner.fork is self._fork
+
+    def skip_pauses(self, client: Any) -> None:
         """Leave the client's pauses between retries as they are: some of them are before a live provider."""
