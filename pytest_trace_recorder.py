@@ -150,15 +150,16 @@ def _last_steps(path: Path) -> str:
     try:
         from rich.console import Console  # noqa: PLC0415
 
-        from trace_recorder.cli.show import Show, parts_of  # noqa: PLC0415
+        from trace_recorder.cli.show import Show  # noqa: PLC0415
         from trace_recorder.cli.text_layout import EntryWriter  # noqa: PLC0415
+        from trace_recorder.views.conversations.steps_and_calls import steps_and_calls  # noqa: PLC0415
     except ImportError:
         return "Its steps are shown here where trace-recorder[cli] is installed."
     from trace_recorder import load  # noqa: PLC0415
 
     run = load(path)
     showing = Show(run, full=False)
-    parts = [list(showing.part(part)) for part in parts_of(run)]
+    parts = [list(showing.part(part)) for part in steps_and_calls(run)]
     out = StringIO()
     writer = EntryWriter(Console(file=out, force_terminal=False, color_system=None, highlight=False), full=False)
     for entries in parts[-LAST_STEPS:]:

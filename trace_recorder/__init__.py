@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
     from trace_recorder.rerun.tools import ReplayedToolError
+    from trace_recorder.views.comparison.trajectory_diff import diff
 
     fork = Fork
     replay = Replay
@@ -103,6 +104,7 @@ __all__ = [
     "async_http_client",
     "current_recorder",
     "default_redactor",
+    "diff",
     "fork",
     "http_client",
     "instrument",
@@ -118,13 +120,19 @@ __all__ = [
     "wrap",
 ]
 
+_IMPORTED_LATE = {
+    "Fork": ("rerun.forking", "Fork"),
+    "Replay": ("rerun.replayer", "Replay"),
+    "diff": ("views.comparison.trajectory_diff", "diff"),
+    "fork": ("rerun.forking", "Fork"),
+    "replay": ("rerun.replayer", "Replay"),
+    "ReplayedToolError": ("rerun.tools", "ReplayedToolError"),
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import what few programs need when it is asked for, so that importing the package stays quick."""
-    if name in {"Replay", "replay"}:
-        return import_module("trace_recorder.rerun.replayer").Replay
-    if name in {"Fork", "fork"}:
-        return import_module("trace_recorder.rerun.forking").Fork
-    if name == "ReplayedToolError":
-        return import_module("trace_recorder.rerun.tools").ReplayedToolError
+    if name in _IMPORTED_LATE:
+        module, attribute = _IMPORTED_LATE[name]
+        return getattr(import_module(f"trace_recorder.{module}"), attribute)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,12 +29,13 @@ from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
 from trace_recorder.cli.serve import serve
-from trace_recorder.cli.show import Show, parts_of
+from trace_recorder.cli.show import Show
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.views.toolbrain.parsing import PARSERS
 
 app = typer.Typer(
@@ -189,7 +190,7 @@ def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bo
 
 
 def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None) -> None:
-    parts = parts_of(trajectory)
+    parts = steps_and_calls(trajectory)
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if step is not None and str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))

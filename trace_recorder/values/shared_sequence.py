@@ -6,6 +6,7 @@ The requests of a conversation begin with the same elements: each is a range of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
 from typing import TypeVar, overload
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public name of what a sequence has
@@ -75,3 +76,10 @@ class SharedSequence(Sequence[Element]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+    def shared_length(self, other: SharedSequence[object]) -> int:
+        """Return how many elements both have in common, as the same objects, at their beginning."""
+        shorter = min(len(self), len(other))
+        if self._elements is other._elements and self._start == other._start:
+            return shorter
+        return next((at for at, same in enumerate(map(is_, self, other)) if not same), shorter)
