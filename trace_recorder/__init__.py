@@ -123,10 +123,10 @@ __all__ = [
 _IMPORTED_LATE = {
     "Fork": ("rerun.forking", "Fork"),
     "Replay": ("rerun.replayer", "Replay"),
+    "ReplayedToolError": ("rerun.tools", "ReplayedToolError"),
     "diff": ("views.comparison.trajectory_diff", "diff"),
     "fork": ("rerun.forking", "Fork"),
     "replay": ("rerun.replayer", "Replay"),
-    "ReplayedToolError": ("rerun.tools", "ReplayedToolError"),
 }
 
 

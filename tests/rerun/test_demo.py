@@ -16,7 +16,7 @@ import pytest
 from examples.demo.local_provider import LocalProvider
 from tests.processes import ROOT
 from tests.rerun.demo_runs import FORMS, Done, but_for_seconds, files, work
-from trace_recorder import ReplayMismatchError, TrajectoryRecorder, fork, load, replay
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, diff, fork, load, replay
 
 MENDED = "All tests pass. I mended basket.py and discount.py."
 CALLS = 9
@@ -24,6 +24,8 @@ FINISHED = 5
 """So many calls are answered before the agent is killed: it has mended one of two files then."""
 MISMATCHES = (openai.APIConnectionError, anthropic.APIConnectionError, ReplayMismatchError, ConnectionError)
 """What each SDK raises where a replay has no answer."""
+TIMES_OF_TESTS: Any = ("ids", "times", "prompt", "tool_result")
+"""What of two runs differs: the project's tests say how many seconds they took."""
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def test_it_is_replayed_with_no_server(sdk: str, tmp_path: Path) -> None:
 
     assert (first.answer, live) == (MENDED, first)
     assert (again.answer, again.ran) == (MENDED, [])
+    assert diff(load(tmp_path / "run.json"), load(tmp_path / "again.json")).equal
     runs = [said(tmp_path / name) for name in ("run.json", "live.json", "again.json")]
     assert (len(runs[0]), runs[1:]) == (CALLS, [runs[0]] * 2)
 
@@ -102,3 +105,5 @@ def test_it_is_forked_at_step_4_to_another_model(sdk: str, provider: LocalProvid
     assert load(child).metadata["forked_from"]["step_number"] == 4
     assert (second.answer, second.files, second.ran) == (MENDED, first.files, first.ran[-len(second.ran) :])
     assert (len(second.ran) < len(first.ran), said(child)) == (True, said(tmp_path / "run.json"))
+    compared = diff(load(tmp_path / "run.json"), load(child), ignore=TIMES_OF_TESTS)
+    assert (len(compared.steps), compared.equal, all(one.a and one.b for one in compared.steps)) == (CALLS, True, True)

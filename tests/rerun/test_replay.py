@@ -26,6 +26,10 @@ from trace_recorder import (
     load,
     replay,
 )
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.rerun.differences import nearest
+from trace_recorder.rerun.matching import Live
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
 
 
 def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
@@ -390,3 +394,33 @@ def _of_version(version: int) -> bytes:
         separators=(",", ":"),
     )[:-1].encode()
     return line + b',"crc":"%08x"}\n' % crc32(line)
+
+
+class CountingRecording(Recording):
+    """Counts the requests that are put together."""
+
+    expanded = 0
+
+    def request(self, exchange: RecordedExchange) -> Any:
+        self.expanded += 1
+        return super().request(exchange)
+
+
+def test_the_nearest_request_is_found_without_putting_all_together(tmp_path: Path) -> None:
+    """A history that is repeated with each call is read once; only the nearest request is put together."""
+    path = tmp_path / "run.json"
+    history: list[Any] = []
+
+    def act(made: openai.OpenAI) -> None:
+        for number in range(30):
+            history.append({"role": "user", "content": f"message {number}"})
+            made.chat.completions.create(model="m", messages=history)
+
+    record(path, [said("fine")], act)
+    recording = CountingRecording(path)
+    body = {"model": "m", "messages": [*history[:19], {"role": "user", "content": "another"}]}
+    live = Live(Endpoint("openai-chat", "openai", None, streams=False), body)
+
+    found = nearest(live, recording, recording.exchanges)
+
+    assert (found and found.interaction_id, recording.expanded) == ("llm_19", 0)
