@@ -378,12 +378,36 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
     newer.write_bytes(_of_version(99))
     (tmp_path / "none.jsonl").write_text("hello\n")
     (tmp_path / "alone.json").write_bytes(path.read_bytes())
+    with TrajectoryRecorder(tmp_path / "deltas.json", history="delta"):
+        pass
+    (tmp_path / "deltas.jsonl").unlink()
 
     assert journal.exists()
-    refused = {"newer.jsonl": "version 99", "none.jsonl": "no journal", "alone.json": "without its journal"}
+    refused = {
+        "newer.jsonl": "version 99",
+        "none.jsonl": "no journal",
+        "alone.json": "without its journal",
+        "deltas.json": "without its journal",
+    }
     for wrong, why in refused.items():
         with pytest.raises(TrajectoryFormatError, match=why):
             replay(tmp_path / wrong)
+
+
+def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
+    """The other calls are answered; who asks for that one is told that lines are damaged."""
+    path = tmp_path / "run.json"
+    record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
+    journal = path.with_suffix(".jsonl")
+    journal.write_bytes(journal.read_bytes().replace(b'"first"', b'"fi\xffst"', 1))
+
+    with replay(path, strict=False) as run:
+        made = run.wrap(client(max_retries=0))
+        assert ask(made, "second") == "two"
+        with pytest.raises(openai.APIConnectionError) as raised:
+            ask(made, "first")
+
+    assert "1 lines of it are damaged" in str(raised.value.__cause__)
 
 
 def _of_version(version: int) -> bytes:
