@@ -57,6 +57,7 @@ from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
 if TYPE_CHECKING:
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
+    from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.views.comparison.trajectory_diff import diff
 
     fork = Fork
@@ -84,6 +85,7 @@ __all__ = [
     "RenderingError",
     "Replay",
     "ReplayMismatchError",
+    "ReplayedToolError",
     "Reward",
     "Step",
     "StreamNotFinishedError",
@@ -121,6 +123,7 @@ __all__ = [
 _IMPORTED_LATE = {
     "Fork": ("rerun.forking", "Fork"),
     "Replay": ("rerun.replayer", "Replay"),
+    "ReplayedToolError": ("rerun.tools", "ReplayedToolError"),
     "diff": ("views.comparison.trajectory_diff", "diff"),
     "fork": ("rerun.forking", "Fork"),
     "replay": ("rerun.replayer", "Replay"),

@@ -2,8 +2,8 @@
 
 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2 misuse. What
 is printed is made elsewhere: `list_runs.py`, `run_header.py` and `show.py`, `validation_report.py`. Commands over many
-runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so have `run.py`
-and `replay.py`.
+runs, which write files, have files of their own: `export.py`, `stats.py`, `score.py`; so have `run.py`,
+`replay.py`, `fork.py` and `serve.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import typer
 
 from trace_recorder.cli import show_turns
 from trace_recorder.cli.export import export
+from trace_recorder.cli.fork import fork
 from trace_recorder.cli.list_runs import Listing, listing, newest, no_runs_message, table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, find_runs, is_directory, read
@@ -27,6 +28,7 @@ from trace_recorder.cli.replay import replay
 from trace_recorder.cli.run import SETTINGS, run
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.score import score
+from trace_recorder.cli.serve import serve
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.stats import stats
 from trace_recorder.cli.text_layout import EntryWriter
@@ -232,3 +234,5 @@ app.command("stats")(stats)
 app.command("score")(score)
 app.command("run", context_settings=SETTINGS)(run)
 app.command("replay")(replay)
+app.command("fork")(fork)
+app.command("serve")(serve)
