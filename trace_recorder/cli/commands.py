@@ -34,6 +34,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+from trace_recorder.views.shared_document import shared_document
 from trace_recorder.views.toolbrain.parsing import PARSERS
 
 app = typer.Typer(
@@ -150,7 +151,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
         if turns:
             _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
         elif as_json:
-            print_json(trajectory.to_document())
+            print_json(shared_document(trajectory))
         else:
             _print_run(trajectory, file, full=full, step=step)
 
