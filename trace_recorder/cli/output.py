@@ -39,7 +39,7 @@ def warn(message: str) -> None:
     typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
 
 
-def fail(message: str) -> NoReturn:
-    """Print a sentence on stderr, and exit with 1."""
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Print a sentence on stderr, and exit."""
     warn(message)
-    raise typer.Exit(1)
+    raise typer.Exit(code)
