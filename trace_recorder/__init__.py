@@ -45,9 +45,11 @@ if TYPE_CHECKING:
         TrajectoryFormatError,
         TrajectoryPathError,
         UnknownProviderError,
+        UnreadableRunsError,
         UnsupportedClientError,
     )
     from trace_recorder.imports.loader import load
+    from trace_recorder.imports.many_runs import load_all
     from trace_recorder.recording.context import Step
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
     from trace_recorder.views.comparison.trajectory_diff import diff
+    from trace_recorder.views.dataframes import to_dataframe
 
     fork = Fork
     replay = Replay
@@ -94,6 +97,7 @@ __all__ = [
     "TrajectoryPathError",
     "TrajectoryRecorder",
     "UnknownProviderError",
+    "UnreadableRunsError",
     "UnsupportedClientError",
     "Usage",
     "agent",
@@ -106,9 +110,11 @@ __all__ = [
     "http_client",
     "instrument",
     "load",
+    "load_all",
     "replay",
     "reward",
     "step",
+    "to_dataframe",
     "tool",
     "tool_call",
     "uninstrument",
@@ -155,9 +161,11 @@ _MODULES = {
         "TrajectoryFormatError",
         "TrajectoryPathError",
         "UnknownProviderError",
+        "UnreadableRunsError",
         "UnsupportedClientError",
     ),
     "imports.loader": ("load",),
+    "imports.many_runs": ("load_all",),
     "recording.context": ("Step",),
     "rerun.forking": ("Fork",),
     "rerun.replayer": ("Replay",),
@@ -181,6 +189,7 @@ _MODULES = {
         "Trajectory",
     ),
     "views.comparison.trajectory_diff": ("diff",),
+    "views.dataframes": ("to_dataframe",),
 }
 """Where each public name is; it is imported when it is asked for, since few programs need all of them."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}

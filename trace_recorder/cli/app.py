@@ -33,7 +33,9 @@ _COMPLETING = "_TRACE_RECORDER_COMPLETE"
 def app_for(words: Sequence[str]) -> typer.Typer:
     """Return the application for a command line: with the command that it names, else with all."""
     name = words[0] if words else ""
-    return app_of([name] if name in COMMANDS and _COMPLETING not in os.environ else COMMANDS)
+    if _COMPLETING in os.environ or (name not in COMMANDS and name != "--version"):
+        return app_of(COMMANDS)
+    return app_of([name] if name in COMMANDS else ["list"])
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -153,6 +155,11 @@ class LLMInteraction:
     def answered(self) -> bool:
         """Whether there is a response: False for a call that failed, or has not received anything yet."""
         return self.response.given != {}
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`timestamp` as a datetime."""
+        return parse_time(self.timestamp)
 
     @property
     def input_messages(self) -> Sequence[Message]:
