@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
+    from trace_recorder.viewer.notebook import display
     from trace_recorder.views.comparison.trajectory_diff import diff
     from trace_recorder.views.dataframes import to_dataframe
 
@@ -108,6 +109,7 @@ __all__ = [
     "current_recorder",
     "default_redactor",
     "diff",
+    "display",
     "fork",
     "http_client",
     "instrument",
@@ -191,6 +193,7 @@ _MODULES = {
         "Reward",
         "Trajectory",
     ),
+    "viewer.notebook": ("display",),
     "views.comparison.trajectory_diff": ("diff",),
     "views.dataframes": ("to_dataframe",),
 }
