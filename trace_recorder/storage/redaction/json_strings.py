@@ -29,7 +29,7 @@ def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
     return "".join([*parts, text[done:]]), escapes
 
 
-def _literals(text: str) -> Iterator[tuple[int, int]]:
+def literals(text: str) -> Iterator[tuple[int, int]]:
     """Where each string of JSON text begins and ends, with its quotes: `find` is faster than a pattern of strings."""
     find = text.find
     start = find('"')
@@ -64,7 +64,7 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
     itself. What a member "value" holds is that of its neighbour "name", as lists of variables have it.
     """
     name, label, follows, next_place = "", "", False, 0
-    for start, end in _literals(text):
+    for start, end in literals(text):
         if places is not None:
             next_place = bisect_left(places, start, next_place)
         is_seen = places is None or (next_place < len(places) and places[next_place] < end)
