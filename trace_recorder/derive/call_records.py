@@ -180,13 +180,16 @@ class CallRecords:
     @cached_property
     def body_in_parts(self) -> Mapping[str, Payload]:
         """The plain response of the newest attempt, if it was written in parts."""
-        return self.body_of_attempt(self.request_data.get("attempt", 0))
+        return self._body_of_attempt(self.request_data.get("attempt", 0))
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
         """Return a plain response that was written in parts, as the members that its ending would have otherwise.
 
         It is empty before the response has ended, and if a part is missing.
         """
+        return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
+
+    def _body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
         ending = self.endings.get(attempt)
         if ending is None or "parts" not in ending.data:
             return {}
