@@ -198,7 +198,7 @@ class CallRecords:
     def body_in_parts(self) -> Mapping[str, Payload]:
         """The plain response of the newest attempt, if it was written in parts."""
         if self._body_in_parts is None:
-            self._body_in_parts = self.body_of_attempt(self.request_data.get("attempt", 0))
+            self._body_in_parts = self._body_of_attempt(self.request_data.get("attempt", 0))
         return self._body_in_parts
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
@@ -206,6 +206,9 @@ class CallRecords:
 
         It is empty before the response has ended, and if a part is missing.
         """
+        return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
+
+    def _body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
         ending = self.endings.get(attempt) if self.streams else None
         if ending is None or "parts" not in ending.data:
             return {}

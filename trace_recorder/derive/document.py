@@ -97,7 +97,7 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
     members: dict[str, Payload] = {}
     for name, value in one.items():
         if name == "input_messages_delta":
-            name, value = "input_messages", [*_kept(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
+            name, value = "input_messages", [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
         members[name] = value
     lists[one["interaction_id"]] = members.get("input_messages", [])
     return members
@@ -132,11 +132,12 @@ def _messages(document: Mapping[str, Payload], lists: Mapping[str, SharedSequenc
     delta = document.get("input_messages_delta")
     if delta is None:
         return SharedSequence([manual.message_of(message) for message in document.get("input_messages") or ()])
-    return SharedSequence.of(_kept(delta, lists)).extended(map(manual.message_of, delta["messages"]))
+    kept = SharedSequence.of(kept_elements(delta, lists))
+    return kept.extended(map(manual.message_of, delta["messages"]))
 
 
-def _kept(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the first elements of an earlier list, or those at ranges of positions."""
+def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
+    """Return what a delta keeps of an earlier list: its first elements, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

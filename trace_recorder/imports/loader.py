@@ -74,7 +74,7 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)
-    known = try_call(fold.run.known, partial(_refuse_damaged, path), status)
+    known = try_call(fold.run.known, partial(_refuse, path), status)
     return Trajectory.read_on_demand(known, partial(folded, fold, status, path)), fold
 
 
@@ -87,10 +87,10 @@ def status_without_end(path: Path, fold: Fold) -> Status:
 
 def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
     """Return the trajectory of a fold. Raises TrajectoryFormatError where its records make none."""
-    return try_call(fold.trajectory, partial(_refuse_damaged, path), status)
+    return try_call(fold.trajectory, partial(_refuse, path), status)
 
 
-def _refuse_damaged(path: Path, error: Exception) -> NoReturn:
+def _refuse(path: Path, error: Exception) -> NoReturn:
     raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
 

@@ -42,6 +42,15 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
             writer.append("reward", _data(reward), now())
 
 
+def rebuild_document(path: Path) -> Path:
+    """Write the document of a run that has ended again, from its journal, and return its path.
+
+    Raises as `append_rewards` does.
+    """
+    with _amended(path):
+        return _files_of(path)[0]
+
+
 def append_annotation(path: Path, key: str, value: Payload) -> None:
     """Append an annotation to the journal of a run that has ended, with secrets masked. `value` is JSON.
 

@@ -7,10 +7,12 @@ demand. `derive/interactions.py` has the one that reads them from a journal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct, field
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -179,6 +181,11 @@ class LLMInteraction(Struct, frozen=True):
     def answered(self) -> bool:
         """Whether there is a response: False for a call that failed, or has not received anything yet."""
         return self.response.given != {}
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`timestamp` as a datetime."""
+        return parse_time(self.timestamp)
 
     @property
     def input_messages(self) -> Sequence[Message]:

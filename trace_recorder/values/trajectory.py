@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import Struct
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, equal_but, without_none
@@ -95,6 +97,11 @@ class AgentStep(Struct, frozen=True):
         if self.messages is not None:
             return SharedSequence(self.messages)
         return self.interaction.input_messages if self.interaction else None
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`timestamp` as a datetime."""
+        return parse_time(self.timestamp)
 
     def to_document(self, llm_response: Payload = None) -> dict[str, Payload]:
         """Render for the document. `llm_response` replaces this step's response.
@@ -212,6 +219,35 @@ class Trajectory(_ReadOnDemand):
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]
         return call_repr("Trajectory", {"task": self.task, "status": self.status}, counts)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The last conversation: what the model saw in the last call that it answered, and the answer."""
+        last = next((one for one in reversed(self.llm_interactions) if one.answered), None)
+        if last is None:
+            return SharedSequence()
+        said = last.response
+        answer = Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
+        return SharedSequence([*last.input_messages, answer])
+
+    @property
+    def steps(self) -> Sequence[AgentStep]:
+        """The agent's steps, by a shorter name."""
+        return self.agent_steps
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`start_time` as a datetime."""
+        return parse_time(self.start_time)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """`end_time` as a datetime."""
+        return parse_time(self.end_time)
+
+    def to_dict(self, history: History = "inline") -> dict[str, Payload]:
+        """Return the whole document as a dict, as `to_document` does."""
+        return self.to_document(history)
 
     def _repr_html_(self) -> str:
         """Show the run in a notebook: its facts, and its last steps. `trace_recorder.display` shows all of it."""
