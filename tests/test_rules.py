@@ -257,7 +257,7 @@ def test_what_importing_costs() -> None:
     [total] = [int(line[1]) for line in lines if line[2].strip() == "trace_recorder"]
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"import trace_recorder: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
-    assert len(lines) < 250
+    assert len(lines) < 275
 
 
 LONGEST_FILE = 400

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.invoking import invoke, recorded
 from tests.cli.program import program

@@ -342,6 +342,7 @@ def test_help_names_the_commands() -> None:
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["replay", "Run a command, its LLM calls answered from a run."],
+        ["view", "Look at runs in the browser."],
     ]
 
 

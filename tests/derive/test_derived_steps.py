@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from trace_recorder.derive.derived_steps import derive_steps
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction

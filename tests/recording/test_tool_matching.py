@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.chat_calls import CHAT, TOOL, Answer, Wire, asked
 from tests.recording.tool_runs import ask, facts, plain, steps

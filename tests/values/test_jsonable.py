@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable
 from typing import NoReturn
 
+import msgspec
 import pydantic
 import pytest
 from hypothesis import given
@@ -80,6 +81,11 @@ class Model(pydantic.BaseModel):
     inner: Point | None = None
 
 
+class Record(msgspec.Struct):
+    name: str
+    inner: Point | None = None
+
+
 Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - what a user has
 
 
@@ -107,6 +113,7 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
         (Age(3), 3),
         (Point(1, Point(2)), {"x": 1, "y": {"x": 2, "y": None}}),
         (Model(name="m", inner=Point(1)), {"name": "m", "inner": {"x": 1, "y": None}}),
+        (Record(name="m", inner=Point(1)), {"name": "m", "inner": {"x": 1, "y": None}}),
         (Pair(1, (2,)), [1, [2]]),
         (types.MappingProxyType({"a": 1}), {"a": 1}),
         (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),

@@ -152,7 +152,7 @@ class ImportHook:
         behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
-        with guard("be called when a library is imported"):
+        with guard("be told when a library is imported"):
             if spec is not None and spec.loader is not None:
                 self._call_after_import(spec.loader)
         return spec

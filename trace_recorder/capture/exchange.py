@@ -56,6 +56,7 @@ class Exchange(ResponseParts):
         self._request_written: threading.Event | None = None
         self._cancelled_by: BaseException | None = None
         self._ended_at = -1.0
+        self._is_awaited = False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""
@@ -224,15 +225,23 @@ class Exchange(ResponseParts):
 
     def _end_in_thread(self, done: threading.Event) -> None:
         try:
-            run_yielding(self.ended)
+            run_yielding(self.ended, self.is_awaited)
         finally:
             done.set()
 
     def wait(self) -> None:
-        """Wait for background threads, with a time limit: a signal handler may have interrupted what they wait for."""
+        """Wait for background threads, with a time limit: a signal handler may have interrupted what they wait for.
+
+        They do not yield to others from now on.
+        """
+        self._is_awaited = True
         for one in (self._request_written, self._assembly_done):
             if one is not None:
                 one.wait(ASSEMBLY_TIMEOUT_SECONDS)
+
+    def is_awaited(self) -> bool:
+        """Whether the run that ends waits for background threads."""
+        return self._is_awaited
 
     def closed(self, why: str) -> None:
         """Record that the caller closed the response early."""
@@ -291,10 +300,10 @@ class Exchange(ResponseParts):
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         joined = self._joined()
-        why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
-        complete = why is None or (joined is not None and joined.ended and not self._decoding_failed)
+        why = self._why_incomplete(joined, why)
+        complete = why is None
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | without_none(
-            ended_by=None if complete else why,
+            ended_by=why,
             events=joined.events if joined else None,
             last_event=joined.ended if joined else None,
             time_to_first_token_seconds=self._seconds(self._first),
@@ -303,6 +312,12 @@ class Exchange(ResponseParts):
         if complete and joined is not None and self._status < 300:
             usage_warning.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
+
+    def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
+        """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
+        if joined is not None and joined.ended and not self._decoding_failed:
+            return None
+        return why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
 
     def _joined(self) -> JoinedStream | None:
         with self.run.guard("put a stream together"):

@@ -28,7 +28,6 @@ InDirectory = Annotated[
     typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say at the end what was recorded.")]
-SETTINGS = {"allow_interspersed_args": False}
 
 
 def run(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from trace_recorder.cli.new_messages import Prompt, Prompts
 from trace_recorder.cli.run_header import error_of, tokens_of

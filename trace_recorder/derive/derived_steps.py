@@ -9,7 +9,8 @@ the newest response with made-up ids. Derived steps are numbered from 1.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
 from trace_recorder.values.llm_interaction import LLMInteraction

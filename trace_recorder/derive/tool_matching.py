@@ -11,8 +11,10 @@ Where tools that ran outside of every other step are shown is decided in `tool_s
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record

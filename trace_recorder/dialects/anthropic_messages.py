@@ -68,9 +68,13 @@ def read_message(element: Payload) -> list[Message]:
     content = left.take("content")
     if not isinstance(content, list):
         return [Message(role, content_of(content), extra=left.rest())]
-    results = [_tool_message(block) for block in content if _kind(block) == "tool_result"]
-    rest = [block for block in content if _kind(block) != "tool_result"]
-    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THINKING_TYPES])
+    return _read_blocks(role, content, left.rest())
+
+
+def _read_blocks(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> list[Message]:
+    results = [_tool_message(block) for block in blocks if _kind(block) == "tool_result"]
+    rest = [block for block in blocks if _kind(block) != "tool_result"]
+    extra = _with_blocks(extra, [block for block in rest if _kind(block) in _THINKING_TYPES])
     if results and not rest and not extra:
         return results
     kept = [block for block in rest if _kind(block) not in (*_THINKING_TYPES, "tool_use")]

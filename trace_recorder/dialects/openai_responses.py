@@ -12,8 +12,9 @@ joined is defined in `response_events.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages

@@ -7,10 +7,11 @@ never raise for what a provider sends; a body that a reader does not understand 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading

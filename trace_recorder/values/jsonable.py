@@ -17,6 +17,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeGuard
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from trace_recorder.guard import stack_has_room, try_call
 from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
@@ -220,12 +223,14 @@ def json_key(key: object) -> str:
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """Return the fields of a pydantic model or a dataclass by name; None for anything else."""
+    """Return the fields of a pydantic model, a dataclass or a msgspec struct by name; None for anything else."""
     kind = type(value)
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
         return dict(value.model_dump(warnings=False))  # type: ignore[attr-defined]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        return asdict(value)
     return None
 
 

@@ -23,14 +23,20 @@ _IN_MESSAGES = ("text", "image", "refusal", "input_text", "output_text", "input_
 
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the arguments of `responses.create`."""
-    first = messages[0] if messages and messages[0].role == "system" else None
     request = dict(params)
-    if first is not None and isinstance(first.content, str) and "instructions" not in params:
-        request["instructions"] = first.content
+    instructions = _instructions(messages) if "instructions" not in params else None
+    if instructions is not None:
+        request["instructions"] = instructions
         messages = messages[1:]
     items = [item for message in messages for item in _items(message)]
     request["input"] = [item for item in items if params.get("store") is not False or not _is_lost(item)]
     return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+
+
+def _instructions(messages: list[Message]) -> str | None:
+    """Return the system message at the beginning, if it is a text."""
+    content = messages[0].content if messages and messages[0].role == "system" else None
+    return content if isinstance(content, str) else None
 
 
 def assistant(message: Message) -> list[JsonObject]:

@@ -106,11 +106,13 @@ class Draft:
                 self._add_record(record)
                 yield_to_others()
             self._offset += whole
-            self._interactions_size = len(self._interactions)
-            self._update(yield_to_others)
+            self._interactions_size = self._interactions.size
+            self._update(yield_to_others, is_last=len(data) < size)
             if len(data) < size:
                 break
             size = self._limits.read_bytes if whole else size * 2
+        if self._fold.changed:  # the file ended where a block did
+            self._update(yield_to_others, is_last=True)
 
     def _add_record(self, record: Record | BadLine) -> None:
         """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
@@ -129,8 +131,11 @@ class Draft:
 
     # ── interactions, and the steps derived from them ────────────────────────────────────────────────────────────
 
-    def _update(self, yield_to_others: Callable[[], None]) -> None:
-        """Render what has changed, and settle what will not change any more."""
+    def _update(self, yield_to_others: Callable[[], None], *, is_last: bool) -> None:
+        """Render what has changed, and settle what will not change any more.
+
+        A stream that goes on is joined from its beginning, so it waits until all records have been read (`is_last`).
+        """
         fold = self._fold
         fold.read_pending(yield_to_others)
         for step in _drain(fold.tools.steps.changed):
@@ -140,6 +145,9 @@ class Draft:
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
+                continue
+            if not is_last and call.ending is None and call.streams and identity in self._open_interactions:
+                fold.changed[identity] = None
                 continue
             one = fold.interaction(call)
             if one is None or fold.is_duplicate(one):
@@ -188,9 +196,9 @@ class Draft:
             if not self._fold.tools.has_recorded_steps and is_step(one):
                 shown.step = self._steps.begin(call.first_seq, derived=True)
         shown.one = one
-        self._interactions_size -= len(shown.element)
+        self._interactions_size -= shown.element.size
         self._render(shown, one)
-        self._interactions_size += len(shown.element)
+        self._interactions_size += shown.element.size
         if self._interactions_size > self._limit:
             self._switch_to_deltas()
         shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
@@ -209,7 +217,7 @@ class Draft:
         for shown in self._open_interactions.values():
             if shown.one is not None:
                 self._render(shown, shown.one)
-        self._interactions_size = len(self._interactions)
+        self._interactions_size = self._interactions.size
 
     def _show_derived_step(self, shown: OpenInteraction) -> None:
         if shown.step is not None and shown.one is not None:
@@ -357,9 +365,9 @@ class Draft:
         outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
         layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
-        self._interactions.lay_out(layout)
+        layout.place(self._interactions.elements)
         layout.put(b'],\n"agent_steps": [')
-        self._steps.elements.lay_out(layout)
+        layout.place(self._steps.elements.elements)
         layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout

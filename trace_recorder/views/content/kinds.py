@@ -117,13 +117,23 @@ def _of_element(element: Payload, location: Location) -> Iterator[Content]:
         yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
     elif kind in _CALLS:
         return
-    elif kind in _THINKING or (kind is None and element.get("thought") is True):
+    elif _is_thought(element):
         yield from _beside_thought(element)
-    elif isinstance(element.get("text"), str) and (kind is None or kind in _TEXTS):
+    elif _is_text(element):
         left = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
         yield from (Content(one.kind, "beside a text", one.raw) for one in _of_members(left))
     else:
         yield Content(_kind_of(element), location, element)
+
+
+def _is_thought(element: Mapping[str, Payload]) -> bool:
+    kind = element.get("type")
+    return kind in _THINKING or (kind is None and element.get("thought") is True)
+
+
+def _is_text(element: Mapping[str, Payload]) -> bool:
+    kind = element.get("type")
+    return isinstance(element.get("text"), str) and (kind is None or kind in _TEXTS)
 
 
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
@@ -132,6 +142,11 @@ def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
         yield Content(UNSUMMARISED, "beside", element)
     if any(element.get(name) for name in _SIGNATURES):
         yield Content(SIGNATURES, "beside", element)
+
+
+def kind_of_part(part: Payload) -> str | None:
+    """Return the kind of a part of a content that is no text; None where it is no JSON object."""
+    return _kind_of(part) if isinstance(part, dict) else None
 
 
 def _kind_of(element: Mapping[str, Payload]) -> str:

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trace_recorder.dialects.blocks import Blocks, is_reference
@@ -133,16 +133,18 @@ def _image(part: dict[str, Payload]) -> Image | None:
 
 def _of_source(source: Payload) -> Image | None:
     """Read an image's source: what kind, and its bytes or its address, under any of their names."""
-    kinds = (source.get(name) for name in ("media_type", "mimeType", "mime_type"))
-    kind = next((one for one in kinds if isinstance(one, str)), None)
-    addresses = (source.get(name) for name in ("url", "uri", "fileUri", "file_uri", "path"))
-    url = next((one for one in addresses if isinstance(one, str)), None)
+    kind = _first_text(source, "media_type", "mimeType", "mime_type")
+    url = _first_text(source, "url", "uri", "fileUri", "file_uri", "path")
     data = source.get("data")
     if kind is not None and not kind.startswith("image/"):
         return None
     if isinstance(data, str):
         return _of_base64(data, kind)
     return _of_address(url, kind) if url else None
+
+
+def _first_text(members: Mapping[str, Payload], *names: str) -> str | None:
+    return next((value for name in names if isinstance(value := members.get(name), str)), None)
 
 
 def _of_address(address: str, kind: str | None = None) -> Image:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, RequestReading

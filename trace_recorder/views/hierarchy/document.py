@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from trace_recorder.values.messages import Payload, without_none
@@ -158,14 +158,19 @@ def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
 
 
 def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
-    messages = [line.message for one in made for line in one.new]
-    calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
-    responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
-    failures = sum(response["error"] is not None for response in responses)
     return {
         "steps": len(made),
         "tokens_generated": _sum(one.completion for one in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
+        **_tool_metrics([line.message for one in made for line in one.new]),
+    }
+
+
+def _tool_metrics(messages: Sequence[Mapping[str, Payload]]) -> dict[str, Payload]:
+    calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
+    responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
+    failures = sum(response["error"] is not None for response in responses)
+    return {
         "num_tool_calls": calls,
         "num_tool_failures": failures,
         "num_tool_response_none": max(0, calls - len(responses)),

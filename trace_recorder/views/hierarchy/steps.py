@@ -149,9 +149,8 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
     for number, leaf in enumerate(_leaves(turns)):
         chain = _ancestors(leaf, by_turn)
         begin = sum(len(told[one.turn]) for one in chain if one.turn in told)
-        for before, one in zip([None, *chain], chain, strict=False):
-            if one.turn not in told:
-                told[one.turn] = lines_of(one, before)
+        new = [pair for pair in zip(chain, [None, *chain], strict=False) if pair[0].turn not in told]
+        told.update((one.turn, lines_of(one, before)) for one, before in new)
         lines = [*(line for one in chain for line in told[one.turn]), *last_results(leaf)]
         if not begin and chain[0].turn.relation == "rewrites":
             begin = sum(not line.said for line in told[chain[0].turn])

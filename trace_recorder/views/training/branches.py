@@ -11,7 +11,9 @@ row if the agent continued from it, and then it is context.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import Trajectory

@@ -202,12 +202,15 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **without_none(name=name, tool_call_id=message.call_id)}
-    role = "user" if message.role == "user" else "system"
+    return {"role": "user" if message.role == "user" else "system", "content": _content(message)}
+
+
+def _content(message: Message) -> str | list[Row]:
+    """Return the text of a message; its parts if it has images."""
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
-        return {"role": role, "content": text_of(message)}
-    shown = [part for part in parts if not isinstance(part, Other)]
-    return {"role": role, "content": [_part(part) for part in shown]}
+        return text_of(message)
+    return [_part(part) for part in parts if not isinstance(part, Other)]
 
 
 def _assistant(message: Message, left_out: LeftOut) -> Row:
