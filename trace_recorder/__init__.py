@@ -10,53 +10,58 @@ PYTEST_DONT_REWRITE: without this word, pytest warns of a plugin's package that 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trace_recorder.attach.current import (
-    agent,
-    annotate,
-    async_http_client,
-    current_recorder,
-    http_client,
-    reward,
-    step,
-    tool,
-    tool_call,
-    unwrap,
-    wrap,
-)
-from trace_recorder.attach.instrument import instrument, uninstrument
-from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.attach.validation import validate
-from trace_recorder.errors import (
-    AlreadyFinalizedError,
-    AnswerError,
-    BoundClientError,
-    ClientError,
-    EmptyTrajectoryError,
-    MessageFormatError,
-    MissingExtraError,
-    MissingKeyError,
-    PushError,
-    RecorderStateError,
-    RenderingError,
-    ReplayMismatchError,
-    StreamNotFinishedError,
-    TraceRecorderError,
-    TrajectoryFormatError,
-    TrajectoryPathError,
-    UnknownProviderError,
-    UnsupportedClientError,
-)
-from trace_recorder.imports.loader import load
-from trace_recorder.recording.context import Step
-from trace_recorder.storage.redaction.redactor import Redactor
-from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
-from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
-
 if TYPE_CHECKING:
+    from trace_recorder.attach.current import (
+        agent,
+        annotate,
+        async_http_client,
+        current_recorder,
+        http_client,
+        reward,
+        step,
+        tool,
+        tool_call,
+        unwrap,
+        wrap,
+    )
+    from trace_recorder.attach.instrument import instrument, uninstrument
+    from trace_recorder.attach.recorder import TrajectoryRecorder
+    from trace_recorder.attach.validation import validate
+    from trace_recorder.errors import (
+        AlreadyFinalizedError,
+        AnswerError,
+        BoundClientError,
+        ClientError,
+        EmptyTrajectoryError,
+        MessageFormatError,
+        MissingExtraError,
+        MissingKeyError,
+        PushError,
+        RecorderStateError,
+        RenderingError,
+        ReplayMismatchError,
+        StreamNotFinishedError,
+        TraceRecorderError,
+        TrajectoryFormatError,
+        TrajectoryPathError,
+        UnknownProviderError,
+        UnreadableRunsError,
+        UnsupportedClientError,
+    )
+    from trace_recorder.imports.loader import load
+    from trace_recorder.imports.many_runs import load_all
+    from trace_recorder.recording.context import Step
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
+    from trace_recorder.rerun.tools import ReplayedToolError
+    from trace_recorder.storage.redaction.redactor import Redactor
+    from trace_recorder.storage.redaction.text_masking import default_redactor
+    from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
+    from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
+    from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
+    from trace_recorder.viewer.notebook import display
+    from trace_recorder.views.comparison.trajectory_diff import diff
+    from trace_recorder.views.dataframes import to_dataframe
 
     fork = Fork
     replay = Replay
@@ -83,6 +88,7 @@ __all__ = [
     "RenderingError",
     "Replay",
     "ReplayMismatchError",
+    "ReplayedToolError",
     "Reward",
     "Step",
     "StreamNotFinishedError",
@@ -94,6 +100,7 @@ __all__ = [
     "TrajectoryPathError",
     "TrajectoryRecorder",
     "UnknownProviderError",
+    "UnreadableRunsError",
     "UnsupportedClientError",
     "Usage",
     "agent",
@@ -101,13 +108,17 @@ __all__ = [
     "async_http_client",
     "current_recorder",
     "default_redactor",
+    "diff",
+    "display",
     "fork",
     "http_client",
     "instrument",
     "load",
+    "load_all",
     "replay",
     "reward",
     "step",
+    "to_dataframe",
     "tool",
     "tool_call",
     "uninstrument",
@@ -116,11 +127,90 @@ __all__ = [
     "wrap",
 ]
 
+_MODULES = {
+    "attach.current": (
+        "agent",
+        "annotate",
+        "async_http_client",
+        "current_recorder",
+        "http_client",
+        "reward",
+        "step",
+        "tool",
+        "tool_call",
+        "unwrap",
+        "wrap",
+    ),
+    "attach.instrument": (
+        "instrument",
+        "uninstrument",
+    ),
+    "attach.recorder": ("TrajectoryRecorder",),
+    "attach.validation": ("validate",),
+    "errors": (
+        "AlreadyFinalizedError",
+        "AnswerError",
+        "BoundClientError",
+        "ClientError",
+        "EmptyTrajectoryError",
+        "MessageFormatError",
+        "MissingExtraError",
+        "MissingKeyError",
+        "PushError",
+        "RecorderStateError",
+        "RenderingError",
+        "ReplayMismatchError",
+        "StreamNotFinishedError",
+        "TraceRecorderError",
+        "TrajectoryFormatError",
+        "TrajectoryPathError",
+        "UnknownProviderError",
+        "UnreadableRunsError",
+        "UnsupportedClientError",
+    ),
+    "imports.loader": ("load",),
+    "imports.many_runs": ("load_all",),
+    "recording.context": ("Step",),
+    "rerun.forking": ("Fork",),
+    "rerun.replayer": ("Replay",),
+    "rerun.tools": ("ReplayedToolError",),
+    "storage.redaction.redactor": ("Redactor",),
+    "storage.redaction.text_masking": ("default_redactor",),
+    "values.llm_interaction": (
+        "Attempt",
+        "LLMInteraction",
+    ),
+    "values.messages": (
+        "LLMResponse",
+        "Message",
+        "ToolCall",
+        "ToolResult",
+        "Usage",
+    ),
+    "values.trajectory": (
+        "AgentStep",
+        "Gap",
+        "Reward",
+        "Trajectory",
+    ),
+    "viewer.notebook": ("display",),
+    "views.comparison.trajectory_diff": ("diff",),
+    "views.dataframes": ("to_dataframe",),
+}
+"""Where each public name is; it is imported when it is asked for, since few programs need all of them."""
+_ALIASES = {"fork": "Fork", "replay": "Replay"}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """Import what few programs need when it is asked for, so that importing the package stays quick."""
-    if name in {"Replay", "replay"}:
-        return import_module("trace_recorder.rerun.replayer").Replay
-    if name in {"Fork", "fork"}:
-        return import_module("trace_recorder.rerun.forking").Fork
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a public name when it is first asked for, so that importing the package is quick."""
+    module = _MODULE_OF.get(_ALIASES.get(name, name))
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"trace_recorder.{module}"), _ALIASES.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

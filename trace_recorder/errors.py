@@ -8,12 +8,13 @@
     ├── BoundClientError          the client's HTTP client is bound to another recorder
     ├── ReplayMismatchError       a replay was asked what its recording does not answer
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
+    │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 a dataset could not be sent to a server
     └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
         ├── MissingKeyError           no API key was given or found in the environment
-        ├── MissingExtraError         the provider's SDK is not installed
+        ├── MissingExtraError         a package that is needed, such as a provider's SDK, is not installed
         ├── UnknownProviderError      create_client() was given an unknown name
         ├── MessageFormatError        a message, a part of one, or a tool in a form that cannot be sent
         ├── StreamNotFinishedError    the response of a stream that has not been read to its end
@@ -22,6 +23,11 @@
 They are raised for misuse of the recorder's own methods, and by the clients, only. A failure of recording never raises
 in the agent (see `guard.py`); what a provider's SDK raises passes through untouched.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
 
 
 class TraceRecorderError(Exception):
@@ -77,7 +83,7 @@ class MissingKeyError(ClientError, ValueError):
 
 
 class MissingExtraError(ClientError, ImportError):
-    """A client needs a package that is not installed."""
+    """A package that is needed is not installed: the SDK of a client, or a library of data frames."""
 
 
 class UnknownProviderError(ClientError, ValueError):
@@ -100,3 +106,12 @@ class AnswerError(ClientError):
         self.error = error
         code = error.get("code") if isinstance(error, dict) else None
         self.status_code = code if isinstance(code, int) else None
+
+
+class UnreadableRunsError(TrajectoryFormatError):
+    """Some runs of a directory cannot be read. `failures` has the path and the error of each."""
+
+    def __init__(self, failures: Mapping[Path, Exception]) -> None:
+        self.failures = failures
+        lines = [f"{path}: {error}" for path, error in failures.items()]
+        super().__init__("\n  ".join([f"{len(lines)} of the files are no runs that can be read:", *lines]))

@@ -1,4 +1,4 @@
-"""The README and docs/commands.md: every block is run as it stands, and prints what stands below it."""
+"""The README and docs/commands.md: every block is run unchanged, and prints what is below it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[
 
 
 def assert_printed(transcript: str, shown: list[str]) -> None:
-    """Each line of a transcript is printed, in that order; only `...` stands for other lines between."""
+    """Each line of a transcript is printed, in that order; only `...` means other lines between."""
     at, skipped = 0, True
     for line in map(alike, transcript.splitlines()):
         if line == "...":
@@ -140,9 +140,10 @@ def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
         ("What is 17 * 23?", 2, 1),
         ("fix the failing test", 1, 1),
         ("python agent.py", 1, 1),
+        ("python agent.py", 1, 1),
     ]
     assert all(validate(path).ok for path in (place / "trajectories").glob("*.json"))
-    assert len([*(place / "atif").glob("*.json")]) == 4
+    assert len([*(place / "atif").glob("*.json")]) == 5
 
 
 def test_what_is_installed_is_there() -> None:
@@ -192,7 +193,7 @@ def alike(line: str) -> str:
 
 
 def test_the_transcript_is_that_of_the_demo(shown: list[str]) -> None:
-    """Each of its lines is printed, in that order, with what stands between them left out where it says so."""
+    """Each of its lines is printed, in that order, with what is between them left out where it says so."""
     [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
     assert_printed(transcript, shown)
 

@@ -24,10 +24,10 @@ EXCHANGES = tuple(exchange for exchange in load() if random.Random(exchange.numb
 @pytest.mark.parametrize("title", MODES)
 def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
     """Objects, exceptions, status, headers, body and chunks of every exchange are the same."""
-    streams_alone, mode = MODES[title]
+    streams_alone, mode, again = MODES[title]
     exchanges = tuple(exchange for exchange in EXCHANGES if exchange.stream or not streams_alone)
 
-    verdicts = compare_all(exchanges, mode)
+    verdicts = compare_all(exchanges, mode, again)
 
     differing = {
         (exchange.source, column)
@@ -40,7 +40,7 @@ def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_an_answer_of_another_exchange_is_noticed(tmp_path: Path) -> None:
-    """The comparison tells two exchanges apart, where one is given the other's answer."""
+    """The comparison distinguishes two exchanges, where one is given the other's answer."""
     chosen = [exchange for exchange in EXCHANGES if exchange.dialect == "openai-chat" and exchange.stream][:2]
     first = recorded(chosen, Mode(), tmp_path / "run.json")
     [one, other] = (exchange.number for exchange in chosen)

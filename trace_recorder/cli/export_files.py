@@ -13,13 +13,14 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NoReturn
 
 from trace_recorder.cli.export_names import unique_names
 from trace_recorder.cli.formats import FORMATS, ReportingView, Source, outputs_of
+from trace_recorder.cli.json_writer import json_parts
 from trace_recorder.cli.read_files import UnreadableError, error_message, read
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
 from trace_recorder.errors import EmptyTrajectoryError
@@ -52,7 +53,7 @@ class Summary:
         self.not_succeeded += trajectory.success is False
 
     def metadata(self, given: dict[str, Payload]) -> dict[str, Payload]:
-        """What is known of the runs as a dataset; what was given counts for more."""
+        """Return what is known of the runs as a dataset; given values override it."""
         return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
 
     def lines(self, name: str, where: str) -> Iterator[str]:
@@ -75,7 +76,7 @@ class Target:
     def of(cls, name: str, out: str | None, runs: int) -> Target:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
-        A directory is one that is there, or that ends in a slash, or whose name does not end in .json or .jsonl.
+        A directory is one that is there, or that ends in a slash, or has a name that does not end in .json or .jsonl.
         """
         if out is None:
             if FORMATS[name].kind == "rows":
@@ -177,8 +178,8 @@ class Export:
             try:
                 self._check_overwrite(directory / f"{name}{FORMATS[self.name].suffix}")
                 for file, content in self._outputs(path, Source(name, self.summary.runs, directory)):
-                    self._write(directory / file, self._text(content))
-            except FileExistsError as error:
+                    self._write_run(path, directory / file, content)
+            except (FileExistsError, UnreadableError) as error:
                 self.summary.failed.append(str(error))
         if self.metadata:
             self._write(directory / "metadata.json", _document(self.summary.metadata(self.metadata)))
@@ -195,16 +196,26 @@ class Export:
                 raise ValueError(f"{path}: it becomes {amount}, and {out} is one: name a directory with -o")
             for _, content in pieces:
                 out.parent.mkdir(parents=True, exist_ok=True)
-                self._write(out, self._text(content))
+                self._write_run(path, out, content)
         if self.metadata:
             self._write(out.with_name(f"{out.name}.metadata.json"), _document(self.summary.metadata(self.metadata)))
 
-    def _text(self, content: Payload) -> str:
-        return "".join(map(_line, content)) if FORMATS[self.name].kind == "sessions" else _document(content)
+    def _write_run(self, run: Path, target: Path, content: Payload) -> None:
+        """Write what a run becomes, parts of which are made only now. Raises UnreadableError where that fails."""
 
-    def _write(self, target: Path, text: str) -> None:
+        def on_error(error: Exception) -> None:
+            if isinstance(error, OSError):
+                raise error
+            _raise_unreadable(run, error)
+
+        try_call(lambda: self._write(target, self._text(content)), on_error)
+
+    def _text(self, content: Payload) -> Iterable[str]:
+        return map(_line, content) if FORMATS[self.name].kind == "sessions" else _document(content)
+
+    def _write(self, target: Path, text: Iterable[str]) -> None:
         self._check_overwrite(target)
-        os.close(replace_file(target, [text.encode("utf-8", "backslashreplace")]))
+        os.close(replace_file(target, (part.encode("utf-8", "backslashreplace") for part in text)))
         self.summary.files += 1
 
     def _check_overwrite(self, target: Path) -> None:
@@ -222,5 +233,6 @@ def _line(row: Payload) -> str:
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
 
 
-def _document(content: Payload) -> str:
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+def _document(content: Payload) -> Iterator[str]:
+    yield from json_parts(content)
+    yield "\n"

@@ -61,7 +61,7 @@ class Format:
         view: ReportingView = getattr(import_module(f"trace_recorder.views.{self.module}"), self.function).with_report
         if form is None:
             return view
-        if self.function == "to_turns":
+        if self.function == "turns_one_by_one":
             return partial(view, parser=import_module("trace_recorder.views.toolbrain.parsing").PARSERS[form])
         return partial(view, **{"cut" if self.function == "to_hierarchy" else "form": form})
 
@@ -71,7 +71,7 @@ FORMATS: dict[str, Format] = {
     "hierarchy": Format("documents", "hierarchy.document", "to_hierarchy", forms=("turn", "message")),
     "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True),
     "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
-    "toolbrain": Format("documents", "toolbrain.turns", "to_turns", forms=("calls", "code", "react")),
+    "toolbrain": Format("documents", "toolbrain.turns", "turns_one_by_one", forms=("calls", "code", "react")),
     "traces": Format("sessions", "pi_sessions", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),
     "trl": Format("rows", "training.trl", "to_trl", forms=("messages", "prompt_completion", "tokens"), trains=True),

@@ -2,7 +2,7 @@
 
 A prompt is compared with an earlier one of its chain of calls (`views/conversations/call_chains.py`): of the last few,
 the one with which it has the most messages in common. Of its other messages, the model's own answer and the tool
-results have been shown before. What is left is new.
+results have been shown before. What is left is new. What two prompts begin with is shared, and not compared.
 
 Two messages are equal where all their members are, but for cache marks, which move from call to call. The looser
 equality in `views/conversations/normalized_messages.py` finds which call is continued; here a message that was changed
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 from trace_recorder.cli.text_layout import pluralize, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolResult
+from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.views.content.cache_marks import without_cache_marks
 from trace_recorder.views.content.parts import text_of as said_in
 
 MAX_EARLIER_PROMPTS = 8
@@ -30,15 +32,29 @@ class _EarlierPrompt:
     """A prompt that was shown: its name, its messages, and its answer."""
 
     name: str
-    keys: Counter[str]
+    messages: SharedSequence[Message]
     answer: LLMResponse | None
 
-    def similarity_to(self, keys: Counter[str]) -> tuple[int, int]:
-        """Return how many messages both have in common; of two equals, the one with fewer others is more similar."""
-        return (self.keys & keys).total(), -self.keys.total()
+
+_NONE = _EarlierPrompt("", SharedSequence(), None)
 
 
-_NONE = _EarlierPrompt("", Counter(), None)
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """A prompt compared with an earlier one, `before`.
+
+    `common` is how many messages both have, `left` how many only the earlier one has; `beyond` has only the new one.
+    """
+
+    before: _EarlierPrompt
+    common: int
+    beyond: list[Message]
+    left: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The more messages both have in common, the higher; of two equals, that of the shorter one is higher."""
+        return self.common, -len(self.before.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +86,8 @@ class Prompts:
     def __init__(self) -> None:
         self._earlier: dict[Hashable, deque[_EarlierPrompt]] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
         self._results: set[tuple[str, str]] = set()
+        self._keys: dict[int, tuple[Message, int]] = {}
+        self._keys_by_text: dict[str, int] = {}
 
     def add_shown_results(self, results: Iterable[ToolResult]) -> None:
         """Remember tool results that have been shown."""
@@ -82,22 +100,44 @@ class Prompts:
 
     def news(self, prompt: Prompt) -> NewMessages:
         """Return the new messages of a prompt, and remember it."""
-        messages = prompt.messages
-        keys = [_key(message) for message in messages]
-        counts = Counter(keys)
-        before = max(reversed(self._earlier[prompt.runs[0]]), key=lambda one: one.similarity_to(counts), default=_NONE)
+        messages = SharedSequence.of(prompt.messages)
+        best = self._most_similar(messages, self._earlier[prompt.runs[0]])
         for run in prompt.runs:
-            self._earlier[run].append(_EarlierPrompt(prompt.name, counts, prompt.answer))
-        if not before.keys & counts:
-            before = _EarlierPrompt(before.name, Counter(), before.answer)
-        left = before.keys.copy()
+            self._earlier[run].append(_EarlierPrompt(prompt.name, messages, prompt.answer))
+        gone = best.left if best.common and not prompt.refers else 0
+        return self._describe(best.before, best.beyond, len(messages), gone)
+
+    def _most_similar(self, messages: SharedSequence[Message], earlier: Sequence[_EarlierPrompt]) -> _Comparison:
+        """Compare a prompt with earlier ones, and return the comparison with the most similar, of equals the newest.
+
+        One that cannot be more similar, since it is too short, is not compared.
+        """
+        best: _Comparison | None = None
+        for one in reversed(earlier):
+            if best is None or (min(len(messages), len(one.messages)), -len(one.messages)) > best.rank:
+                found = self._compare(messages, one)
+                best = found if best is None or found.rank > best.rank else best
+        return best or _Comparison(_NONE, 0, [*messages], 0)
+
+    def _compare(self, messages: SharedSequence[Message], before: _EarlierPrompt) -> _Comparison:
+        begin = messages.shared_length(before.messages)
+        left = Counter(map(self._key, before.messages[begin:]))
         beyond = []
-        for key, message in zip(keys, messages, strict=True):
+        for message in messages[begin:]:
+            key = self._key(message)
             if left[key]:
                 left[key] -= 1
             else:
                 beyond.append(message)
-        return self._describe(before, beyond, len(messages), 0 if prompt.refers else left.total())
+        return _Comparison(before, len(messages) - len(beyond), beyond, left.total())
+
+    def _key(self, message: Message) -> int:
+        """Identify a message by all its members; computed once for each message that prompts share."""
+        known = self._keys.get(id(message))
+        if known is None:
+            key = self._keys_by_text.setdefault(_text(message), len(self._keys_by_text))
+            known = self._keys[id(message)] = message, key
+        return known[1]
 
     def _describe(self, before: _EarlierPrompt, beyond: list[Message], count: int, gone: int) -> NewMessages:
         is_answer = [_repeats(message, before.answer) for message in beyond]
@@ -115,20 +155,8 @@ class Prompts:
         return NewMessages(summary + (f"; {gone} of {before.name} gone" if gone else ""), new)
 
 
-def _key(message: Message) -> str:
-    return json.dumps(_without_cache_marks(message.to_document()), sort_keys=True)
-
-
-def _without_cache_marks(value: Payload) -> Payload:
-    """Remove cache marks, and what exists only because of them: a list of one text part, an empty extra."""
-    if isinstance(value, list):
-        parts = [_without_cache_marks(part) for part in value]
-        only = parts[0] if len(parts) == 1 else None
-        return only["text"] if isinstance(only, dict) and only.keys() == {"type", "text"} else parts
-    if isinstance(value, dict):
-        members = {name: _without_cache_marks(member) for name, member in value.items() if name != "cache_control"}
-        return {name: member for name, member in members.items() if member != {}}
-    return value
+def _text(message: Message) -> str:
+    return json.dumps(without_cache_marks(message.to_document()), sort_keys=True)
 
 
 def _repeats(message: Message, answer: LLMResponse | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from trace_recorder.cli.json_writer import json_parts
 from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.values.messages import Payload
 
@@ -27,9 +27,11 @@ def print_lines(on: Console, lines: Iterable[str], style: str = "") -> None:
 
 
 def print_json(value: Payload) -> None:
-    """Print a value as JSON, in the terminal's encoding or in ASCII; what a terminal would obey, escaped."""
+    """Print a value as JSON, in the terminal's encoding or in ASCII, with control characters escaped."""
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    typer.echo(escape_json_text(json.dumps(value, ensure_ascii=ascii_only, indent=2)))
+    for part in json_parts(value, ascii_only=ascii_only):
+        sys.stdout.write(escape_json_text(part))
+    sys.stdout.write("\n")
 
 
 def warn(message: str) -> None:
@@ -37,7 +39,7 @@ def warn(message: str) -> None:
     typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
 
 
-def fail(message: str) -> NoReturn:
-    """Print a sentence on stderr, and exit with 1."""
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Print a sentence on stderr, and exit."""
     warn(message)
-    raise typer.Exit(1)
+    raise typer.Exit(code)

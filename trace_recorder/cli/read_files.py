@@ -5,13 +5,13 @@ Any failure with a file, an unexpected one too, is reported for that file, and d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load
-from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.paths import journal_path_for, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -19,9 +19,12 @@ class UnreadableError(Exception):
     """A file that cannot be shown; the message says which, and why."""
 
 
-def read(path: Path) -> Trajectory:
+Load = Callable[[Path], Trajectory]
+
+
+def read(path: Path, load_run: Load = load) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return try_call(lambda: load(path), lambda error: _raise_unreadable(path, error))
+    return try_call(lambda: load_run(path), lambda error: _raise_unreadable(path, error))
 
 
 def _raise_unreadable(path: Path, error: Exception) -> Trajectory:
@@ -35,14 +38,6 @@ def error_message(path: Path, error: Exception, done: str = "read") -> str:
     if isinstance(error, TraceRecorderError):
         return str(error)
     return f"{path} cannot be {done}: {type(error).__name__}: {error}"
-
-
-def runs_in_directory(directory: Path) -> list[Path]:
-    """Return the documents of a directory, and the journals without a document. Raises OSError."""
-    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
-    documents = [path for path in files if path.suffix == ".json"]
-    with_document = {journal_path_for(path) for path in files if path.suffix != ".jsonl"}
-    return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]
 
 
 def find_runs(paths: Iterable[Path]) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""The command `run`: an agent that knows nothing of this package, recorded from outside."""
+"""The command `run`: an agent that does not use this package, recorded from outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ InDirectory = Annotated[
     typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say at the end what was recorded.")]
-SETTINGS = {"allow_interspersed_args": False}
 
 
 def run(
@@ -40,7 +39,7 @@ def run(
 ) -> None:
     """Run a command, and record the LLM calls of its Python processes.
 
-    Each process that makes a call has a file of its own; which they are is said on stderr at the end. Streams,
+    Each process that makes a call has a file of its own; their names are printed on stderr at the end. Streams,
     signals and the exit code pass through. Not reached are Pythons that are started with -I, -E or -S, and calls that
     go through neither httpx nor httpx2.
     """
@@ -54,7 +53,7 @@ def run(
         warn(f"run: {error}")
         raise typer.Exit(error.exit_code) from None
     if not quiet:
-        _tell(ended, command)
+        report_recorded(ended, command)
     exit_as(ended.code)
 
 
@@ -65,7 +64,7 @@ def exit_as(code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
+def report_recorded(ended: parent.CommandResult, command: Sequence[str]) -> None:
     """Print what was recorded. A failure to print, or Ctrl-C, does not change the exit code."""
 
     def tell() -> None:

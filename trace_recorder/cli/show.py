@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+
+from msgspec.structs import asdict
 
 from trace_recorder.cli.new_messages import Prompt, Prompts
 from trace_recorder.cli.run_header import error_of, tokens_of
@@ -20,6 +20,7 @@ from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.conversations.call_chains import agent_key, turns_of
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.token_counts import is_usage_left_out
 
@@ -27,36 +28,6 @@ _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
 """Contents of an answer that are shown elsewhere, or mean nothing to people."""
 _MAX_INLINE_ARGUMENTS = 100
 """Arguments of up to this many characters are on one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A step that the agent recorded, a call, or a derived step, which is both."""
-
-    step: AgentStep | None
-    call: LLMInteraction | None
-
-    @property
-    def step_number(self) -> int | None:
-        """The step that it is, or belongs to."""
-        return self.step.step_number if self.step else self.call.step_number if self.call else None
-
-    @property
-    def time(self) -> float:
-        """When it was, in seconds; 0 where that cannot be read."""
-        timestamp = self.step.timestamp if self.step else self.call.timestamp if self.call else ""
-        try:
-            return datetime.fromisoformat(timestamp).timestamp()
-        except (ValueError, TypeError):
-            return 0.0
-
-
-def parts_of(trajectory: Trajectory) -> list[Part]:
-    """The steps and calls of a run, in the order of time."""
-    in_steps = {step.interaction.interaction_id for step in trajectory.agent_steps if step.interaction}
-    parts = [Part(step, step.interaction) for step in trajectory.agent_steps]
-    parts += [Part(None, one) for one in trajectory.llm_interactions if one.interaction_id not in in_steps]
-    return sorted(parts, key=lambda part: part.time)
 
 
 class Show:
@@ -69,7 +40,7 @@ class Show:
         self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
         self._shared_names = _shared_names(trajectory)
 
-    def part(self, part: Part) -> Iterator[Entry]:
+    def part(self, part: StepOrCall) -> Iterator[Entry]:
         """Yield the entries of a step or a call. Those before it have been shown."""
         yield heading(self._title(part))
         if part.call:
@@ -79,7 +50,7 @@ class Show:
         elif part.call:
             yield from self._tools(part.call.response.tool_calls, ())
 
-    def _title(self, part: Part) -> str:
+    def _title(self, part: StepOrCall) -> str:
         step, call = part.step, part.call
         words = [
             f"step {step.step_number}{' (tools)' if is_tools_only(step) else ''}" if step else "",
@@ -87,7 +58,7 @@ class Show:
             f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
             step.state if step else "",
             self._agent(step or call),
-            local_time(step.timestamp if step else call.timestamp if call else None, "%H:%M:%S"),
+            local_time(part.timestamp, "%H:%M:%S"),
         ]
         return ", ".join(filter(None, words))
 
@@ -156,7 +127,7 @@ class Show:
         yield from self._beside(response)
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Yield what an answer has beside its text: a refusal as it is, the rest by its kind."""
+        """Yield what an answer has in addition to its text: a refusal as it is, the rest by its kind."""
         held = [one for one in contents_of_answer(response, number) if one.kind not in _SHOWN_ELSEWHERE]
         for one in held:
             if one.kind == REFUSALS:

@@ -13,19 +13,19 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.left_out import UNANSWERED
 from trace_recorder.views.toolbrain.parsing import PARSERS
-from trace_recorder.views.toolbrain.turns import format_turns, to_turns
+from trace_recorder.views.toolbrain.turns import format_turns, turns_one_by_one
 
 DEFAULT_PARSER = "calls"
 
 
 def turns_as_json(trajectory: Trajectory, parser: str) -> Payload:
     """Return the turns as `export` writes them."""
-    return list(to_turns(trajectory, PARSERS[parser]))
+    return turns_one_by_one(trajectory, PARSERS[parser])
 
 
 def lines(trajectory: Trajectory, parser: str, *, full: bool) -> Iterator[tuple[str, str]]:
     """Yield the lines of each turn with their styles, not shortened where `full`."""
-    turns, left_out = to_turns.with_report(trajectory, PARSERS[parser])
+    turns, left_out = turns_one_by_one.with_report(trajectory, PARSERS[parser])
     for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
         yield line, "yellow" if line.startswith("WARNING") else "bold" if line.startswith("===") else ""
     if left_out[UNANSWERED]:

@@ -23,6 +23,8 @@ MAX_CHARACTERS = 1000
 MAX_STRING = 200
 """The longest string that is shown whole inside a JSON value."""
 
+_LINES_AT_ONCE = 100
+"""So many lines are printed together on a terminal: each print has a cost of its own."""
 _LABEL_WIDTH = 11
 _MIN_WIDTH = 20
 _CONTROL_CHARACTERS = re.compile(
@@ -31,7 +33,7 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_control_characters(text: str) -> str:
-    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs stay."""
+    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
     return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -148,12 +150,24 @@ class EntryWriter:
 
     def _write(self, entry: Entry) -> None:
         beside = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " " if entry.label else "")
-        below = " " * len(beside)
         text = entry.text if self._full else shorten(entry.text.rstrip("\n"))
-        for line in escape_control_characters(text).split("\n"):
-            for piece in self._wrapped(Text(line, entry.style), len(beside)):
-                self._console.print(Text.assemble((beside, "dim"), piece) if piece else "", soft_wrap=True)
-                beside = below
+        lines = escape_control_characters(text).split("\n")
+        if self._console.is_terminal or "\t" in text:
+            for start in range(0, len(lines), _LINES_AT_ONCE):
+                self._print_styled(beside, lines[start : start + _LINES_AT_ONCE], entry.style, first=start == 0)
+            return
+        below = " " * len(beside)
+        written = [f"{beside}{lines[0]}", *(f"{below}{line}" if line else "" for line in lines[1:])]
+        self._console.file.write("\n".join(written if lines[0] else ["", *written[1:]]) + "\n")
+
+    def _print_styled(self, beside: str, lines: Iterable[str], style: str, *, first: bool) -> None:
+        pieces = [piece for line in lines for piece in self._wrapped(Text(line, style), len(beside))]
+        below = " " * len(beside)
+        rows = []
+        for piece in pieces:
+            rows.append(Text.assemble((beside if first else below, "dim"), piece) if piece else Text())
+            first = False
+        self._console.print(Text("\n").join(rows), soft_wrap=True)
 
     def _wrapped(self, line: Text, indent: int) -> list[Text]:
         if not self._console.is_terminal or not line.plain:

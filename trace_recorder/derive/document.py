@@ -1,6 +1,6 @@
 """The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
 
-`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. An interaction has either
+`Trajectory.to_document` writes it; `from_document` reads a document without its journal. An interaction has either
 `input_messages`, the complete list of what the model saw, or in its place
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
@@ -13,8 +13,10 @@ only a part of the list. `history` at the root says which form was chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar, cast, get_args
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.blocks import read_blocks
@@ -95,7 +97,7 @@ def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> di
     members: dict[str, Payload] = {}
     for name, value in one.items():
         if name == "input_messages_delta":
-            name, value = "input_messages", [*_kept(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
+            name, value = "input_messages", [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
         members[name] = value
     lists[one["interaction_id"]] = members.get("input_messages", [])
     return members
@@ -130,11 +132,12 @@ def _messages(document: Mapping[str, Payload], lists: Mapping[str, SharedSequenc
     delta = document.get("input_messages_delta")
     if delta is None:
         return SharedSequence([manual.message_of(message) for message in document.get("input_messages") or ()])
-    return SharedSequence.of(_kept(delta, lists)).extended(map(manual.message_of, delta["messages"]))
+    kept = SharedSequence.of(kept_elements(delta, lists))
+    return kept.extended(map(manual.message_of, delta["messages"]))
 
 
-def _kept(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the first elements of an earlier list, or those at ranges of positions."""
+def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
+    """Return what a delta keeps of an earlier list: its first elements, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []
@@ -201,7 +204,7 @@ def _error(document: Payload) -> ErrorInfo | None:
     return check_types(ErrorInfo(**document)) if isinstance(document, dict) else None
 
 
-_STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
+_STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", "interaction_id"}
 
 
 def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Literal
 
 from trace_recorder.derive.call_records import CallRecords
-from trace_recorder.derive.document import expanded, from_document
+from trace_recorder.derive.document import from_document
+from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.item_checks import ItemChecks
 from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
@@ -109,8 +111,9 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
         yield from found
         yield from _fold(line, fold, reported=bool(found))
     yield from _sequence(record for record in records if isinstance(record.seq, int))
+    checks = ItemChecks(fold.items, records)
     for record in sound:
-        yield from _expanded(record, fold.items)
+        yield from _expanded(record, checks)
     yield from _unmasked(sound)
     yield from _requests(fold.calls)
     yield from _streams(sound, fold.items)
@@ -152,13 +155,12 @@ def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
         last = record.seq
 
 
-def _expanded(record: Record, items: ItemTable) -> Iterator[Finding]:
+def _expanded(record: Record, checks: ItemChecks) -> Iterator[Finding]:
     """Put together a request that was taken apart, and yield what is wrong with it."""
     if "items" not in record.data:
         return
     try:
-        items.expand(record.data)
-        meant = items.check(record.data)
+        meant = checks.is_meant(record.data)
     except _UNREADABLE:
         yield Finding("error", _at(record), "it cannot be put together: a record that it needs is damaged or missing")
         return
@@ -223,7 +225,7 @@ def _at(record: Record) -> str:
 
 
 def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
-    """Validate the document beside a journal. That of a finished run must be what the journal folds to."""
+    """Validate the document of a journal. That of a finished run must be what the journal folds to."""
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
@@ -232,7 +234,7 @@ def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Itera
     if path.is_file():
         yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.run.end else None)
     else:
-        yield Finding("note", "document", f"there is no {path.name} beside the journal")
+        yield Finding("note", "document", f"there is no {path.name} next to the journal")
 
 
 def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
@@ -258,21 +260,6 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
 
 
 def _agreeing(document: Payload, trajectory: Trajectory) -> Iterator[Finding]:
-    expected = trajectory.to_document("inline") | {"history": document["history"]}
-    document = expanded(document)
-    if json.dumps(document) != json.dumps(expected):
-        yield Finding("error", "document", f"it is not what the journal says: {_difference(document, expected)}")
-
-
-def _difference(found: Payload, expected: Payload, place: str = "it") -> str:
-    """Return the place of the first difference between two values."""
-    if isinstance(found, dict) and isinstance(expected, dict) and list(found) == list(expected):
-        pairs = [(f"{place}.{name}", found[name], expected[name]) for name in found]
-    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        pairs = [(f"{place}[{n}]", *pair) for n, pair in enumerate(zip(found, expected, strict=True))]
-    else:
-        pairs = []
-    for inner, one, other in pairs:
-        if json.dumps(one) != json.dumps(other):
-            return _difference(one, other, inner)
-    return place.removeprefix("it.")
+    place = first_difference(document, trajectory)
+    if place is not None:
+        yield Finding("error", "document", f"it is not what the journal says: {place}")

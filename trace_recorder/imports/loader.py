@@ -1,7 +1,7 @@
 """Loading a trajectory: from its journal, or from its document if there is no journal.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
-on, or may have been broken off at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+The journal is the truth: a `.json` with its `.jsonl` next to it is read from the `.jsonl`. The run may still be going
+on, or its journal may end at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
@@ -31,6 +33,8 @@ _BEGIN = b'{"seq":1,"time":"'
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
 
+    The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
+    or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
     Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
     """
     path = Path(path)
@@ -59,26 +63,41 @@ def load(path: str | Path) -> Trajectory:
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
-    """Read a journal; also return its fold, for callers that need more than the trajectory."""
+    """Read a journal; also return its fold, for callers that need more than the trajectory.
+
+    What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
+    """
     fold = Fold()
     data = path.read_bytes()
     for record in journal_reader.read(data):
         fold.add(record)
-    _refuse_others(fold, data, path)
+    refuse_others(fold, data, path)
+    status = status_without_end(path, fold)
+    fold.run.gaps += cut_off_gaps(path, fold)
+    known = try_call(fold.run.known, partial(_refuse, path), status)
+    return Trajectory.read_on_demand(known, partial(folded, fold, status, path)), fold
+
+
+def status_without_end(path: Path, fold: Fold) -> Status:
+    """Return the status of a run whose journal has no end, by the lock of its writer."""
     host = fold.run.start.data.get("host") if fold.run.start else None
     alive = journal_lock.writer_is_alive(path, host)
-    status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.run.end is None and not fold.run.ends_in_damage and not journal_lock.is_locked(path):
-        fold.run.gaps += _cut_off(path)
-
-    def refuse(error: Exception) -> Trajectory:
-        raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
-
-    return try_call(lambda: fold.trajectory(status), refuse), fold
+    return "unknown" if alive is None else "running" if alive else "interrupted"
 
 
-def _cut_off(path: Path) -> list[Gap]:
-    """Return a gap if the document beside a journal without an end says that the run has ended."""
+def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
+    """Return the trajectory of a fold. Raises TrajectoryFormatError where its records make none."""
+    return try_call(fold.trajectory, partial(_refuse, path), status)
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
+
+
+def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
+    """Return a gap if a journal has no end, and no writer, although its document says that the run has ended."""
+    if fold.run.end is not None or fold.run.ends_in_damage or journal_lock.is_locked(path):
+        return []
     try:
         document: Payload = json.loads(document_path_for(path).read_bytes())
         status = document.get("status")
@@ -89,7 +108,8 @@ def _cut_off(path: Path) -> list[Gap]:
     return [Gap(None, MISSING_LINES, f"its end is missing: the document beside it is of a run that is {status}")]
 
 
-def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
+def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
+    """Raise TrajectoryFormatError where a file, of which `data` is the beginning, is no journal, or is too new."""
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
             raise TrajectoryFormatError(
@@ -106,5 +126,5 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running": a document alone cannot tell whether its run still goes on."""
+    """Replace the status "running": a document alone does not show whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory

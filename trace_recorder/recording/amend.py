@@ -42,6 +42,27 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
             writer.append("reward", _data(reward), now())
 
 
+def rebuild_document(path: Path) -> Path:
+    """Write the document of a run that has ended again, from its journal, and return its path.
+
+    Raises as `append_rewards` does.
+    """
+    with _amended(path):
+        return _files_of(path)[0]
+
+
+def append_annotation(path: Path, key: str, value: Payload) -> None:
+    """Append an annotation to the journal of a run that has ended, with secrets masked. `value` is JSON.
+
+    Otherwise as `append_rewards`.
+    """
+    said = to_json({"key": key, "value": value})
+    masked = default_redactor(said)
+    count = masks_in(said, masked)
+    with _amended(path) as writer:
+        writer.append("annotation", f'{masked[:-1]},"redacted":{count}}}' if count else masked, now())
+
+
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
     """Append the exit code of a run's process as an annotation; with `status`, also another `finalize` record.
 
@@ -69,7 +90,7 @@ def _amended(path: Path) -> Iterator[Journal]:
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
         raise RecorderStateError(
-            f"{path} has no journal beside it ({journal_path.name}): what is said later is appended to the journal of "
+            f"{path} has no journal next to it ({journal_path.name}): what is said later is appended to the journal of "
             "a run, and a document alone cannot be amended."
         )
     with _reopened(journal_path) as (writer, status):

@@ -3,111 +3,104 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 
 from trace_recorder.rerun.matching import Live, fits
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.values.messages import Payload
+from trace_recorder.views.comparison.value_changes import ValueChange, changes
+from trace_recorder.views.comparison.word_changes import marked_words, shortened
 
 MOST_LINES = 40
-LONGEST = 400
-"""Of a text so many characters are shown: what differs, with what is around it."""
-AROUND = 6
-"""So many words around a difference are shown."""
 MOST_COMPARED = 200
-"""The nearest of so many recorded requests is looked for."""
-_WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
+"""How many recorded requests are searched for the nearest one."""
 
 
 def nearest(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """The recorded request, of those not given yet or else of all, that has most in common with this one."""
+    """The recorded request, of those not given yet or else of all, that has most in common with this one.
+
+    What requests repeat is read once, so that the time taken does not grow with the number of requests x their length.
+    """
     same = [one for one in left or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
     live_texts = _texts(live.body)
-    return max(same, key=lambda one: _in_common(live_texts, _texts(recording.request(one))), default=None)
+    recorded = _RecordedTexts(recording)
+    return max(same, key=lambda one: _in_common(live_texts, recorded.of(one)), default=None)
 
 
 def _texts(body: Payload) -> set[str]:
     """The members of a request, and the elements of its lists, each as a text."""
     members = body if isinstance(body, dict) else {"": body}
-    texts = set()
-    for name, value in members.items():
-        values = value if isinstance(value, list) else [value]
-        texts |= {f"{name} {json.dumps(one, sort_keys=True)}" for one in values}
-    return texts
+    return {text for name, value in members.items() for text in _texts_of_member(name, value)}
+
+
+def _texts_of_member(name: str, value: Payload) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [_text(name, one) for one in values]
+
+
+def _text(name: str, value: Payload) -> str:
+    return f"{name} {json.dumps(value, sort_keys=True)}"
+
+
+class _RecordedTexts:
+    """The texts of recorded requests; those of an item are made once, for all the requests that have it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._of_items: dict[tuple[str, int], list[str]] = {}
+
+    def of(self, one: RecordedExchange) -> set[str]:
+        """The same texts as `_texts` of the whole request; none where a line that it needs is damaged."""
+        if "items" not in one.begin.data:
+            return _texts(self._recording.request(one))
+        try:
+            body, numbers = self._recording.elements(one)
+            return {text for name, value in body.items() for text in self._of_member(name, value, numbers.get(name))}
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return set()
+
+    def _of_member(self, name: str, value: Payload, items: int | list[int] | None) -> Iterator[str]:
+        if items is None:
+            yield from _texts_of_member(name, value)
+        elif isinstance(items, int):
+            yield from self._of_item(name, items, whole=True)
+        else:
+            for number in items:
+                yield from self._of_item(name, number, whole=False)
+
+    def _of_item(self, name: str, number: int, *, whole: bool) -> list[str]:
+        """The texts of an item, which is a whole member, or an element of one."""
+        if (name, number) not in self._of_items:
+            value = self._recording.item(number)
+            self._of_items[name, number] = _texts_of_member(name, value) if whole else [_text(name, value)]
+        return self._of_items[name, number]
 
 
 def _in_common(one: set[str], other: set[str]) -> float:
     return len(one & other) / (len(one | other) or 1)
 
 
-def differences(recorded: Payload, live: Payload, path: str = "") -> Iterator[str]:
-    """Say, line by line, what is in one value and not in the other; nothing where they are equal."""
-    if fits(recorded, live):
-        return
-    if isinstance(recorded, dict) and isinstance(live, dict):
-        for name in [*recorded, *(name for name in live if name not in recorded)]:
-            inner = f"{path}.{name}" if path else name
-            if name not in live:
-                yield f"- {inner}: {_short(recorded[name])}"
-            elif name not in recorded:
-                yield f"+ {inner}: {_short(live[name])}"
-            else:
-                yield from differences(recorded[name], live[name], inner)
-    elif isinstance(recorded, list) and isinstance(live, list):
-        yield from _of_lists(recorded, live, path)
-    elif isinstance(recorded, str) and isinstance(live, str):
-        yield f"~ {path}: {by_word(recorded, live)}"
-    else:
-        yield f"~ {path}: {_short(recorded)} was recorded, now it is {_short(live)}"
+def differences(recorded: Payload, live: Payload) -> Iterator[str]:
+    """Describe, line by line, what is in one value and not in the other; nothing if they are equal."""
+    return map(_line, changes(recorded, live, equal=fits))
 
 
-def _of_lists(recorded: Sequence[Payload], live: Sequence[Payload], path: str) -> Iterator[str]:
-    before, after = ([json.dumps(one, sort_keys=True) for one in side] for side in (recorded, live))
-    for kind, start, end, now, until in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        changed = min(end - start, until - now)
-        for at in range(changed):
-            yield from differences(recorded[start + at], live[now + at], f"{path}[{now + at}]")
-        yield from (f"- {path}[{at}] (recorded): {_short(recorded[at])}" for at in range(start + changed, end))
-        yield from (f"+ {path}[{at}]: {_short(live[at])}" for at in range(now + changed, until))
-
-
-def by_word(recorded: str, live: str) -> str:
-    """Two texts as one: `[-what was recorded-]`, `{+what is there now+}`, and a few words around each."""
-    before, after = _WORD.findall(recorded), _WORD.findall(live)
-    parts: list[str] = []
-    for kind, start, end, now, until in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            parts.append(_around(before[start:end], first=not parts, last=end == len(before)))
-            continue
-        if end > start:
-            parts.append(f"[-{_cut(''.join(before[start:end]))}-]")
-        if until > now:
-            parts.append(f"{{+{_cut(''.join(after[now:until]))}+}}")
-    return "".join(parts)
-
-
-def _around(words: Sequence[str], *, first: bool, last: bool) -> str:
-    if len(words) <= 2 * AROUND:
-        return "".join(words)
-    head = "" if first else "".join(words[:AROUND])
-    tail = "" if last else "".join(words[-AROUND:])
-    return f"{head}…{tail}"
+def _line(change: ValueChange) -> str:
+    if change.kind == "removed":
+        return f"- {change.path}{' (recorded)' if change.path.endswith(']') else ''}: {_short(change.before)}"
+    if change.kind == "added":
+        return f"+ {change.path}: {_short(change.after)}"
+    if isinstance(change.before, str) and isinstance(change.after, str):
+        return f"~ {change.path}: {marked_words(change.before, change.after)}"
+    return f"~ {change.path}: {_short(change.before)} was recorded, now it is {_short(change.after)}"
 
 
 def _short(value: Payload) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+    return shortened(json.dumps(value, ensure_ascii=False))
 
 
 def explained(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> str:
-    """Why a request is answered by nothing: the nearest recorded one, and what differs."""
+    """Explain why a request has no recorded answer: the nearest recorded one, and what differs."""
     named = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
     head = f"{recording.path.name} has no answer to this request ({named})"
     if not left:

@@ -1,6 +1,6 @@
 """The transports of a fork: a call is recorded in the child run, and answered from its parent or sent on.
 
-What is sent on may be another request than the agent's. The recording transport lies inside, so that the child's
+What is sent on may be another request than the agent's. The recording transport is inside, so that the child's
 journal holds the request that was sent.
 """
 
@@ -14,22 +14,23 @@ from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
 from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
-from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.clients import Installed, take_out
+from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.transport import Answer, as_connection_error, endpoint_of_request, replaying_class
 
 
 class Decides(Protocol):
-    """Who decides what becomes of a call: an answer, or the body to send. Raises ReplayMismatchError."""
+    """Decides about each call: an answer, or the request to send. Raises ReplayMismatchError."""
 
     speed: float | None
 
-    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
-        """The answer to one request, or its body where it goes on."""
+    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
+        """Return the answer to one request, or what is sent in its place."""
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """A mismatch to raise, of which the fork takes note."""
+        """Return a mismatch to raise; the fork keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Forking:
 
     library: str
 
-    def __init__(self, inner: Any, fork: Decides, binding: Binding) -> None:
+    def __init__(self, inner: Any, fork: Decides, binding: Callable[[], Binding]) -> None:
         self.inner = inner
         self.fork = fork
         self.binding = binding
@@ -74,9 +75,9 @@ class Forking:
             inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork))
             if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
                 inner = type(self.inner)(inner, self.inner.binding)
-        elif decided != body:
-            request = _with_body(request, decided)
-        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding), request
+        else:
+            request = _as_decided(request, body, decided)
+        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding()), request
 
 
 class SyncForking(Forking):
@@ -105,11 +106,16 @@ class AsyncForking(Forking):
         await self.inner.aclose()
 
 
-def _with_body(request: Any, body: bytes) -> Any:
+def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
+    """The request that is sent; the same one where nothing of it changes."""
+    url = request.url
+    if decided.model is not None:
+        url = url.copy_with(raw_path=with_model(url.raw_path.decode("ascii"), decided.model).encode("ascii"))
+    if decided.body == body and url == request.url:
+        return request
     headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"content-length"]
-    return type(request)(
-        request.method, request.url, headers=headers, content=body, extensions=dict(request.extensions)
-    )
+    extensions = dict(request.extensions)
+    return type(request)(request.method, url, headers=headers, content=decided.body, extensions=extensions)
 
 
 @cache
@@ -121,7 +127,7 @@ def forking_class(library: str, *, asynchronous: bool) -> type:
 
 
 class InstalledFork(Installed):
-    """What one fork has put in, until `remove` puts back what was there."""
+    """The transports that one fork has replaced; `remove` restores the original ones."""
 
     def __init__(self, fork: Any, binding: Callable[[], Binding]) -> None:
         super().__init__(fork)
@@ -140,14 +146,21 @@ class InstalledFork(Installed):
     def put(self, place: TransportSlot) -> None:
         """Answer what comes to one transport, or send it on to it."""
         transport = place.get()
-        place.put(self.replaying(transport, place.library, asynchronous=place.asynchronous))
-        self.undo.append(partial(place.put, transport))
+        ours = self.replaying(transport, place.library, asynchronous=place.asynchronous)
+        if ours is not transport:
+            place.put(ours)
+            self.undo.append(partial(take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """A transport that answers, or sends on to another one."""
-        if isinstance(transport, Forking) and transport.fork is self._fork:
+        if self._holds(transport):
             return transport
-        return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding())
+        return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
 
-    def skip_sleeps(self, client: Any) -> None:
+    def _holds(self, transport: Any) -> bool:
+        """Whether a transport, or a recording one around it, is one of this fork."""
+        inner = transport.inner if isinstance(transport, RecordingTransport) else transport
+        return isinstance(inner, Forking) and inner.fork is self._fork
+
+    def skip_pauses(self, client: Any) -> None:
         """Leave the client's pauses between retries as they are: some of them are before a live provider."""

@@ -62,12 +62,16 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
 def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
     """Write this content to an open file. Raises OSError."""
     waiting: list[bytes] = []
+    size = 0
     for part in content:
         if isinstance(part, bytes):
             waiting.append(part)
-        else:
+            size += len(part)
+        if size >= _COPY_BYTES or not isinstance(part, bytes):
             _write_buffers(fd, waiting)
             waiting.clear()
+            size = 0
+        if not isinstance(part, bytes):
             _copy_span(fd, part)
     _write_buffers(fd, waiting)
 

@@ -29,7 +29,7 @@ from trace_recorder.storage.journal_reader import Record, read
 
 DEFAULT_DIRECTORY = "trajectories"
 _JOURNAL_SUFFIX = ".journal.jsonl"
-"""Added to a document's name that does not end in `.json`, or whose journal would be that of another document."""
+"""Added to a document's name if it does not end in `.json`, or if its journal would be that of another document."""
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files: of a document that a process writes, and of a journal that is being created."""
 _STALE_SECONDS = 60.0
@@ -259,3 +259,11 @@ def _rename_if_free(path: Path, to: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def runs_in_directory(directory: Path) -> list[Path]:
+    """Return the documents of a directory, and the journals without a document. Raises OSError."""
+    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    documents = [path for path in files if path.suffix == ".json"]
+    with_document = {journal_path_for(path) for path in files if path.suffix != ".jsonl"}
+    return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]

@@ -7,9 +7,12 @@ demand. `derive/interactions.py` has the one that reads them from a journal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct, field
+
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -18,14 +21,15 @@ from trace_recorder.values.messages import (
     RequestReading,
     Tool,
     ToolResult,
+    equal_but,
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.short_html import folded_rows, table
 from trace_recorder.values.short_repr import call_repr
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
+class ErrorInfo(Struct, frozen=True):
     """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
     type: str
@@ -37,8 +41,7 @@ class ErrorInfo:
         return {"type": self.type, "message": self.message} | without_none(status=self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
 
     number: int
@@ -111,8 +114,7 @@ class WithoutRawData:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class LLMInteraction:
+class LLMInteraction(Struct, frozen=True):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
@@ -125,7 +127,7 @@ class LLMInteraction:
     timestamp: str
     provider: str | None
     model: str | None
-    source: InteractionSource = field(repr=False, compare=False)
+    source: InteractionSource
     api: str | None = None
     step_number: int | None = None
     agent: str | None = None
@@ -141,6 +143,11 @@ class LLMInteraction:
     ended_by: str | None = None
     parent_execution_id: str | None = None
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is LLMInteraction and equal_but(self, other, "source")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
+
     def __repr__(self) -> str:
         return call_repr(
             "LLMInteraction",
@@ -149,10 +156,36 @@ class LLMInteraction:
             [(len(self.response.tool_calls), "tool call")] if self.response.tool_calls else [],
         )
 
+    def _repr_html_(self) -> str:
+        """Show the interaction in a notebook."""
+        calls = [(call.name, call.arguments) for call in self.response.tool_calls]
+        return table(
+            f"LLMInteraction {self.interaction_id}",
+            {
+                "provider": self.provider,
+                "model": self.model,
+                "agent": self.agent,
+                "messages": len(self.input_messages),
+                "reasoning": self.response.reasoning,
+                "content": self.response.content,
+                "finish_reason": self.response.finish_reason,
+                "error": self.error and self.error.to_document(),
+                "attempts": len(self.attempts) or None,
+                "usage": {name: count for name, count in self.response.usage.to_document().items() if name != "extra"},
+                "duration_seconds": self.duration_seconds,
+            },
+            details=[folded_rows(f"{len(calls)} tool calls", calls)],
+        )
+
     @property
     def answered(self) -> bool:
         """Whether there is a response: False for a call that failed, or has not received anything yet."""
         return self.response.given != {}
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`timestamp` as a datetime."""
+        return parse_time(self.timestamp)
 
     @property
     def input_messages(self) -> Sequence[Message]:

@@ -1,11 +1,12 @@
 """An immutable sequence over elements that others share, such as the messages of a request.
 
-The requests of a conversation begin alike: each is a range of one list, and costs no copy of its elements.
+The requests of a conversation begin with the same elements: each is a range of one list and copies no elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
 from typing import TypeVar, overload
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public name of what a sequence has
@@ -29,6 +30,10 @@ class SharedSequence(Sequence[Element]):
     def of(cls, elements: Sequence[Element]) -> SharedSequence[Element]:
         """Return elements as such a sequence; those of a list are not copied."""
         return elements if isinstance(elements, SharedSequence) else cls(elements)
+
+    def place(self) -> tuple[Sequence[Element], int, int]:
+        """Return what the elements are part of, and where they begin and end there. Do not change it."""
+        return self._elements, self._start, self._stop
 
     def extended(self, more: Iterable[Element]) -> SharedSequence[Element]:
         """Return these elements and more. They are added to the same list if it ends where this sequence does."""
@@ -75,3 +80,10 @@ class SharedSequence(Sequence[Element]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+    def shared_length(self, other: SharedSequence[object]) -> int:
+        """Return how many elements both have in common, as the same objects, at their beginning."""
+        shorter = min(len(self), len(other))
+        if self._elements is other._elements and self._start == other._start:
+            return shorter
+        return next((at for at, same in enumerate(map(is_, self, other)) if not same), shorter)

@@ -8,14 +8,21 @@ not known is None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import datetime
+from threading import RLock
+from typing import TYPE_CHECKING, Literal
 
+import msgspec
+from msgspec import Struct
+
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, equal_but, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.short_html import MAX_ROWS, folded_rows, table
 from trace_recorder.values.short_repr import call_repr
 
 SCHEMA_VERSION = 1
@@ -25,8 +32,7 @@ Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(Struct, frozen=True):
     """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
 
     `interaction` is the one that it is derived from; for a `with recorder.step()` block, the agent's last one in the
@@ -47,9 +53,14 @@ class AgentStep:
     parent_agent_id: str | None = None
     duration_seconds: float | None = None
     interaction_ids: tuple[str, ...] = ()
-    interaction: LLMInteraction | None = field(default=None, repr=False, compare=False)
+    interaction: LLMInteraction | None = None
     derived: bool = False
-    extra: dict[str, Payload] = field(default_factory=dict)
+    extra: dict[str, Payload] = msgspec.field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AgentStep and equal_but(self, other, "interaction")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
 
     def __repr__(self) -> str:
         return call_repr(
@@ -58,12 +69,39 @@ class AgentStep:
             [(len(self.tool_calls), "tool call"), (len(self.tool_results), "tool result")],
         )
 
+    def _repr_html_(self) -> str:
+        """Show the step in a notebook."""
+        calls = [(call.name, call.arguments) for call in self.tool_calls]
+        results = [
+            (one.name, one.success, one.error if one.error is not None else one.result) for one in self.tool_results
+        ]
+        return table(
+            f"AgentStep {self.step_number}",
+            {
+                "state": self.state,
+                "agent": self.agent,
+                "content": self.llm_response and self.llm_response.content,
+                "reflection": self.reflection,
+                "error": self.error,
+                "duration_seconds": self.duration_seconds,
+            },
+            details=[
+                folded_rows(f"{len(calls)} tool calls", calls),
+                folded_rows(f"{len(results)} tool results", results),
+            ],
+        )
+
     @property
     def llm_messages(self) -> Sequence[Message] | None:
         """The messages of this step: those that the agent gave, or those of its interaction."""
         if self.messages is not None:
             return SharedSequence(self.messages)
         return self.interaction.input_messages if self.interaction else None
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`timestamp` as a datetime."""
+        return parse_time(self.timestamp)
 
     def to_document(self, llm_response: Payload = None) -> dict[str, Payload]:
         """Render for the document. `llm_response` replaces this step's response.
@@ -126,8 +164,28 @@ class Gap:
         return {"timestamp": self.timestamp, "what": self.what, "why": self.why}
 
 
+class _ReadOnDemand:
+    """Fields that are read when one of them is asked for: `_read` makes the whole value, once."""
+
+    __slots__ = ("_lock", "_read")
+
+    if not TYPE_CHECKING:  # it would make every attribute exist
+
+        def __getattr__(self, name: str) -> object:
+            if name not in self.__dataclass_fields__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            with self._lock:  # two threads may ask at once
+                read, whole = self._read, None
+                if read is not None:
+                    whole = read()
+                    for field_name in self.__dataclass_fields__:
+                        object.__setattr__(self, field_name, object.__getattribute__(whole, field_name))
+                    object.__setattr__(self, "_read", None)
+            return object.__getattribute__(self, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Trajectory:
+class Trajectory(_ReadOnDemand):
     """One run of one agent. `execution_time` is in seconds."""
 
     trajectory_id: str | None = None
@@ -150,9 +208,71 @@ class Trajectory:
     agent_steps: Sequence[AgentStep] = ()
     gaps: tuple[Gap, ...] = ()
 
+    @classmethod
+    def read_on_demand(cls, known: Mapping[str, object], read: Callable[[], Trajectory]) -> Trajectory:
+        """Return a trajectory with the fields `known`; `read` is called once for all others, when one is asked for."""
+        trajectory = object.__new__(cls)
+        for name, value in [*known.items(), ("_read", read), ("_lock", RLock())]:
+            object.__setattr__(trajectory, name, value)
+        return trajectory
+
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]
         return call_repr("Trajectory", {"task": self.task, "status": self.status}, counts)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The last conversation: what the model saw in the last call that it answered, and the answer."""
+        last = next((one for one in reversed(self.llm_interactions) if one.answered), None)
+        if last is None:
+            return SharedSequence()
+        said = last.response
+        answer = Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
+        return SharedSequence([*last.input_messages, answer])
+
+    @property
+    def steps(self) -> Sequence[AgentStep]:
+        """The agent's steps, by a shorter name."""
+        return self.agent_steps
+
+    @property
+    def started_at(self) -> datetime | None:
+        """`start_time` as a datetime."""
+        return parse_time(self.start_time)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """`end_time` as a datetime."""
+        return parse_time(self.end_time)
+
+    def to_dict(self, history: History = "inline") -> dict[str, Payload]:
+        """Return the whole document as a dict, as `to_document` does."""
+        return self.to_document(history)
+
+    def _repr_html_(self) -> str:
+        """Show the run in a notebook: its facts, and its last steps. `trace_recorder.display` shows all of it."""
+        steps = [
+            (step.step_number, step.agent, step.state, ", ".join(call.name for call in step.tool_calls), step.error)
+            for step in self.agent_steps[-MAX_ROWS - 1 :]
+        ]
+        return table(
+            "Trajectory",
+            {
+                "task": self.task,
+                "status": self.status,
+                "success": self.success,
+                "final_result": self.final_result,
+                "error": self.error and self.error.to_document(),
+                "provider": self.provider,
+                "model": self.model,
+                "start_time": self.start_time,
+                "execution_time": self.execution_time,
+                "metrics": self.metrics,
+                "rewards": {reward.name: reward.value for reward in self.rewards},
+                "gaps": len(self.gaps) or None,
+            },
+            details=[folded_rows(f"{len(self.agent_steps)} steps", steps)],
+        )
 
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Render the whole document, with complete lists of messages (`inline`) or with deltas."""

@@ -1,21 +1,25 @@
 """A trajectory in the formats that others read: pure functions, one file a format, and figures over runs.
 
-Nothing is recorded here and no file is read; what a format cannot carry, its page in `docs/views/` says.
+Nothing is recorded here and no file is read; the page of each format in `docs/views/` says what it cannot carry.
 """
 
-from trace_recorder.views.atif.document import to_atif, to_atif_files
-from trace_recorder.views.hierarchy.document import to_hierarchy
-from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
-from trace_recorder.views.pi_sessions import to_traces
-from trace_recorder.views.stats import Stats
-from trace_recorder.views.toolbrain.chat_template import ChatTemplate
-from trace_recorder.views.toolbrain.parsing import ParsedCompletion, parse_code, parse_react, parse_tool_calls
-from trace_recorder.views.toolbrain.turns import ToolBrainTurn, format_turns, to_turns
-from trace_recorder.views.trae import to_trae
-from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
-from trace_recorder.views.training.preferences import preference_pairs
-from trace_recorder.views.training.trl import to_trl
-from trace_recorder.views.view import LeftOut, View
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trace_recorder.views.atif.document import to_atif, to_atif_files
+    from trace_recorder.views.hierarchy.document import to_hierarchy
+    from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
+    from trace_recorder.views.pi_sessions import to_traces
+    from trace_recorder.views.stats import Stats
+    from trace_recorder.views.toolbrain.chat_template import ChatTemplate
+    from trace_recorder.views.toolbrain.parsing import ParsedCompletion, parse_code, parse_react, parse_tool_calls
+    from trace_recorder.views.toolbrain.turns import ToolBrainTurn, format_turns, to_turns
+    from trace_recorder.views.trae import to_trae
+    from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
+    from trace_recorder.views.training.preferences import preference_pairs
+    from trace_recorder.views.training.trl import to_trl
+    from trace_recorder.views.view import LeftOut, View
 
 __all__ = [
     "ChatTemplate",
@@ -41,3 +45,46 @@ __all__ = [
     "to_trl",
     "to_turns",
 ]
+
+_MODULES = {
+    "atif.document": (
+        "to_atif",
+        "to_atif_files",
+    ),
+    "hierarchy.document": ("to_hierarchy",),
+    "invariant.dataset": (
+        "push_to_invariant",
+        "to_invariant",
+        "to_invariant_dataset",
+    ),
+    "pi_sessions": ("to_traces",),
+    "stats": ("Stats",),
+    "toolbrain.chat_template": ("ChatTemplate",),
+    "toolbrain.parsing": (
+        "ParsedCompletion",
+        "parse_code",
+        "parse_react",
+        "parse_tool_calls",
+    ),
+    "toolbrain.turns": (
+        "ToolBrainTurn",
+        "format_turns",
+        "to_turns",
+    ),
+    "trae": ("to_trae",),
+    "training.openai_finetuning": ("to_openai_finetuning",),
+    "training.preferences": ("preference_pairs",),
+    "training.trl": ("to_trl",),
+    "view": (
+        "LeftOut",
+        "View",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a view when it is asked for: few programs write every format."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"trace_recorder.views.{_MODULE_OF[name]}"), name)

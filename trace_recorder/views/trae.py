@@ -1,6 +1,6 @@
 """Trae Agent's own document: the members that it writes, in its order, and no others.
 
-Our document has all of these already, and more beside them; this is for readers that refuse what they do not know.
+Our document has all of these already, and others; this is for readers that refuse members that they do not know.
 What was added, from attempts to rewards, is left out. `input_messages` is all that the model saw.
 """
 
@@ -25,6 +25,7 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
+from trace_recorder.views.shared_document import SharedMessages, interaction_documents
 from trace_recorder.views.view import LeftOut, view
 
 _ROOT = (
@@ -50,12 +51,15 @@ _RESULT = ("call_id", "success", "result", "error", "name")
 
 @view
 def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
-    """Return a run as the document that Trae Agent itself would have written, but with offsets in timestamps."""
-    document = trajectory.to_document()
-    kept = _only(document, _ROOT)
-    kept["llm_interactions"] = [_interaction(one, left_out) for one in document["llm_interactions"]]
+    """Return a run as the document that Trae Agent itself would have written, but with offsets in timestamps.
+
+    A message that several calls sent is one object in all of them: do not change it.
+    """
+    kept = _only({**trajectory.head(), **trajectory.tail("inline")}, _ROOT)
+    messages = SharedMessages(lambda message: [*_messages(message.to_document())])
+    kept["llm_interactions"] = [_interaction(one, left_out) for one in interaction_documents(trajectory, messages)]
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
-    kept["agent_steps"] = [_step(step) for step in document["agent_steps"]]
+    kept["agent_steps"] = [_step(step.to_document()) for step in trajectory.agent_steps]
     count(trajectory, left_out, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
     return kept
 
@@ -67,7 +71,7 @@ def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Pay
 def _interaction(one: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Payload]:
     left_out.add("errors of calls", one.get("error") is not None)
     kept = _only(one, _INTERACTION)
-    kept["input_messages"] = [written for message in one.get("input_messages") or () for written in _messages(message)]
+    kept["input_messages"] = one.get("input_messages", [])
     kept["response"] = _response(one["response"]) if one["response"] else {}
     return kept
 

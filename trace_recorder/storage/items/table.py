@@ -23,7 +23,7 @@ _MAX_REPEATS = 4
 
 
 class ItemTable:
-    """Expands what `ItemEncoder` wrote, from the item records and the requests whose lists may be a base.
+    """Expands what `ItemEncoder` wrote, from the item records and the requests with lists that may be a base.
 
     `expand` raises KeyError for a request that uses a missing item.
     """
@@ -33,6 +33,11 @@ class ItemTable:
         self._items: dict[int, tuple[Payload, int]] = {}
         self._strings: dict[int, str] = {}
         self._bases: dict[int, dict[str, list[int]]] = {}
+
+    @property
+    def end(self) -> int:
+        """One more than the largest number of an item."""
+        return self._end
 
     def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
         """Add an item, from its record's data and CRC."""

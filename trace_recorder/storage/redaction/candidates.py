@@ -15,27 +15,27 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 SHORTEST = 12
-"""A key has a run of so many letters, digits, hyphens and the like."""
+"""A key has a run of at least this many letters, digits, hyphens and the like."""
 ENCODED = 24
-"""A word in base64 that is worth decoding has a run of so many."""
+"""A word in base64 has at least this many if it is worth decoding."""
 _BEFORE = 8
-"""So many characters before a word are copied with it: they tell whether a key may begin where the word does."""
+"""This many characters before a word are copied with it: they decide whether a key may begin where the word does."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
-"""What is a capital or a digit: a run of small letters alone is no key."""
+"""Capitals and digits: a run of small letters alone is no key."""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
-"""So many characters are looked at together: integers that are larger cost more a character."""
+"""This many characters are searched together: larger integers cost more for each character."""
 _FEW, _SPARSE, _CHECKED = 16, 150, 256
-"""A text that has more than a few of such words, and one in so many characters, is not copied: it is one word.
+"""A text with more than a few such words, and with one in this many characters, is not copied: it is one word.
 
-That is asked when so many have been found, and at the end."""
+This is checked after every 256 of these words, and at the end."""
 
 
 class Look:
-    """A text, one byte a character so that places are the same; where long runs begin in it; and its telling words."""
+    """A text, one byte a character so that positions are the same; where long runs begin in it; its possible keys."""
 
     __slots__ = ("_begins", "_starts", "data", "plain", "runs", "words")
 
@@ -51,7 +51,7 @@ class Look:
                 self._see(letters, at)
 
     def _see(self, letters: bytes, at: int) -> None:
-        """Find the runs, from the first on, and copy the words of those that tell.
+        """Find the runs, from the first on, and copy the words of possible keys.
 
         `letters` has a 1 for each character of a run.
         """
@@ -84,7 +84,7 @@ class Look:
             at = letters.find(_LONG_RUN, end) if end >= 0 else end
 
     def _copy(self, telling: list[int]) -> None:
-        """Copy the words in which these runs stand."""
+        """Copy the words that contain these runs."""
         plain, words = self.plain, self.data.translate(_IN_WORDS)
         parts: list[str] = []
         starts: list[int] = []
@@ -101,23 +101,23 @@ class Look:
         self.words, self._starts, self._begins = " ".join(parts), starts, _begins(parts)
 
     def place(self, at: int) -> int:
-        """Where in the text stands what stands there in `words`."""
+        """Return the position in the text of a position in `words`."""
         number = bisect_right(self._begins, at) - 1
         return self._starts[number] + at - self._begins[number]
 
 
 def _is_dense(words: int, size: int) -> bool:
-    """Whether so many words are to be copied of so many characters that it is faster not to."""
+    """Whether there are so many words for the size of a text that it is faster not to copy them."""
     return words >= _FEW and words * _SPARSE > size
 
 
 class Beginnings:
-    """Where words may begin, of any number of groups: the first three letters tell, small or capital."""
+    """Finds where the words of several groups may begin, by their first three letters, small or capital."""
 
     __slots__ = ("_tables",)
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
-        """At most eight groups of words; a question mark stands for any letter. No two groups have a word in common."""
+        """At most eight groups of words; a question mark means any letter. No two groups have a word in common."""
         tables = [bytearray(256) for _ in range(3)]
         for number, group in enumerate(groups):
             for letters in group:
@@ -127,7 +127,7 @@ class Beginnings:
         self._tables = tuple(map(bytes, tables))
 
     def places(self, data: bytes) -> list[tuple[int, int]]:
-        """The groups' numbers, and where in a text a word of each may begin."""
+        """Return the groups' numbers, and where in a text a word of each may begin."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
         places: list[tuple[int, int]] = []
@@ -142,7 +142,7 @@ class Beginnings:
 
 
 def _marked(marks: bytes, begin: int) -> list[tuple[int, int]]:
-    """Each bit that is set alone, and where it is."""
+    """Return the number of each bit that is set, and its position."""
     places: list[tuple[int, int]] = []
     for number, bit in enumerate(_BITS):
         at = marks.find(bit)
@@ -156,5 +156,5 @@ _BITS = tuple(1 << number for number in range(8))
 
 
 def _begins(parts: list[str]) -> list[int]:
-    """Where each part begins, where they stand together with one character between."""
+    """Return where each part begins if they are joined with one character between them."""
     return list(accumulate((len(part) + 1 for part in parts), initial=0))

@@ -8,8 +8,8 @@ gave to tool calls itself and what a server's own tools left behind make no diff
 Where a history was changed, each of its messages is looked up in the earlier ones. The request `edits` the history
 where all answers of the model are still there and other messages were shortened, replaced, added or removed. It
 `rewrites` the history where answers are gone, as after compaction. A request with no answer of its agent and other
-instructions `begins` a chain of its own beside the agent's others. So does a prompt of unclear origin that the agent
-did not continue, where it continued what came before: that is known only when all calls have been read.
+instructions `begins` a chain of its own, next to the agent's others. So does a prompt of unclear origin that the
+agent did not continue, where it continued what came before: that is known only when all calls have been read.
 
 What is kept is a digest for each distinct message, and the new messages of each prompt.
 """
@@ -23,8 +23,9 @@ from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.chained_call import Relation, Turn, agent_key, answer_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
+from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
 from trace_recorder.views.conversations.prompt import AnswerPrefix, Continuation, Prompt, is_instruction
-from trace_recorder.views.conversations.prompt_matching import AgentHistory, AnswerRef, TurnRecord
+from trace_recorder.views.conversations.prompt_matching import AgentHistory, AnswerRef, KnownMessages, TurnRecord
 from trace_recorder.views.conversations.steps_as_calls import call_of_step
 
 __all__ = ["Relation", "Turn", "agent_key", "answer_of", "interactions_of", "turns_of"]
@@ -77,6 +78,7 @@ class CallChains:
 
     def __init__(self, side_calls: Collection[str] = ()) -> None:
         self.normalizer = MessageNormalizer()
+        self._prompts = PromptNormalizer(self.normalizer)
         self._side_calls = side_calls
         self._answers_by_digest: dict[Hashable, AnswerRef] = {}
         self._records: dict[Turn, TurnRecord] = {}
@@ -88,16 +90,19 @@ class CallChains:
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentHistory(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
-        prompt = Prompt.of(call, reading, self.normalizer, self._records[referred] if referred else None)
+        if referred:
+            prompt = Prompt.referring(call, reading, self.normalizer, self._records[referred])
+        else:
+            prompt = Prompt.of(call, reading, self._prompts)
         continued = self._continuation(prompt, referred, history)
         known = _known_messages(prompt, continued, history)
         answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
         turn = _turn(prompt, continued, history, known, answers)
-        history.has_instructions = history.has_instructions or any(map(is_instruction, reading.messages))
+        history.has_instructions = history.has_instructions or prompt.has_instructions
         history.add_prompt(turn, prompt.messages, known, continued.answers)
         if turn.answered:
             self._add_answers(turn, prompt, continued, answers)
-            new = [one for one, is_known in zip(prompt.messages, known, strict=True) if not (turn.exact and is_known)]
+            new = [*known.unknown(prompt.messages)] if turn.exact else prompt.messages
             history.add_answers(turn, new, None if turn.exact else prompt.instructions)
         return turn
 
@@ -109,7 +114,7 @@ class CallChains:
         return self._extend(prompt, history) or self._continue_changed(prompt, history)
 
     def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
-        """The turn whose response id a request names."""
+        """Return the turn with the response id that a request names."""
         if call.api is None:
             return None
         ids = [value for key, value in reading.parameters.items() if key in _PREVIOUS and isinstance(value, str)]
@@ -126,7 +131,7 @@ class CallChains:
         )
 
     def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
-        """Continue the turn whose whole prompt and answer are the beginning, if no later answer follows them."""
+        """Continue the turn with the prompt and answer that are the beginning, if no later answer follows them."""
         agent, instructions = agent_key(prompt.call), prompt.instructions_digest
         for at in reversed(range(len(prompt.prefix_digests))):
             key = instructions, prompt.prefix_digests[at]
@@ -141,7 +146,7 @@ class CallChains:
         return None
 
     def _continue_changed(self, prompt: Prompt, history: AgentHistory) -> Continuation:
-        """Continue the turn whose answer is the last one in a prompt whose history was changed."""
+        """Continue the turn with the last answer in a prompt, if the history of the prompt was changed."""
         if history.last is None:
             return Continuation("begins")
         answers, unbroken = history.find_answers(prompt.messages)
@@ -182,7 +187,7 @@ def _turn(
     prompt: Prompt,
     continued: Continuation,
     history: AgentHistory,
-    known: Sequence[bool],
+    known: KnownMessages,
     answers: Sequence[AnswerPrefix],
 ) -> Turn:
     reading, previous = prompt.reading, continued.previous
@@ -211,14 +216,17 @@ def _turn(
     )
 
 
-def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHistory) -> list[bool]:
-    """Say of each normalized message of a prompt whether an earlier prompt had it."""
-    if continued.previous is None or continued.relation in {"edits", "rewrites"}:
-        return history.are_known(prompt.messages, continued.answers)
-    known = history.are_known_after(continued.previous, prompt.messages, continued.prefix_length)
-    own = prompt.instruction_count
-    instructions = [True] * own if continued.exact else history.are_known(prompt.messages[:own], {})
-    return instructions + known[own:]
+def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHistory) -> KnownMessages:
+    """Find the normalized messages of a prompt that an earlier prompt had."""
+    previous, messages, own = continued.previous, prompt.messages, prompt.instruction_count
+    if previous is None or continued.relation in {"edits", "rewrites"}:
+        return KnownMessages(0, history.are_known(messages, continued.answers))
+    if continued.relation == "extends":
+        count = max(continued.answers) + 1
+        return KnownMessages(count, history.are_known_after(previous, messages[count:], continued.prefix_length))
+    known = history.are_known_after(previous, messages, continued.prefix_length)
+    instructions = [True] * own if continued.exact else history.are_known(messages[:own], {})
+    return KnownMessages(0, instructions + known[own:])
 
 
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:

@@ -78,6 +78,7 @@ class MessageNormalizer:
     """Normalizes the messages of a run, and keeps the content of each distinct one."""
 
     contents: dict[Hashable, NormalizedContent | None] = field(default_factory=dict)
+    _by_message: dict[int, tuple[Message, NormalizedContent | None]] = field(default_factory=dict)
 
     def normalize(
         self, messages: Sequence[Message], before: NormalizedContent | None = None
@@ -86,20 +87,38 @@ class MessageNormalizer:
         calls: dict[str, AnsweredCall] = {}
         if before is not None:
             calls = {call.call_id: AnsweredCall(before, index, None) for index, call in enumerate(before.calls)}
+        return self.normalize_from(messages, 0, 0, calls)
+
+    def normalize_from(
+        self, messages: Sequence[Message], start: int, count: int, calls: dict[str, AnsweredCall]
+    ) -> list[NormalizedMessage]:
+        """Normalize the messages of a prompt from one on; `count` is the number of normalized ones before it.
+
+        `calls` are the calls made so far, by their ids; those of these messages are added.
+        """
         found: list[NormalizedMessage] = []
-        for begin, end in _spans(messages):
-            content = self.content_of(messages[begin:end])
+        new = list(messages[start:])
+        for begin, end in _spans(new):
+            content = self.content_of(new[begin:end])
             if content is None:
                 continue
-            answered = calls.get(messages[begin].call_id or "") if content.role == "tool" else None
+            answered = calls.get(new[begin].call_id or "") if content.role == "tool" else None
             for index, call in enumerate(content.calls):
-                calls[call.call_id] = AnsweredCall(content, index, len(found))
-            found.append(NormalizedMessage(begin, end, content, answered))
+                calls[call.call_id] = AnsweredCall(content, index, count + len(found))
+            found.append(NormalizedMessage(start + begin, start + end, content, answered))
         return found
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return the content of the messages that are one normalized message; None where they are empty."""
-        key = _key(messages[0]) if len(messages) == 1 else tuple(map(_key, messages))
+        if len(messages) > 1:
+            return self._content(tuple(map(_key, messages)), messages)
+        message = messages[0]
+        known = self._by_message.get(id(message))
+        if known is None:
+            known = self._by_message[id(message)] = message, self._content(_key(message), messages)
+        return known[1]
+
+    def _content(self, key: Hashable, messages: Sequence[Message]) -> NormalizedContent | None:
         try:
             return self.contents[key]
         except KeyError:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, RequestReading
@@ -19,7 +21,8 @@ from trace_recorder.views.conversations.normalized_messages import (
     NormalizedMessage,
     prefix_digests,
 )
-from trace_recorder.views.conversations.prompt_matching import RepeatedAnswers, TurnRecord
+from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
+from trace_recorder.views.conversations.prompt_matching import KnownMessages, RepeatedAnswers, TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +62,25 @@ class Prompt:
     start_digest: bytes
     start_count: int
     prefix_digests: Sequence[bytes]
+    has_instructions: bool
 
     @classmethod
-    def of(
-        cls,
-        call: LLMInteraction,
-        reading: RequestReading,
-        normalizer: MessageNormalizer,
-        referred: TurnRecord | None,
+    def referring(
+        cls, call: LLMInteraction, reading: RequestReading, normalizer: MessageNormalizer, referred: TurnRecord
     ) -> Prompt:
-        """Normalize a request. `referred` is the record of the turn that it refers to."""
-        messages = normalizer.normalize(reading.messages, referred.answers[0] if referred else None)
+        """Normalize a request that refers to a turn, whose record this is."""
+        messages = normalizer.normalize(reading.messages, referred.answers[0])
         own = sum(message.begin < reading.instructions for message in messages)
-        start, count = (referred.prefix_digest, referred.message_count) if referred else (EMPTY_PREFIX, 0)
-        return cls(call, reading, messages, own, start, count, [*prefix_digests(messages[own:], start)])
+        start, count = referred.prefix_digest, referred.message_count
+        said = any(map(is_instruction, reading.messages))
+        return cls(call, reading, messages, own, start, count, [*prefix_digests(messages[own:], start)], said)
+
+    @classmethod
+    def of(cls, call: LLMInteraction, reading: RequestReading, normalizer: PromptNormalizer) -> Prompt:
+        """Normalize a request that stands by itself."""
+        found = normalizer.normalize(reading.messages, reading.instructions)
+        said = found.has_instructions
+        return cls(call, reading, found.messages, found.own, EMPTY_PREFIX, 0, found.digests, said)
 
     @property
     def instructions_digest(self) -> bytes:
@@ -114,7 +122,7 @@ class Prompt:
         return tuple(_with_call_id(message, ids) for message in messages)
 
     def new_messages(
-        self, continued: Continuation, appended: Sequence[Message], known: Sequence[bool]
+        self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
     ) -> tuple[tuple[Message, ...], range]:
         """Return the messages that no earlier prompt had, and the positions of those before the previous answer.
 
@@ -123,16 +131,13 @@ class Prompt:
         new = {*self._new_places(continued, known)}
         after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
         results = next((number for number, message in enumerate(after) if message.role != "tool"), len(after))
-        before = [
-            message for place, message in enumerate(self.reading.messages[: continued.prefix_length]) if place in new
-        ]
+        before = [self.reading.messages[place] for place in sorted(new) if place < continued.prefix_length]
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
-    def _new_places(self, continued: Continuation, known: Sequence[bool]) -> Iterator[int]:
-        """Where new messages stand; in a prompt that begins a chain, empty ones too, which are not normalized."""
-        for one, is_known in zip(self.messages, known, strict=True):
-            if not is_known:
-                yield from range(one.begin, one.end)
+    def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
+        """Return the positions of new messages; in the first prompt of a chain, of empty, not normalized ones too."""
+        for one in known.unknown(self.messages):
+            yield from range(one.begin, one.end)
         if continued.relation == "begins":
             covered = {place for one in self.messages for place in range(one.begin, one.end)}
             yield from (place for place in range(len(self.reading.messages)) if place not in covered)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.views.conversations.chained_call import Turn
@@ -34,6 +34,19 @@ class TurnRecord:
     answers: tuple[NormalizedContent | None, ...]
     instructions_digest: bytes
     answer_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMessages:
+    """Which normalized messages of a prompt an earlier one had: the first `count`, and of the others as `rest` says."""
+
+    count: int
+    rest: Sequence[bool]
+
+    def unknown(self, messages: Sequence[NormalizedMessage]) -> Iterator[NormalizedMessage]:
+        """Yield the messages of the prompt that no earlier one had."""
+        later = zip(messages[self.count :], self.rest, strict=True)
+        return (one for one, is_known in later if not is_known)
 
 
 @dataclass(slots=True)
@@ -137,10 +150,10 @@ class AgentHistory:
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_prompt(
-        self, turn: Turn, messages: Sequence[NormalizedMessage], known: Sequence[bool], repeats: RepeatedAnswers
+        self, turn: Turn, messages: Sequence[NormalizedMessage], known: KnownMessages, repeats: RepeatedAnswers
     ) -> None:
-        """Remember the messages of a turn's prompt."""
-        for one, is_known in zip(messages, known, strict=True):
+        """Remember the messages of a turn's prompt. The results among those before `known.rest` are remembered."""
+        for one, is_known in zip(messages[known.count :], known.rest, strict=True):
             if one.answered_call is not None:
                 by = one.answered_call.message_index
                 asker = turn.previous if by is None else repeats[by][0] if by in repeats else None

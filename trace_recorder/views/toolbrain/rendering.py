@@ -26,7 +26,13 @@ _SENTINEL = "\ue000"
 
 
 class PlainText:
-    """Writes a conversation as `<|ROLE|>` and what was said, with thinking, calls and tools as they were sent."""
+    """Writes a conversation as `<|ROLE|>` and what was said, with thinking, calls and tools as they were sent.
+
+    It keeps the text of each message, as conversations repeat the same ones.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, tuple[ChatMessage, str]] = {}
 
     def apply_chat_template(
         self,
@@ -41,8 +47,15 @@ class PlainText:
         if tokenize:
             raise ValueError("PlainText gives text: it has no tokens. Leave tokenize=False.")
         blocks = ["<|TOOLS|>", *(f"{_json(tool)}\n" for tool in tools)] if tools else []
-        blocks += [f"<|{_heading(message)}|>{self.words_of(message)}\n" for message in conversation]
+        blocks += map(self._block, conversation)
         return "".join(blocks) + ("<|ASSISTANT|>" if add_generation_prompt else "")
+
+    def _block(self, message: ChatMessage) -> str:
+        known = self._blocks.get(id(message))
+        if known is None or known[0] is not message:
+            text = f"<|{_heading(message)}|>{self.words_of(message)}\n"
+            known = self._blocks[id(message)] = message, text
+        return known[1]
 
     def words_of(self, message: ChatMessage) -> str:
         """Write what a message says, without its role."""
@@ -69,56 +82,74 @@ def _json(value: Payload) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+class ChatMessages:
+    """Writes messages in the form that chat templates know; with `shared`, each one once for all conversations."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self._written: dict[int, tuple[Message, ChatMessage]] | None = {} if shared else None
+
+    def of(self, messages: Sequence[Message]) -> list[ChatMessage]:
+        """Return messages in that form."""
+        return chat_messages(messages) if self._written is None else [*map(self._shared, messages)]
+
+    def _shared(self, message: Message) -> ChatMessage:
+        assert self._written is not None  # noqa: S101 - for mypy
+        known = self._written.get(id(message))
+        if known is None:
+            known = self._written[id(message)] = message, _chat_message(message)
+        return known[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Rendering:
     """Renders what one turn's model saw and said.
 
-    `parameters` are those of the request, some of which are for the template; `arguments` are the texts of tool calls'
-    arguments as they were sent, by call id; `variables` go to the template as they are.
+    `parameters` are those of the request, some of which are for the template; `interaction` has the texts of tool
+    calls' arguments as they were sent; `variables` go to the template as they are.
     """
 
     renderer: Renderer
-    name: str
+    chat: ChatMessages
+    interaction: LLMInteraction
     at: datetime
     messages: Sequence[Message]
     tools: list[Payload]
     parameters: dict[str, Payload]
-    arguments: dict[str, str]
     variables: dict[str, Payload]
 
     @classmethod
-    def of(cls, turn: Turn, renderer: Renderer, variables: dict[str, Payload]) -> Rendering:
+    def of(cls, turn: Turn, renderer: Renderer, chat: ChatMessages, variables: dict[str, Payload]) -> Rendering:
         """Make the rendering of a turn."""
         one = turn.interaction
         request = one.source.request()
         messages = turn.messages() if turn.relation == "refers" else request.messages
         at = datetime.fromisoformat(one.timestamp)
-        schemas, sent = tool_schemas(request.tools), _sent_arguments(one)
-        return cls(renderer, one.interaction_id, at, messages, schemas, request.parameters, sent, variables)
+        schemas = tool_schemas(request.tools)
+        return cls(renderer, chat, one, at, messages, schemas, request.parameters, variables)
 
     def prompt(self) -> str:
         """The string that the model was given."""
         names = ("add_generation_prompt", "continue_final_message", "documents")
         wishes = {name: self.parameters[name] for name in names if self.parameters.get(name) is not None}
-        return self._render(chat_messages(self.messages), **({"add_generation_prompt": True} | wishes))
+        return self._render(self.chat.of(self.messages), **({"add_generation_prompt": True} | wishes))
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
         """The conversation with the model's answer, and what came back to it; None where the template refuses it."""
-        return self._accepted(chat_messages([*self.messages, answer, *after]))
+        return self._accepted([*self.chat.of(self.messages), *chat_messages([answer, *after])])
 
     def completion(self, prompt: str, answer: Message) -> str:
         """The string that the model gave.
 
-        Where it gave words alone, these. A server that found thinking or tool calls in that string has taken it
-        apart: the template that puts such a message into a prompt puts it together again. Where it cannot, the
-        plain form stands in.
+        If it gave only a text, this is the string. If a server found thinking or tool calls in that string, it has
+        split it: the template that puts such a message into a prompt joins it again. If it cannot, the plain form is
+        used.
         """
         if not (answer.reasoning or answer.tool_calls):
             return text_of(answer)
         [message] = chat_messages([answer])
         if isinstance(self.renderer, PlainText):
             return self.renderer.words_of(message)
-        before = chat_messages(self.messages)
+        before = self.chat.of(self.messages)
         whole = self._accepted([*before, message])
         if whole is None or not whole.startswith(prompt):
             return PlainText().words_of(message)
@@ -126,7 +157,7 @@ class Rendering:
         return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
 
     def _accepted(self, messages: list[ChatMessage]) -> str | None:
-        """Render what no prompt was made of: some templates take it only in another form, and refuse it."""
+        """Render what was in no prompt: some templates accept it only in another form, and refuse it."""
         try:
             return self._render(messages)
         except RenderingError:
@@ -138,15 +169,15 @@ class Rendering:
         if isinstance(self.renderer, ChatTemplate):
             variables = {"at": self.at, **variables}
         apply = partial(self.renderer.apply_chat_template, tools=self.tools or None, tokenize=False, **variables)
-        # Some templates, DeepSeek's among them, are written for arguments that are text.
         failures: list[Exception] = []
-        for form in (messages, _with_texts(messages, self.arguments)):
-            text = try_call(partial(apply, form), failures.append)
-            if text is not None:
-                return str(text)
+        text = try_call(partial(apply, messages), failures.append)
+        if text is None:  # some templates, DeepSeek's among them, are written for arguments that are text
+            text = try_call(partial(apply, _with_texts(messages, _sent_arguments(self.interaction))), failures.append)
+        if text is not None:
+            return str(text)
         raise RenderingError(
-            f"The chat template refused the messages of {self.name}: {type(failures[0]).__name__}: {failures[0]} "
-            "Give the template of the model that was asked, or none."
+            f"The chat template refused the messages of {self.interaction.interaction_id}: "
+            f"{type(failures[0]).__name__}: {failures[0]} Give the template of the model that was asked, or none."
         ) from failures[0]
 
 
@@ -179,7 +210,7 @@ def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
     """Write messages in the form that chat templates know.
 
     As servers do before they render: arguments are objects, no content is an empty text, texts alone are one text,
-    a line apart. Images stay parts, in the form of OpenAI.
+    a line apart. Images remain parts, in the form of OpenAI.
     """
     return [_chat_message(message) for message in messages]
 

@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4); rewards are functions of it.
 
 A turn is one call in which the model said something. What cannot be known is None, or the turn is left out where the
-format has no None: a call that failed, one in flight, one whose request is damaged. `docs/views/toolbrain.md` says what
+format has no None: a call that failed, one in flight, one with a damaged request. `docs/views/toolbrain.md` says what
 the format has no place for.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, TypedDict
+from dataclasses import dataclass, replace
+from typing import Literal, TypedDict, overload
 
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -35,7 +36,7 @@ from trace_recorder.views.left_out import (
 )
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
 from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
-from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
+from trace_recorder.views.toolbrain.rendering import ChatMessages, PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
 _LEFT_OUT = (
@@ -54,6 +55,10 @@ _SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answer
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
 """The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
 _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS))
+
+
+_LOOKED_AT = 8
+"""To show the end of a text on one line, so many times its characters are looked at first: the rest may be spaces."""
 
 
 class ToolBrainTurn(TypedDict):
@@ -82,18 +87,63 @@ def to_turns(
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
-    form. `agent` picks the turns of one agent, by its name or its id. `action_output` is the object that a tool
+    form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object that a tool
     returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
     own type has it. Raises RenderingError where the template does not take the messages.
     """
+    turns = _turns(left_out, trajectory, parser, chat_template, agent, template_variables)
+    return [_texted(turn) for turn in turns] if action_output == "text" else [*turns]
+
+
+@view
+def turns_one_by_one(
+    left_out: LeftOut, trajectory: Trajectory, parser: Parser = parse_tool_calls
+) -> Sequence[ToolBrainTurn]:
+    """Return the same as a lazy sequence: each turn is made when it is read, since its prompt is the whole history."""
+    return _turns(left_out, trajectory, parser, None, None, None)
+
+
+def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
+    left_out: LeftOut,
+    trajectory: Trajectory,
+    parser: Parser,
+    chat_template: str | Renderer | None,
+    agent: str | None,
+    variables: Mapping[str, Payload] | None,
+) -> _LazyTurns:
     count(trajectory, left_out, *_LEFT_OUT)
     renderer = _renderer(chat_template)
     whole = answered_turns(trajectory)
     carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
     count_unsupported_contents((one.turn for one in whole), left_out, carried)
     answered = [one for one in whole if agent in {None, one.interaction.agent, one.interaction.agent_id}]
-    turns = [_turn(one, parser, renderer, dict(template_variables or {})) for one in answered if _is_known(one)]
-    return [_texted(turn) for turn in turns] if action_output == "text" else turns
+    chat = ChatMessages(shared=chat_template is None)
+    return _LazyTurns([*filter(_is_known, answered)], parser, renderer, chat, dict(variables or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _LazyTurns(Sequence[ToolBrainTurn]):
+    """The turns of some calls, each made when it is read."""
+
+    answered: list[AnsweredTurn]
+    parser: Parser
+    renderer: Renderer
+    chat: ChatMessages
+    variables: dict[str, Payload]
+
+    def __len__(self) -> int:
+        return len(self.answered)
+
+    @overload
+    def __getitem__(self, index: int) -> ToolBrainTurn: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ToolBrainTurn]: ...
+
+    def __getitem__(self, index: int | slice) -> ToolBrainTurn | Sequence[ToolBrainTurn]:
+        if isinstance(index, slice):
+            return replace(self, answered=self.answered[index])
+        return _turn(self.answered[index], self.parser, self.renderer, self.chat, self.variables)
 
 
 def _renderer(chat_template: str | Renderer | None) -> Renderer:
@@ -106,8 +156,10 @@ def _is_known(one: AnsweredTurn) -> bool:
     return one.turn.answered and one.interaction.source.has_request()
 
 
-def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict[str, Payload]) -> ToolBrainTurn:
-    rendering = Rendering.of(one.turn, renderer, variables)
+def _turn(
+    one: AnsweredTurn, parser: Parser, renderer: Renderer, chat: ChatMessages, variables: dict[str, Payload]
+) -> ToolBrainTurn:
+    rendering = Rendering.of(one.turn, renderer, chat, variables)
     parsed = parser(one.response)
     answer, after = answer_of(one.response), _after(one, parsed)
     prompt = rendering.prompt()
@@ -122,14 +174,14 @@ def _turn(one: AnsweredTurn, parser: Parser, renderer: Renderer, variables: dict
 
 
 def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
-    """What the model was shown of what its tools returned; a text agent's is whatever was said next."""
+    """What the model saw of its tools' results; for a text agent it is the next message."""
     if parsed["tool_code"] and not one.response.tool_calls and one.next_messages:
         return list(one.next_messages)
     return one.tool_messages()
 
 
 def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
-    """What came back, as text; a text agent's without the label before it, which is its loop's and no tool's."""
+    """The result as text; a text agent's without the label before it, which its loop adds."""
     if not after:
         return None
     text = "\n".join(map(text_of_message, after))
@@ -156,7 +208,7 @@ def _texted(turn: ToolBrainTurn) -> ToolBrainTurn:
 
 
 def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[str]:
-    """Walk through a trace: what the model saw and said, what came of it, and a warning wherever something is odd."""
+    """Iterate over a trace: what the model saw and said, the results, and a warning wherever something is odd."""
     yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
         yield f"=== Turn {number} ==="
@@ -175,12 +227,18 @@ def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
         "Final answer": parsed["final_answer"],
         "Tool result": output,
     }
-    prompt = _in_one_line(turn["prompt_for_model"])
-    yield f"Model saw: {prompt if len(prompt) <= width else '...' + prompt[3 - width :]}"
+    yield f"Model saw: {_end_in_one_line(turn['prompt_for_model'], width)}"
     for name, value in rows.items():
         if value is not None:
             text = _in_one_line(value)
             yield f"{name}: {text if len(text) <= width else text[: width - 3] + '...'}"
+
+
+def _end_in_one_line(text: str, width: int) -> str:
+    """Return a text on one line, or its end where it is longer; of a long text only the end is looked at."""
+    end = _in_one_line(text[-_LOOKED_AT * width :]) if len(text) > _LOOKED_AT * width else ""
+    line = end if len(end) > width else _in_one_line(text)
+    return line if len(line) <= width else f"...{line[3 - width :]}"
 
 
 def _in_one_line(value: Payload) -> str:

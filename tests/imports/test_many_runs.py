@@ -1,0 +1,48 @@
+"""load_all: the runs of a directory, one after another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import recorded
+from trace_recorder import TrajectoryFormatError, UnreadableRunsError, load_all
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two runs, and a file that is none between them."""
+    recorded(tmp_path / "a.json", "first")
+    (tmp_path / "b.json").write_text("{}")
+    recorded(tmp_path / "c.json", "second")
+    return tmp_path
+
+
+def test_runs_are_read_one_by_one_in_the_order_of_their_names(directory: Path) -> None:
+    """A run is read when it is asked for: one that is written meanwhile is found as it is then."""
+    runs = load_all(directory, strict=False)
+
+    assert next(runs).llm_interactions[0].response.content == "first"
+    (directory / "c.jsonl").unlink()
+    (directory / "c.json").write_text("{")
+    assert [*runs] == []
+    assert [path.name for path in runs.failures] == ["b.json", "c.json"]
+
+
+def test_files_that_are_no_runs_are_reported_at_the_end(directory: Path) -> None:
+    """All runs come first; then an error names what could not be read, once."""
+    runs = load_all(str(directory))
+    answers = [next(runs).llm_interactions[0].response.content for _ in range(2)]
+
+    with pytest.raises(UnreadableRunsError, match=r"1 of the files(.|\n)*b\.json is no trajectory") as raised:
+        next(runs)
+    assert answers == ["first", "second"]
+    assert isinstance(raised.value.failures[directory / "b.json"], TrajectoryFormatError)
+    assert [*runs] == []
+
+
+def test_a_directory_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+    """Before any run is asked for."""
+    with pytest.raises(FileNotFoundError):
+        load_all(tmp_path / "none")

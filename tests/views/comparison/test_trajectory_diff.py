@@ -1,0 +1,223 @@
+"""Where two runs part, and what each cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+import trace_recorder
+from tests.data.written import ID, Writing, asked, called, said
+from tests.journals import folded
+from trace_recorder import Trajectory
+from trace_recorder.views.comparison.comparable_steps import ComparableSteps
+from trace_recorder.views.comparison.trajectory_diff import TrajectoryDiff, diff
+
+Payload = Any
+ASK = {"role": "system", "content": "be brief"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A chat call: its messages, and the answer; `more` are members of the request, `usage` is of the response."""
+
+    messages: list[Payload]
+    content: str | None
+    uses: tuple[Payload, ...] = ()
+    usage: Payload = None
+    more: dict[str, Payload] = field(default_factory=dict)
+
+
+def run(*calls: Call) -> Trajectory:
+    """A run of these calls, as a journal has it."""
+    with TemporaryDirectory() as directory:
+        writing = Writing(Path(directory, "run.jsonl"), task="try")
+        for number, one in enumerate(calls, start=1):
+            messages = [user(one) if isinstance(one, str) else one for one in one.messages]
+            writing.request(number, asked(*messages, **one.more))
+            writing.response(number, body=said(one.content, *one.uses, **({"usage": one.usage} if one.usage else {})))
+        return folded(writing.path.read_bytes())
+
+
+def call(messages: list[Payload], content: str | None, *uses: Payload, usage: Payload = None, **more: Payload) -> Call:
+    return Call(messages, content, uses, usage, more)
+
+
+def user(content: str) -> Payload:
+    return {"role": "user", "content": content}
+
+
+def assistant(content: str | None, *uses: Payload) -> Payload:
+    return {"role": "assistant", "content": content} | ({"tool_calls": list(uses)} if uses else {})
+
+
+def gave(call_id: str, content: str) -> Payload:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def use(call_id: str, **arguments: Payload) -> Payload:
+    return called(call_id, "bash", **arguments)
+
+
+def tool(name: str) -> Payload:
+    return {"type": "function", "function": {"name": name, "parameters": {}}}
+
+
+def two_steps(
+    shown: str = "a.py", content: str = "one file", prefix: str = "call", cost: float | None = None
+) -> Trajectory:
+    """A run that lists files, and says how many there are."""
+    ls = use(f"{prefix}_1", command="ls")
+    usage = {"prompt_tokens": 10, "completion_tokens": 2} | ({"cost": cost} if cost else {})
+    return run(
+        call([ASK, "how many?"], None, ls, usage=usage),
+        call([ASK, "how many?", assistant(None, ls), gave(f"{prefix}_1", shown)], content),
+    )
+
+
+def kinds(found: TrajectoryDiff) -> list[list[str]]:
+    """The kinds of the differences of each step."""
+    return [[one.kind for one in step.differences] for step in found.steps]
+
+
+def test_a_run_equals_itself() -> None:
+    """No step differs, and each is paired with itself."""
+    found = diff(two_steps(), two_steps(), ignore=())
+
+    assert (found.equal, found.parts_at, found.first_difference, kinds(found)) == (True, None, None, [[], []])
+
+
+def test_runs_part_at_the_first_result_that_differs() -> None:
+    """A tool's result belongs to the step that asked for it, and is no difference of the next prompt."""
+    found = diff(two_steps(), two_steps("a.py b.py", "two files"))
+
+    assert kinds(found) == [["tool_result"], ["answer"]]
+    assert found.parts_at == 0
+    assert found.first_difference is not None
+    [change] = found.first_difference.changes()
+    assert (change.path, change.before, change.after) == ("tool_results[0].result", "a.py", "a.py b.py")
+
+
+def test_ids_make_no_difference_unless_asked() -> None:
+    """Two runs never have the same ids of calls."""
+    one, other = two_steps(prefix="call"), two_steps(prefix="toolu")
+
+    assert diff(one, other).equal
+    assert kinds(diff(one, other, ignore=())) == [["tool_call", "tool_result"], []]
+
+
+def test_an_id_among_a_tools_own_values_is_compared() -> None:
+    """The argument `id` says what was asked for."""
+    one, other = (run(call(["q"], None, use("c", id=number))) for number in (1, 2))
+
+    assert kinds(diff(one, other)) == [["tool_call"]]
+
+
+def test_a_clock_in_a_prompt_makes_no_difference_unless_asked() -> None:
+    """Times in texts are left aside with `times`."""
+    one, other = (
+        run(call([{"role": "system", "content": f"It is 2025-06-12T20:00:{s:02}Z."}, "q"], "a")) for s in (1, 2)
+    )
+
+    assert diff(one, other).equal
+    [difference] = diff(one, other, ignore=["ids"]).steps[0].differences
+    assert [change.path for change in difference.changes()] == ["messages[0].content"]
+
+
+def test_prompts_answers_tools_and_parameters_are_compared_apart() -> None:
+    """Each kind of difference is one of its own, in the order of time."""
+    one = run(call(["q"], "a", tools=[tool("ls")], temperature=0))
+    other = run(call(["r"], "b", use("c"), tools=[tool("cat")], temperature=1))
+
+    assert kinds(diff(one, other)) == [["prompt", "tools", "parameters", "answer", "tool_call"]]
+    assert kinds(diff(one, other, ignore=["parameters", "tools", "prompt"])) == [["answer", "tool_call"]]
+
+
+def test_a_model_is_no_difference() -> None:
+    """The runs of two models part where the models do something else."""
+    assert diff(run(call(["q"], "a")), run(call(["q"], "a", model="gpt-5"))).equal
+
+
+def test_a_step_that_one_run_has_alone_shifts_no_other() -> None:
+    """The steps in which the models did the same are paired."""
+    ls, cat = use("c1", command="ls"), use("c2", command="cat")
+    history: list[Payload] = ["q", assistant(None, ls), gave("c1", "a")]
+    short = run(call(["q"], None, ls), call(history, "done"))
+    more = [*history, assistant(None, cat), gave("c2", "b")]
+    long = run(call(["q"], None, ls), call(history, None, cat), call(more, "done"))
+
+    found = diff(short, long)
+
+    assert kinds(found) == [[], ["missing"], []]
+    assert [(step.a and step.a.source.step_number, step.b and step.b.source.step_number) for step in found.steps] == [
+        (1, 1),
+        (None, 2),
+        (2, 3),
+    ]
+
+
+def test_a_history_that_was_cut_is_a_difference_of_the_prompt() -> None:
+    """How many messages of the earlier prompt are gone is compared too."""
+    ls = use("c1", command="ls")
+    begin: list[Payload] = [ASK, "q"]
+    whole = [*begin, assistant(None, ls), gave("c1", "a"), "go on"]
+    one = run(call(begin, None, ls), call(whole, "x"), call([*whole, assistant("x"), "y"], "z"))
+    other = run(call(begin, None, ls), call(whole, "x"), call([*begin, "y"], "z"))
+
+    [difference] = diff(one, other).steps[2].differences
+    assert [(change.kind, change.path) for change in difference.changes()] == [("added", "removed_messages")]
+
+
+def test_what_each_cost_is_said() -> None:
+    """Tokens, cost and seconds of both, of the runs and of each step; what is unknown is absent."""
+    document = diff(two_steps(), two_steps(cost=0.5)).to_dict()
+
+    assert document["b"] == {
+        "trajectory_id": ID,
+        "task": "try",
+        "model": "gpt-4o",
+        "status": "unknown",
+        "success": None,
+        "steps": 2,
+        "seconds": None,
+        "calls": 2,
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "cost": 0.5,
+        "llm_seconds": 3.0,
+    }
+    assert document["steps"][0]["b"]["cost"] == 0.5
+    assert "input_tokens" not in document["steps"][1]["b"]
+
+
+def test_a_word_that_cannot_be_left_aside_is_refused() -> None:
+    """A misspelled word raises, with those that are known."""
+    with pytest.raises(ValueError, match="ids, times, prompt"):
+        diff(two_steps(), two_steps(), ignore=["id"])  # type: ignore[list-item]  # what the test is of
+    with pytest.raises(ValueError, match="ids"):
+        diff(two_steps(), two_steps(), ignore="ids")
+
+
+def test_every_run_can_be_compared_with_every_other(trajectories: Mapping[str, Trajectory]) -> None:
+    """A run of any shape equals itself, and its difference to another is JSON."""
+    runs = [*trajectories.values()]
+    for one, other in zip(runs, [*runs[1:], runs[0]], strict=True):
+        assert trace_recorder.diff(one, one, ignore=()).equal
+        json.dumps(trace_recorder.diff(one, other).to_dict(), allow_nan=False)
+
+
+def test_work_grows_with_what_is_new() -> None:
+    """Of a history that only grows, each message is read once, however many calls repeat it."""
+    history: list[Payload] = ["q"]
+    calls = []
+    for number in range(20):
+        calls.append(call([*history], None, use(f"c{number}", n=number)))
+        history += [assistant(None, use(f"c{number}", n=number)), gave(f"c{number}", "x")]
+    steps = ComparableSteps(()).of(run(*calls))
+
+    assert [len(step.parts["prompt"]["messages"]) for step in steps] == [1] + [0] * 19

@@ -1,0 +1,91 @@
+"""What differs between two JSON values and two texts."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.json_strategies import json_values
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.comparison.value_changes import ValueChange, changes, equal_json
+from trace_recorder.views.comparison.word_changes import Fragment, marked_words, word_changes
+
+
+def test_each_change_has_its_path() -> None:
+    """Members and elements that were removed, added or changed are named by where they are."""
+    before = {"role": "user", "content": [{"text": "one"}, {"text": "two"}], "n": 1}
+    after = {"role": "user", "content": [{"text": "one"}, {"text": "three"}, 4], "m": 1}
+
+    assert [*changes(before, after, "messages[2]")] == [
+        ValueChange("changed", "messages[2].content[1].text", "two", "three"),
+        ValueChange("added", "messages[2].content[2]", after=4),
+        ValueChange("removed", "messages[2].n", before=1),
+        ValueChange("added", "messages[2].m", after=1),
+    ]
+
+
+def test_an_element_that_was_inserted_shifts_no_other() -> None:
+    """Elements that both lists have are no changes, wherever they are."""
+    assert [*changes([1, 2, 3], [1, 9, 2, 3])] == [ValueChange("added", "[1]", after=9)]
+    assert [*changes([1, 9, 2, 3], [1, 2, 3])] == [ValueChange("removed", "[1]", before=9)]
+
+
+def test_numbers_of_other_types_are_other_values() -> None:
+    """1, 1.0 and true are equal in Python, and are not the same JSON."""
+    assert [change.after for change in changes({"a": 1}, {"a": 1.0})] == [1.0]
+    assert not equal_json(1, True)
+
+
+def test_a_change_of_a_text_is_shown_by_word() -> None:
+    """What was removed and added, and all words around it; only two texts are compared by word."""
+    [change] = changes({"q": "fix the failing test"}, {"q": "fix one failing test now"})
+
+    assert change.words() == [
+        Fragment("same", "fix"),
+        Fragment("removed", " the"),
+        Fragment("added", " one"),
+        Fragment("same", " failing test"),
+        Fragment("added", " now"),
+    ]
+    assert change.to_dict()["words"][1] == {"kind": "removed", "text": " the"}
+    assert "words" not in ValueChange("changed", "q", "1", 1).to_dict()
+    assert "after" not in ValueChange("removed", "q", "1").to_dict()
+
+
+def test_of_a_long_text_the_words_around_a_change_are_shown() -> None:
+    """Six words on each side, and a long change without its middle."""
+    words = [f"w{number}" for number in range(100)]
+    changed = [*words[:50], "x" * 1000, *words[51:]]
+
+    marked = marked_words(" ".join(words), " ".join(changed))
+
+    assert marked.startswith("… w44 w45 w46 w47 w48 w49[- w50-]{+ x")
+    assert marked.endswith("x+} w51 w52 w53 w54 w55 w56…")
+    assert len(marked) < 500
+
+
+def test_texts_without_anything_in_common_replace_each_other() -> None:
+    """Long texts are not searched for common words in time that grows with the product of their lengths."""
+    one, other = (" ".join(f"{name}{n % 5}" for n in range(2000)) for name in "ab")
+
+    assert word_changes(f"{one} end", f"{other} end") == [
+        Fragment("removed", one),
+        Fragment("added", other),
+        Fragment("same", " end"),
+    ]
+
+
+@given(json_values, json_values)
+def test_there_are_changes_where_values_differ(before: Payload, after: Payload) -> None:
+    """None between equal values, and at least one between others."""
+    assert bool([*changes(before, after)]) == (not equal_json(before, after))
+    assert [*changes(before, before)] == []
+
+
+@given(st.text("ab \n.", max_size=30), st.text("ab \n.", max_size=30))
+def test_words_give_both_texts_back(before: str, after: str) -> None:
+    """The parts that are not added make the first text, those that are not removed the second."""
+    words = word_changes(before, after)
+
+    assert "".join(one.text for one in words if one.kind != "added") == before
+    assert "".join(one.text for one in words if one.kind != "removed") == after

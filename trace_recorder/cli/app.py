@@ -1,0 +1,78 @@
+"""The commands by name. The module of a command is imported when the command is called, so that each starts quickly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+COMMANDS = {
+    "list": "list_command:list_",
+    "show": "show_command:show",
+    "view": "view:view",
+    "stats": "stats:stats",
+    "diff": "diff:diff",
+    "grep": "grep:grep",
+    "validate": "validate_command:validate_",
+    "recover": "recover:recover",
+    "export": "export:export",
+    "score": "score:score",
+    "run": "run:run",
+    "replay": "replay:replay",
+    "fork": "fork:fork",
+    "serve": "serve:serve",
+}
+"""The module and the function of each command, in the order in which the help lists them."""
+_FOLLOWED_BY_A_COMMAND = {"run", "replay", "fork"}
+"""These pass what follows their own arguments on to another program."""
+_COMPLETING = "_TRACE_RECORDER_COMPLETE"
+"""Set by a shell that wants completions."""
+
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """Return the application for a command line: with the command that it names, else with all."""
+    name = words[0] if words else ""
+    if _COMPLETING in os.environ or (name not in COMMANDS and name != "--version"):
+        return app_of(COMMANDS)
+    return app_of([name] if name in COMMANDS else ["list"])
+
+
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """Return an application with these commands."""
+    app = typer.Typer(
+        name="trace-recorder",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    for name in names:
+        module, _, function = COMMANDS[name].partition(":")
+        settings = {"allow_interspersed_args": False} if name in _FOLLOWED_BY_A_COMMAND else None
+        command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
+        app.command(name, context_settings=settings)(command)
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            number = version("trace-recorder")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        typer.echo(f"trace-recorder {number}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and exit.")
+]
+
+
+def options(version: Version = False) -> None:  # noqa: ARG001 - its callback does it
+    """Look at what an agent did: the runs that trace_recorder recorded."""

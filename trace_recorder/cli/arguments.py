@@ -1,0 +1,28 @@
+"""The arguments and options that several commands take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY
+
+DefaultRuns = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE|DIR...]", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}.", show_default=False
+    ),
+]
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
+
+
+def default_directory() -> Path:
+    """Return the directory in which runs are looked for if none is named."""
+    return Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)

@@ -1,0 +1,132 @@
+"""The command `diff`: where two runs part, and what each cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from trace_recorder.cli.arguments import AsJson
+from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read
+from trace_recorder.cli.text_layout import compact, number, pluralize, seconds
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.comparison.left_aside import Ignored
+from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffStep, TrajectoryDiff
+from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
+from trace_recorder.views.comparison.value_changes import ValueChange
+from trace_recorder.views.comparison.word_changes import marked_words, shortened
+
+NAMES: tuple[Ignored, ...] = get_args(Ignored)
+MAX_CHANGES = 20
+"""Of a step, so many changes are printed."""
+
+One = Annotated[Path, typer.Argument(metavar="A", help="A run; of a directory, the newest.", show_default=False)]
+Other = Annotated[Path, typer.Argument(metavar="B", help="The run to compare it with.", show_default=False)]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="WHAT", help=f"Leave aside, besides ids and times: {', '.join(NAMES[2:])}."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Compare ids and times too.")]
+Every = Annotated[bool, typer.Option("--all", help="Show every step that differs, not the first alone.")]
+
+
+def diff(  # noqa: PLR0913, PLR0917 - one argument an option
+    a: One, b: Other, ignore: Ignore = None, strict: Strict = False, every: Every = False, as_json: AsJson = False
+) -> None:
+    """Compare two runs, aligned by step: where they part, and what each cost.
+
+    Exits with 0 if no step differs, 1 if one does, 2 if a run cannot be read.
+    """
+    left_aside: list[Ignored] = [name for name in NAMES if name in (ignore or ())]
+    if unknown := {*(ignore or ())} - {*NAMES}:
+        raise typer.BadParameter(f"{min(unknown)!r} is none of {', '.join(NAMES)}", param_hint="--ignore")
+    try:
+        found = diff_of(_read(a), _read(b), ignore=left_aside if strict else [*left_aside, "ids", "times"])
+    except UnreadableError as error:
+        fail(str(error), code=2)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        out = console()
+        for line, style in lines(found, str(a), str(b), every=every):
+            print_lines(out, [line], style)
+    if not found.equal:
+        raise typer.Exit(1)
+
+
+def _read(path: Path) -> Trajectory:
+    return read(newest(path) if is_directory(path) else path)
+
+
+def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a comparison with their styles."""
+    yield from (
+        (f"{sign} {name}: {_run(run)}", style)
+        for sign, name, run, style in (("a", a, found.a, "red"), ("b", b, found.b, "green"))
+    )
+    differing = [step for step in found.steps if step.differences]
+    if found.parts_at is None:
+        yield f"no difference in {pluralize(len(found.steps), 'step')}", ""
+        return
+    yield f"equal: {pluralize(found.parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
+    for step in differing if every else differing[:1]:
+        yield "", ""
+        yield _title(step), "bold"
+        yield from _step(step)
+    if len(differing) > 1 and not every:
+        yield "", ""
+        yield f"{pluralize(len(differing) - 1, 'more step')} that differ: --all shows them", ""
+
+
+def _run(run: DiffRun) -> str:
+    outcome = (
+        {True: ", succeeded", False: ", did not succeed"}.get(bool(run.success)) if run.success is not None else ""
+    )
+    figures = run.figures
+    words = [
+        f"{run.status}{outcome}",
+        run.model or "",
+        pluralize(run.steps, "step"),
+        pluralize(figures.calls, "call"),
+        f"{number(figures.input_tokens)} tokens in" if figures.input_tokens is not None else "",
+        f"{number(figures.output_tokens)} out" if figures.output_tokens is not None else "",
+        f"{'about ' if figures.estimated_cost else ''}{figures.cost:.6f} USD" if figures.cost is not None else "",
+        seconds(run.seconds),
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _title(step: DiffStep) -> str:
+    sides = [f"{name} step {side.source.step_number}" for name, side in (("a", step.a), ("b", step.b)) if side]
+    kinds = ", ".join(one.kind.replace("_", " ") for one in step.differences)
+    if step.a is None or step.b is None:
+        return f"{sides[0]}: only in {sides[0][0]}"
+    return f"{' | '.join(sides)}: {kinds}"
+
+
+def _step(step: DiffStep) -> Iterator[tuple[str, str]]:
+    for difference in step.differences:
+        changes = difference.changes()
+        yield from (_change(difference.kind, change) for change in changes[:MAX_CHANGES])
+        if len(changes) > MAX_CHANGES:
+            yield f"  ... and {len(changes) - MAX_CHANGES} more changes of the {difference.kind}", ""
+
+
+def _change(kind: str, change: ValueChange) -> tuple[str, str]:
+    name = change.path or kind
+    if change.kind == "removed":
+        return f"  - {name}: {_short(change.before)}", "red"
+    if change.kind == "added":
+        return f"  + {name}: {_short(change.after)}", "green"
+    if isinstance(change.before, str) and isinstance(change.after, str):
+        return f"  ~ {name}: {marked_words(change.before, change.after)}", ""
+    return f"  ~ {name}: {_short(change.before)} -> {_short(change.after)}", ""
+
+
+def _short(value: Payload) -> str:
+    return value if isinstance(value, str) and len(value) < 200 else shortened(compact(value, full=False))

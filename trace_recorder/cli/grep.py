@@ -1,0 +1,187 @@
+"""The command `grep`: a pattern in what models were asked, what they said, and what tools were given and gave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import typer
+
+from trace_recorder.cli.arguments import AsJson, default_directory
+from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
+from trace_recorder.cli.text_layout import compact, text_of
+from trace_recorder.guard import try_call
+from trace_recorder.values.messages import LLMResponse, Message
+from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
+
+Place = Literal["prompts", "answers", "tools"]
+PLACES: tuple[Place, ...] = get_args(Place)
+MAX_SHOWN = 200
+"""Of a line that matches, so many characters are printed."""
+
+Pattern = Annotated[str, typer.Argument(help="A regular expression of Python.", show_default=False)]
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE|DIR...]", help="Default: where runs are recorded.", show_default=False),
+]
+IgnoreCase = Annotated[bool, typer.Option("-i", "--ignore-case", help="Capital letters make no difference.")]
+Fixed = Annotated[bool, typer.Option("-F", "--fixed", help="The pattern is a text, not an expression.")]
+In = Annotated[list[str] | None, typer.Option("--in", metavar="WHERE", help=f"Only in: {', '.join(PLACES)}.")]
+FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print the files alone.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that matches: the file, the step, where in it, and the line, shortened around the match."""
+
+    file: str
+    step: int | None
+    where: str
+    line: str
+
+
+def grep(  # noqa: PLR0913, PLR0917 - one argument an option
+    pattern: Pattern,
+    paths: Paths = None,
+    ignore_case: IgnoreCase = False,
+    fixed: Fixed = False,
+    places: In = None,
+    files_only: FilesOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search runs: in prompts, answers, and tools.
+
+    Each message is searched once, in the step in which it was new. Exits with 0 if anything matches, 1 if nothing does,
+    2 if a run cannot be read.
+    """
+    wanted = _places(places or [*PLACES])
+    expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
+    found: list[Match] = []
+    failed = False
+    out = console()
+    try:
+        for path in find_runs(paths or [default_directory()]):
+            try:
+                matches = try_call(partial(_matches_in, path, expression, wanted), partial(_raise_unreadable, path))
+            except UnreadableError as error:
+                failed = True
+                warn(str(error))
+                continue
+            found += matches
+            if matches and not as_json:
+                print_lines(out, [str(path)] if files_only else map(_line, matches))
+    except UnreadableError as error:
+        fail(str(error), code=2)
+    if as_json:
+        print_json([asdict(match) for match in found])
+    if failed or not found:
+        raise typer.Exit(2 if failed else 1)
+
+
+def _places(names: list[str]) -> frozenset[str]:
+    if unknown := {*names} - {*PLACES}:
+        raise typer.BadParameter(f"{min(unknown)!r} is none of {', '.join(PLACES)}", param_hint="--in")
+    return frozenset(names)
+
+
+def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="PATTERN") from None
+
+
+def _raise_unreadable(path: Path, error: Exception) -> list[Match]:
+    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error, "searched"))
+
+
+def _line(match: Match) -> str:
+    step = f"step {match.step}: " if match.step is not None else ""
+    return f"{match.file}: {step}{match.where}: {match.line}"
+
+
+def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> list[Match]:
+    return [
+        Match(str(path), step, where, _around(line, hit))
+        for step, place, where, text in Texts().of(read(path))
+        if place in places
+        for line in text.split("\n")
+        if (hit := expression.search(line))
+    ]
+
+
+def _around(line: str, hit: re.Match[str]) -> str:
+    """Return a line, or of a long one what is around the match."""
+    if len(line) <= MAX_SHOWN:
+        return line
+    start = max(0, min(hit.start() - MAX_SHOWN // 4, len(line) - MAX_SHOWN))
+    end = start + MAX_SHOWN
+    return f"{'...' if start else ''}{line[start:end]}{'...' if end < len(line) else ''}"
+
+
+Text = tuple[int | None, Place, str, str]
+"""The step, the place, what it is there, and the text."""
+
+
+class Texts:
+    """The texts of a run, each where it was first."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._last: SharedSequence[Message] = SharedSequence()
+
+    def of(self, trajectory: Trajectory) -> Iterator[Text]:
+        """Yield the texts in the order of time."""
+        for part in steps_and_calls(trajectory):
+            for place, where, text in self._part(part):
+                if text and text not in self._seen:
+                    self._seen.add(text)
+                    yield part.step_number, place, where, text
+
+    def _part(self, part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
+        for message in self._new_messages(part):
+            place: Place = "tools" if message.role == "tool" else "prompts"
+            yield place, "result" if message.role == "tool" else message.role, text_of(message.content)
+            yield "prompts", "thought", message.reasoning or ""
+            for call in message.tool_calls:
+                yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
+        response = part.call.response if part.call else part.step.llm_response if part.step else None
+        if response is not None:
+            yield from _answer(response)
+        error = part.call.error if part.call else None
+        yield "answers", "error", f"{error.type}: {error.message}" if error else ""
+        if part.step:
+            yield from _tools(part)
+
+    def _new_messages(self, part: StepOrCall) -> SharedSequence[Message]:
+        """Return the messages of a prompt without those with which the prompt before begins too."""
+        given = part.call.input_messages if part.call else part.step.llm_messages if part.step else None
+        messages = SharedSequence.of(given or ())
+        new = messages[messages.shared_length(self._last) :]
+        self._last = messages or self._last
+        return new
+
+
+def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
+    yield "answers", "thought", response.reasoning or ""
+    yield "answers", "answer", response.content or ""
+    for choice in response.choices[1:]:
+        yield "answers", f"choice {choice.index}", choice.content or ""
+    for call in response.tool_calls:
+        yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
+
+
+def _tools(part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
+    step = part.step
+    for call in step.tool_calls if step else ():
+        yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
+    for result in step.tool_results if step else ():
+        yield "tools", "result", text_of(result.result)
+        yield "tools", "failed", text_of(result.error)

@@ -1,0 +1,109 @@
+"""The command `show`: what it takes, and how it exits. What it prints is made in `show.py` and `show_turns.py`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_recorder.cli import show_turns
+from trace_recorder.cli.arguments import Full
+from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read
+from trace_recorder.cli.run_header import head
+from trace_recorder.cli.show import Show
+from trace_recorder.cli.text_layout import EntryWriter
+from trace_recorder.guard import try_call
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+from trace_recorder.views.shared_document import shared_document
+from trace_recorder.views.toolbrain.parsing import PARSERS
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE|DIR", help="The .json or the .jsonl of a run; of a directory, the newest.", show_default=False
+    ),
+]
+Step = Annotated[int | None, typer.Option("--step", metavar="N", help="Show one step only.")]
+AsDocument = Annotated[bool, typer.Option("--json", help="Print the document, with the full history, or the turns.")]
+Turns = Annotated[bool, typer.Option("--turns", help="Walk through it as ToolBrain's turns, with warnings.")]
+Parser = Annotated[
+    str | None, typer.Option("--parser", metavar="NAME", help=f"With --turns, one of {', '.join(PARSERS)}.")
+]
+
+
+def show(  # noqa: PLR0913, PLR0917 - one argument an option
+    file: File,
+    full: Full = False,
+    step: Step = None,
+    turns: Turns = False,
+    parser: Parser = None,
+    as_json: AsDocument = False,
+) -> None:
+    """Show a run, step by step.
+
+    Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call how its
+    prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
+    output.
+    """
+    _check_turn_options(parser, step, turns=turns)
+
+    def print_it(file: Path) -> None:
+        trajectory = read(file)
+        if turns:
+            _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
+        elif as_json:
+            print_json(shared_document(trajectory))
+        else:
+            _print_run(trajectory, file, full=full, step=step)
+
+    try:
+        file = newest(file) if is_directory(file) else file
+        try_call(partial(print_it, file), partial(_refuse_damaged, file))
+    except UnreadableError as error:
+        fail(str(error))
+
+
+def _refuse_damaged(file: Path, error: Exception) -> None:
+    """Report an error in a file's contents. An error of the output is passed on."""
+    if isinstance(error, OSError | UnreadableError):
+        raise error
+    why = f"{type(error).__name__}: {error}"
+    raise UnreadableError(f"{file} is damaged, `trace-recorder validate` says where ({why})") from error
+
+
+def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) -> None:
+    if turns and step is not None:
+        raise typer.BadParameter("turns have no step numbers", param_hint="--step")
+    if parser is not None and not turns:
+        raise typer.BadParameter("it goes with --turns", param_hint="--parser")
+    if parser not in {None, *PARSERS}:
+        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
+
+
+def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(show_turns.turns_as_json(trajectory, parser))
+        return
+    out = console()
+    for line, style in show_turns.lines(trajectory, parser, full=full):
+        print_lines(out, [line], style)
+
+
+def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None) -> None:
+    parts = steps_and_calls(trajectory)
+    numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
+    if step is not None and str(step) not in numbers:
+        raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
+    writer = EntryWriter(console(), full=full)
+    if step is None:
+        writer.write(head(trajectory, file.name))
+    showing = Show(trajectory, full=full)
+    for part in parts:
+        entries = list(showing.part(part))
+        if step in (None, part.step_number):
+            writer.write(entries)

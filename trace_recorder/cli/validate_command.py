@@ -1,0 +1,34 @@
+"""The command `validate`: what it takes, and how it exits. What it prints is made in `validation_report.py`."""
+
+from __future__ import annotations
+
+import typer
+
+from trace_recorder.cli.arguments import AsJson, Runs
+from trace_recorder.cli.list_runs import no_runs_message
+from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.read_files import UnreadableError, find_runs
+
+
+def validate_(files: Runs, as_json: AsJson = False) -> None:
+    """Check that files are whole and true.
+
+    Each record, each request and stream put together again, and the document beside the journal. Exits with 1 where
+    there is an error.
+    """
+    from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
+
+    try:
+        reports = [checking.report(file) for file in find_runs(files)]
+    except UnreadableError as error:
+        fail(str(error))
+    if not reports:
+        fail(no_runs_message(files))
+    if as_json:
+        print_json([checking.as_json(report) for report in reports])
+    else:
+        out = console()
+        for line, style in checking.lines(reports):
+            print_lines(out, [line], style)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(1)

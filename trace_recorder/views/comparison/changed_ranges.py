@@ -1,0 +1,28 @@
+"""Where two sequences differ."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+MAX_PAIRS = 1_000_000
+"""Sequences whose changed middles have more pairs of elements than this are not searched for what both have in them."""
+
+
+def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the ranges in which two sequences differ: start and end in the one, start and end in the other.
+
+    What they have in common at their ends is found in linear time.
+    """
+    shorter = min(len(before), len(after))
+    begin = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    left = shorter - begin
+    end = next((at for at in range(left) if before[-1 - at] != after[-1 - at]), left)
+    removed, added = before[begin : len(before) - end], after[begin : len(after) - end]
+    if removed and added and len(removed) * len(added) <= MAX_PAIRS:
+        matcher = SequenceMatcher(None, removed, added, autojunk=False)
+        for kind, first, last, now, until in matcher.get_opcodes():
+            if kind != "equal":
+                yield begin + first, begin + last, begin + now, begin + until
+    elif removed or added:
+        yield begin, len(before) - end, begin, len(after) - end

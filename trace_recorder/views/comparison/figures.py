@@ -1,0 +1,64 @@
+"""What calls took: tokens, cost, and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.views.cost import Costs
+from trace_recorder.views.token_counts import counts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sums over calls, of those for which they are known; None if of none. Costs are in US dollars.
+
+    `estimated_cost` is the part of `cost` that is from a table of prices. `llm_seconds` are the durations of the calls.
+    """
+
+    calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    estimated_cost: float | None = None
+    llm_seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON, without what is unknown."""
+        return {"calls": self.calls} | without_none(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost=self.cost,
+            estimated_cost=self.estimated_cost,
+            llm_seconds=self.llm_seconds,
+        )
+
+
+def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
+    """Sum what calls took."""
+    calls = [*calls]
+    costs = Costs()
+    for one in calls:
+        costs.add(one)
+    counts = [found for one in calls if (found := counts_of(one))]
+    known_costs = costs.stated_calls + costs.estimated_calls
+    return Figures(
+        calls=len(calls),
+        input_tokens=_sum(one.prompt for one in counts),
+        output_tokens=_sum(one.completion for one in counts),
+        cost=round(costs.stated + costs.estimated, 9) if known_costs else None,
+        estimated_cost=round(costs.estimated, 9) if costs.estimated_calls else None,
+        llm_seconds=_rounded_sum(one.duration_seconds for one in calls),
+    )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _rounded_sum(durations: Iterable[float | None]) -> float | None:
+    known = [seconds for seconds in durations if seconds is not None]
+    return round(sum(known), 6) if known else None

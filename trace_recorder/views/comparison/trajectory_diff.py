@@ -1,0 +1,196 @@
+"""Two runs compared: aligned by step, where they part, and what each cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal, get_args
+
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.comparison.changed_ranges import changed_ranges
+from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
+from trace_recorder.views.comparison.figures import Figures, figures_of
+from trace_recorder.views.comparison.left_aside import Ignored
+from trace_recorder.views.comparison.value_changes import ValueChange, changes
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall
+
+DifferenceKind = Literal[Kind, "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which two steps differ: of the first run `before`, of the second `after`.
+
+    Of a prompt they have only what is new in it. `missing`: only one of the runs has the step.
+    """
+
+    kind: DifferenceKind
+    before: Payload = None
+    after: Payload = None
+
+    def changes(self) -> list[ValueChange]:
+        """Return the changes one by one, each with its path."""
+        return [] if self.kind == "missing" else [*changes(self.before, self.after, _PATHS.get(self.kind, ""))]
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON."""
+        return {"kind": self.kind, "changes": [one.to_dict() for one in self.changes()]}
+
+
+_PATHS = {"tools": "tools", "parameters": "parameters", "tool_call": "tool_calls", "tool_result": "tool_results"}
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSide:
+    """A step, or a call, of one of the runs, and what it cost."""
+
+    source: StepOrCall
+
+    @property
+    def figures(self) -> Figures:
+        """What its call took."""
+        return figures_of([self.source.call] if self.source.call else [])
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON."""
+        step, call = self.source.step, self.source.call
+        one = call or step
+        return without_none(
+            step_number=self.source.step_number,
+            interaction_id=call.interaction_id if call else None,
+            agent=one.agent if one else None,
+            timestamp=self.source.timestamp,
+            **self.figures.to_dict(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DiffStep:
+    """A step of each run, or of one of them alone."""
+
+    a: DiffSide | None
+    b: DiffSide | None
+    differences: tuple[Difference, ...] = ()
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON."""
+        return {
+            "a": self.a and self.a.to_dict(),
+            "b": self.b and self.b.to_dict(),
+            "differences": [one.to_dict() for one in self.differences],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRun:
+    """One of the runs: what was asked, how it ended, and what it cost. `seconds` is how long the run took."""
+
+    trajectory_id: str | None
+    task: str | None
+    model: str | None
+    status: str
+    success: bool | None
+    steps: int
+    seconds: float | None
+    figures: Figures
+
+    @classmethod
+    def of(cls, run: Trajectory) -> DiffRun:
+        """Summarize a run."""
+        return cls(
+            trajectory_id=run.trajectory_id,
+            task=run.task,
+            model=run.model,
+            status=run.status,
+            success=run.success,
+            steps=len(run.agent_steps),
+            seconds=run.execution_time,
+            figures=figures_of(run.llm_interactions),
+        )
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON."""
+        return {
+            "trajectory_id": self.trajectory_id,
+            "task": self.task,
+            "model": self.model,
+            "status": self.status,
+            "success": self.success,
+            "steps": self.steps,
+            "seconds": self.seconds,
+            **self.figures.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryDiff:
+    """Two runs, aligned by step. `parts_at` is the number, from 0, of the first of `steps` in which they differ."""
+
+    a: DiffRun
+    b: DiffRun
+    steps: tuple[DiffStep, ...]
+    parts_at: int | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether no step differs."""
+        return self.parts_at is None
+
+    @property
+    def first_difference(self) -> Difference | None:
+        """The first thing in which the runs differ."""
+        return None if self.parts_at is None else self.steps[self.parts_at].differences[0]
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON."""
+        return {
+            "equal": self.equal,
+            "parts_at": self.parts_at,
+            "a": self.a.to_dict(),
+            "b": self.b.to_dict(),
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+
+def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", "times")) -> TrajectoryDiff:
+    """Compare two runs step by step: prompts, tools, parameters, answers, tool calls and tool results.
+
+    Values are compared by content. `ignore` names what makes no difference: ids of calls and answers, and times, by
+    default; a kind of difference, such as "parameters", or "reasoning". Raises ValueError for another name.
+    The names of models are not compared, so that the runs of two models part where the models do.
+    """
+    unknown = {*ignore} - {*get_args(Ignored)}
+    if isinstance(ignore, str) or unknown:
+        raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
+    pairs = _aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))
+    steps = tuple(DiffStep(_side(one), _side(other), (*_differences(one, other),)) for one, other in pairs)
+    parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
+    return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at)
+
+
+def _side(step: ComparableStep | None) -> DiffSide | None:
+    return None if step is None else DiffSide(step.source)
+
+
+def _differences(a: ComparableStep | None, b: ComparableStep | None) -> Iterator[Difference]:
+    if a is None or b is None:
+        yield Difference("missing")
+        return
+    for kind in KINDS:
+        if a.digests[kind] != b.digests[kind]:
+            yield Difference(kind, a.parts[kind], b.parts[kind])
+
+
+Pair = tuple[ComparableStep | None, ComparableStep | None]
+
+
+def _aligned(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
+    """Pair the steps of two runs: those in which the model did the same, and what is between them in its order."""
+    at = 0
+    for start, end, now, until in changed_ranges([one.key for one in a], [one.key for one in b]):
+        yield from zip(a[at:start], b[now - (start - at) : now], strict=True)
+        yield from zip_longest(a[start:end], b[now:until])
+        at = end
+    yield from zip(a[at:], b[len(b) - (len(a) - at) :], strict=True)

@@ -1,0 +1,79 @@
+"""Two texts compared by word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_recorder.views.comparison.changed_ranges import changed_ranges
+
+MAX_SHOWN_CHARACTERS = 400
+"""A removed or added text is shown with up to this many characters."""
+MAX_SHOWN_AROUND = 6
+"""So many words around a change are shown."""
+_WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of two texts: in both, only in the first (`removed`), or only in the second (`added`)."""
+
+    kind: Literal["same", "removed", "added"]
+    text: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Render as JSON."""
+        return {"kind": self.kind, "text": self.text}
+
+
+def word_changes(before: str, after: str) -> list[Fragment]:
+    """Return the parts of two texts in their order. Those of `before` together are `before`, likewise for `after`."""
+    parts: list[Fragment] = []
+    for same, removed, added in _aligned(_WORD.findall(before), _WORD.findall(after)):
+        parts += [Fragment("same", "".join(same)), Fragment("removed", "".join(removed))]
+        parts.append(Fragment("added", "".join(added)))
+    return [part for part in parts if part.text]
+
+
+def marked_words(before: str, after: str) -> str:
+    """Return two texts as one: `[-what was there-]`, `{+what is there now+}`, and a few words around each."""
+    rows = [*_aligned(_WORD.findall(before), _WORD.findall(after))]
+    parts: list[str] = []
+    for at, (same, removed, added) in enumerate(rows):
+        last = at == len(rows) - 1 and not removed and not added
+        parts.append(_around(same, first=at == 0, last=last))
+        if removed:
+            parts.append(f"[-{shortened(''.join(removed))}-]")
+        if added:
+            parts.append(f"{{+{shortened(''.join(added))}+}}")
+    return "".join(parts)
+
+
+Words = Sequence[str]
+
+
+def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
+    """Yield words that both have, and after them what only the first and only the second has."""
+    at = 0
+    for start, end, now, until in changed_ranges(before, after):
+        yield before[at:start], before[start:end], after[now:until]
+        at = end
+    if at < len(before):
+        yield before[at:], (), ()
+
+
+def _around(words: Words, *, first: bool, last: bool) -> str:
+    """Return words that did not change; of many, those next to the changes."""
+    if len(words) <= 2 * MAX_SHOWN_AROUND:
+        return "".join(words)
+    head = "" if first else "".join(words[:MAX_SHOWN_AROUND])
+    tail = "" if last else "".join(words[-MAX_SHOWN_AROUND:])
+    return f"{head}…{tail}"
+
+
+def shortened(text: str) -> str:
+    """Return a text without its middle where it is long."""
+    half = MAX_SHOWN_CHARACTERS // 2
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} … {text[-half:]}"
