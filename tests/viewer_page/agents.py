@@ -73,7 +73,7 @@ def _joined(stream: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
 
 
-def failing(directory: Path, model: str = "gpt-5-mini", fixed: str = scripts.FIXED) -> None:
+def failing(directory: Path, model: str = "gpt-5-mini", fixed: str = scripts.FIXED) -> Path:
     """A run with failed tools, a retry, a sub-agent, a rewritten history, other tools, an image, and a reward."""
     task = "Fix the failing test in tests/test_amounts.py: cents are lost."
     with provider(scripts.failing(fixed)) as url, TrajectoryRecorder(task=task, directory=directory) as recorder:
@@ -93,6 +93,7 @@ def failing(directory: Path, model: str = "gpt-5-mini", fixed: str = scripts.FIX
         recorder.annotate("reviewed", value=True)
         recorder.reward("tests_pass", 1.0, explanation="all tests of the project pass")
         recorder.finalize(success=True, final_result=scripts.REPORT)
+        return recorder.trajectory_path
 
 
 def screenshot() -> Any:
@@ -140,7 +141,7 @@ def _show_picture(agent: Agent) -> None:
     agent.messages.append({"role": "user", "content": parts})
 
 
-def hostile(directory: Path) -> None:
+def hostile(directory: Path) -> Path:
     """A run in which everything tries to break out of the page."""
     text = scripts.HOSTILE_TEXT
     replies = (
@@ -166,6 +167,7 @@ def hostile(directory: Path) -> None:
             agent.messages.append({"role": "tool", "tool_call_id": "call_1_0", "content": "no JSON"})
         agent.turn()
         recorder.finalize(success=False, final_result=text)
+        return recorder.trajectory_path
 
 
 def read_file(path: str) -> str:
@@ -176,7 +178,7 @@ def wait(number: int) -> str:
     return f"waited for {number}"
 
 
-def long(directory: Path, steps: int) -> None:
+def long(directory: Path, steps: int) -> Path:
     """A run of so many steps. The prompts of 1,000 are 100 MB, written out."""
     replies = [
         Reply(f"Step {n}: I read file {n}.", [("read_file", {"path": f"src/module_{n}.py"})]) for n in range(steps - 1)
@@ -189,6 +191,7 @@ def long(directory: Path, steps: int) -> None:
             for _ in range(steps):
                 agent.turn()
             recorder.finalize(success=True)
+            return recorder.trajectory_path
 
 
 def live(directory: Path) -> None:
@@ -210,10 +213,9 @@ def main(arguments: list[str]) -> None:
     directory, scenario, *more = arguments
     where = Path(directory)
     if scenario == "all":
-        long(where, 10)
-        failing(where)
-        failing(where, "gpt-5", scripts.OTHER_FIX)
-        hostile(where)
+        runs = {"short": long(where, 10), "failing": failing(where)}
+        runs |= {"other": failing(where, "gpt-5", scripts.OTHER_FIX), "hostile": hostile(where)}
+        print(json.dumps({name: path.name for name, path in runs.items()}))
     elif scenario == "long":
         long(where, int(more[0]))
     else:

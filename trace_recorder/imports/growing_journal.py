@@ -39,13 +39,17 @@ class GrowingJournal:
         """The status as of the last look: of a run without an end, by its writer's lock."""
         return self.fold.run.end.data.get("status", self._status) if self.fold.run.end else self._status
 
+    @property
+    def _has_end(self) -> bool:
+        return self.fold.run.end is not None
+
     def read_more(self) -> bool:
         """Read what was added, and whether the writer still runs. Return whether anything changed.
 
         Raises OSError; TrajectoryFormatError where the file is no journal; ReplacedError where it is another one now.
         """
         before = self._offset, self.status
-        alive = is_locked(self.path)
+        alive = False if self._has_end else is_locked(self.path)  # who adds to a run that has ended takes the lock
         with self.path.open("rb") as file:
             state = os.fstat(file.fileno())
             self._check_identity(state)
@@ -53,7 +57,8 @@ class GrowingJournal:
             data = file.read()
         self._add(data, is_final=alive is False)
         refuse_others(self.fold, self._begin, self.path)
-        self._status = status_without_end(self.path, self.fold)
+        if not self._has_end:
+            self._status = status_without_end(self.path, self.fold)
         return (self._offset, self.status) != before
 
     def _check_identity(self, state: os.stat_result) -> None:

@@ -82,9 +82,7 @@ class References:
 
 def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, price: Price | None = None) -> Json:
     """Return the entry of an interaction."""
-    counts, cost = counts_of(one), cost_of(one, price)
     response = one.response
-    usage = {name: value for name, value in response.usage.to_document().items() if name != "extra"}
     return {
         "number": refers.number,
         "id": one.interaction_id,
@@ -102,17 +100,26 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
         "ended_by": one.ended_by,
         "error": one.error and one.error.to_document(),
         "attempts": [_attempt(attempt, clock) for attempt in one.attempts],
-        "usage": usage or None,
-        "prompt_tokens": counts and counts.prompt,
-        "completion_tokens": counts and counts.completion,
-        "cost": cost and round(cost.amount, 9),
-        "cost_estimated": cost and cost.estimated,
+        **_usage_members(one, price),
         "finish_reason": response.finish_reason,
         "excerpt": excerpt(response.content),
         "tool_calls": [{"call_id": call.call_id, "name": call.name} for call in response.tool_calls],
         "prompt": refers.prompt.to_json(),
         "tool_list": refers.tool_list,
         "parameters": refers.parameters,
+    }
+
+
+def _usage_members(one: LLMInteraction, price: Price | None) -> Json:
+    """Return what an interaction took, as the provider states it and as providers can be compared."""
+    counts, cost = counts_of(one), cost_of(one, price)
+    usage = {name: value for name, value in one.response.usage.to_document().items() if name != "extra"}
+    return {
+        "usage": usage or None,
+        "prompt_tokens": counts and counts.prompt,
+        "completion_tokens": counts and counts.completion,
+        "cost": cost and round(cost.amount, 9),
+        "cost_estimated": cost and cost.estimated,
     }
 
 

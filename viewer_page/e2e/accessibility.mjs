@@ -24,10 +24,10 @@ export function accessibilityTests(test, setup) {
       const page = await setup().run(setup().failing, "call/6/changes", { dark });
       await page.locator(".panel ins").first().waitFor();
       assert.deepEqual(await serious(page), [], "changes");
-      for (const tab of ["Prompt", "Answer", "Raw", "Stream", "Timing"]) {
+      for (const tab of dark ? [] : ["Prompt", "Answer", "Raw", "Stream", "Timing"]) {
         await page.getByRole("tab", { name: tab }).click();
         await page.locator(".panel-body > :not(.muted)").first().waitFor();
-        if (!dark) assert.deepEqual(await serious(page, ".panel"), [], tab);
+        assert.deepEqual(await serious(page, ".panel"), [], tab);
       }
       await page.keyboard.press("Escape");
       await page.keyboard.press("G");

@@ -1,7 +1,7 @@
 // Recorded text that tries to be more than text, other origins, and the one file that works from disk.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -73,6 +73,34 @@ export function safetyTests(test, setup) {
     await page.getByText("This is a copy in one file.").waitFor();
     await setup().picture(page, "one-file-light-1400");
     assert.deepEqual(page.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:")), []);
+    await closed(page);
+  });
+
+  test("one file works in a sandboxed frame without an address, as a notebook has it", async () => {
+    const file = join(setup().directory, "run.html");
+    const text = readFileSync(file, "utf8").replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+    const notebook = join(setup().directory, "notebook.html");
+    writeFileSync(notebook, `<!doctype html><iframe sandbox="allow-scripts" width="1200" height="800" srcdoc="${text}"></iframe>`);
+    const page = await setup().page({ at: pathToFileURL(notebook).href });
+    const frame = page.frameLocator("iframe");
+    await frame.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
+    await frame.locator(".outline-row", { hasText: "read_file" }).click();
+    await frame.locator(".row.selected", { hasText: "FileNotFoundError" }).waitFor();
+    await frame.locator(".row.selected h3 a").click();
+    await frame.locator(".row.selected").getByRole("button", { name: "Changes" }).click();
+    await frame.locator(".panel .diff-summary").waitFor();
+    await closed(page);
+  });
+
+  test("two runs are one file too", async () => {
+    const file = join(setup().directory, "two.html");
+    const runs = [setup().failing, setup().other].map((name) => join(setup().runsDirectory, name));
+    const wrote = spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", ...runs, "-o", file], { cwd: ROOT, encoding: "utf8" });
+    assert.equal(wrote.status, 0, wrote.stderr);
+    const page = await setup().page({ at: pathToFileURL(file).href });
+    await page.getByText("Here the runs part.").waitFor();
+    await page.getByRole("link", { name: setup().other }).click();
+    await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
     await closed(page);
   });
 

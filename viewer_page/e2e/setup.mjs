@@ -1,6 +1,6 @@
 // What the tests share: recorded runs, the server, a browser, and places for pictures.
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -18,8 +18,12 @@ const PATIENCE_MS = 20_000;
 
 /** Start a Python program of the repository. */
 export function python(...args) {
-  return spawn(PYTHON, ["-u", "-m", ...args], { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+  const program = spawn(PYTHON, ["-u", "-m", ...args], { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+  programs.push(program);
+  return program;
 }
+
+const programs = [];
 
 /** The first line that a program prints and that matches. */
 export async function line(program, pattern) {
@@ -35,11 +39,9 @@ export class Setup {
     const setup = new Setup();
     setup.directory = mkdtempSync(join(tmpdir(), "viewer-"));
     setup.runsDirectory = join(setup.directory, "runs");
-    const recorded = spawnSync(PYTHON, ["-m", "tests.viewer_page.agents", setup.runsDirectory, "all"], { cwd: ROOT, stdio: "inherit" });
-    if (recorded.status !== 0) throw new Error("the runs were not recorded");
-    [setup.short, setup.failing, setup.other, setup.hostile] = readdirSync(setup.runsDirectory)
-      .filter((name) => name.endsWith(".json"))
-      .sort();
+    const recorded = spawnSync(PYTHON, ["-m", "tests.viewer_page.agents", setup.runsDirectory, "all"], { cwd: ROOT, encoding: "utf8" });
+    if (recorded.status !== 0) throw new Error(`the runs were not recorded: ${recorded.stderr}`);
+    Object.assign(setup, JSON.parse(recorded.stdout));
     setup.server = python("trace_recorder.cli", "view", setup.runsDirectory, "--port", "0", "--no-browser");
     setup.address = await line(setup.server, /http:\S+token=[\w-]+/);
     setup.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
@@ -49,7 +51,7 @@ export class Setup {
 
   async stop() {
     await this.browser?.close();
-    this.server?.kill("SIGINT");
+    for (const program of programs) program.kill("SIGTERM");
     rmSync(this.directory, { recursive: true, force: true });
   }
 

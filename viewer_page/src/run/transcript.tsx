@@ -13,8 +13,12 @@ interface Props {
   following: boolean;
   /** The row to scroll to; a new object each time that it is wanted. */
   target: { key: string; focus: boolean } | null;
+  /** The reader scrolled: to the end, or away from it. What the page scrolls by itself does not count. */
   atEnd: (end: boolean) => void;
 }
+
+const BY_HAND_MS = 700;
+const SCROLLING_KEYS = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", " "]);
 
 export function Transcript({ rows, following, target, atEnd }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
@@ -26,6 +30,10 @@ export function Transcript({ rows, following, target, atEnd }: Props) {
     overscan: 4,
   });
   useFollowing(list, rows, following, target);
+  const handled = useRef(Number.NEGATIVE_INFINITY);
+  const byHand = () => {
+    handled.current = performance.now();
+  };
   return (
     <div
       class="transcript"
@@ -33,7 +41,11 @@ export function Transcript({ rows, following, target, atEnd }: Props) {
       tabIndex={0}
       role="region"
       aria-label="Transcript"
-      onScroll={() => atEnd(list.isAtEnd(60))}
+      onWheel={byHand}
+      onTouchMove={byHand}
+      onPointerDown={byHand}
+      onKeyDown={(event) => SCROLLING_KEYS.has(event.key) && byHand()}
+      onScroll={() => performance.now() - handled.current < BY_HAND_MS && atEnd(list.isAtEnd(60))}
     >
       <div class="rows" style={{ height: `${list.getTotalSize()}px` }}>
         {list.getVirtualItems().map((item) => (
