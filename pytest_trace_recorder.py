@@ -43,9 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("trajectory", "recorded LLM calls (trace-recorder)").addoption(
         "--trajectory-mode",
         choices=MODES,
-        help="The mode of tests marked with trajectory whose marker names none: once (default) replays a journal, or "
+        help="The mode of tests if their trajectory marker names none: once (default) replays a journal, or "
         "records it where there is none; none only replays; new_episodes adds calls that a journal does not hold; all "
-        "records anew.",
+        "records again.",
     )
 
 
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give each marked test the fixture that reads its marker."""
+    """Add the fixture that reads the marker to each test with a marker."""
     names = getattr(item, "fixturenames", None)
     if names is not None and _BLOCK_FIXTURE not in names and item.get_closest_marker("trajectory"):
         names.append(_BLOCK_FIXTURE)
@@ -122,7 +122,7 @@ def _end(item: pytest.Item, block: RecordOrReplay) -> None:
     if said:
         pytest.fail(said, pytrace=False)
     if block.replay is None and not block.is_kept:
-        item.warn(pytest.PytestWarning(f"{item.nodeid} is marked with trajectory, but made no LLM call that was seen"))
+        item.warn(pytest.PytestWarning(f"{item.nodeid} has the trajectory marker, but made no LLM call that was seen"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -140,7 +140,7 @@ def _section(block: RecordOrReplay, said: str) -> Generator[str]:
     if mismatch is not None and str(mismatch) not in said:
         yield f"{mismatch}\n"
     if mismatch is not None:
-        yield "If the change is intended, record the run anew: pytest --trajectory-mode=all\n"
+        yield "If the change is intended, record the run again: pytest --trajectory-mode=all\n"
     yield f"this run: {block.path}" + (f", replayed from {block.journal}" if block.replay else "")
     yield _last_steps(block.path)
 

@@ -1,6 +1,6 @@
 """Who is measured: nobody, ourselves, and what one would write by hand. The peers have a file of their own.
 
-A contender is made once in its process, before the SDK's client is; each lap starts it anew on an empty directory.
+A contender is made once in its process, before the SDK's client is; each lap starts it on an empty directory.
 It imports what it needs itself, so that the process of another does not pay for it, and so that the process that
 prints the table, which imports this file too, stays small.
 """
@@ -23,7 +23,7 @@ class Unrecorded:
 
     title = "unrecorded"
     packages: tuple[str, ...] = ()
-    """What has to be installed, and whose version the table says; where there are any, it runs beside the peers."""
+    """What has to be installed, with its version in the table; if there is any, it runs with the peers."""
     needs: tuple[str, ...] = ()
     """What else has to be installed for these to work."""
     heavy = False
@@ -40,7 +40,7 @@ class Unrecorded:
         """Begin a run in the directory, which is empty, before the clock starts."""
 
     def clock_starts(self) -> None:
-        """Hear that what follows is measured."""
+        """Called before the measured part."""
 
     def record(self, messages: Messages, answer: Any) -> None:
         """Take a call that has just returned, where it is not captured: the SDK's answer, or a dict like it."""

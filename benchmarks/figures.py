@@ -1,4 +1,4 @@
-"""Laps become figures: ratios and differences to the unrecorded lap beside it, medians over laps, then over rounds."""
+"""Laps become figures: ratios and differences to the unrecorded lap, medians over laps, then over rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers around our own hooks: what the caller's thread spends in them is told apart from what the SDK spends.
+"""Timers around our own hooks: what the caller's thread spends in them is distinguished from what the SDK spends.
 
 They are put in from outside, around whatever the recording transports call: noise of the machine reaches a call and
 its hooks alike, so that their share is steady where the clock is not. Work in other threads is seen as the process's

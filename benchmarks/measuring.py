@@ -37,7 +37,7 @@ class Window:
         self._at_end()
 
     def finishes(self) -> None:
-        """Hear that the calls are over, and the end of the run comes."""
+        """Called after the calls, before the end of the run."""
         self._finish = time.thread_time(), time.perf_counter()
 
     def figures(self) -> dict[str, float]:

@@ -118,7 +118,7 @@ LANGSMITH_INFO = {
         "size_limit_bytes": 20_971_520,
     },
 }
-"""What langsmith's client is told of its server, so that it uploads as it does to the public one."""
+"""The settings of langsmith's client for its server, so that it uploads as it does to the public one."""
 INFO = _whole("application/json", json.dumps(LANGSMITH_INFO).encode())
 STREAM_HEAD = _head("text/event-stream; charset=utf-8", "transfer-encoding: chunked")
 STREAM = [

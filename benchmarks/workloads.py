@@ -94,7 +94,7 @@ class Conversation:
         return messages
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
-        """The calls that are measured; figures besides those of the clock."""
+        """The calls that are measured; figures next to those of the clock."""
         for number in range(self.calls):
             messages.append({"role": "user", "content": text(number, self.size)})
             messages.append(self.turn(client, contender, messages))

@@ -10,12 +10,12 @@ from trace_recorder.values.messages import Payload
 
 
 def document(recorder: TrajectoryRecorder) -> Payload:
-    """The document as it stands on the disk."""
+    """The document that is on the disk."""
     return json.loads(recorder.trajectory_path.read_bytes())
 
 
 def agrees(recorder: TrajectoryRecorder) -> bool:
-    """Whether the document that stands on the disk says what the whole journal says."""
+    """Whether the document that is on the disk says what the whole journal says."""
     written = document(recorder)
     whole = load(recorder.trajectory_path).to_document("inline")
     return bool(expanded(written) == {**whole, "history": written["history"]})

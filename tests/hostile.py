@@ -1,6 +1,6 @@
 """Values that try to do harm: that raise wherever they are touched, go round in circles, or have no end.
 
-`HOSTILE` makes one of each; `HOLDERS` are the places in which it may stand; `values` is a strategy for all of them in
+`HOSTILE` makes one of each; `HOLDERS` are the places in which it may be; `values` is a strategy for all of them in
 one another.
 """
 

@@ -15,7 +15,7 @@ class Stop(BaseException):
 
 
 def interrupted(act: Callable[[], None], at: int) -> bool:
-    """Do something, interrupted at the nth moment within the package at which Python hears of Ctrl-C.
+    """Do something, interrupted at the nth moment within the package at which Python learns of Ctrl-C.
 
     These are where a function begins, and where a call of a built-in one has returned. Returns whether it came so far.
     """

@@ -29,7 +29,7 @@ def test_the_table_has_every_contender() -> None:
 
 
 def test_laps_are_compared_within_their_round() -> None:
-    """A ratio is taken lap by lap, its median lap stands for a round, and the median round for all of them."""
+    """A ratio is taken lap by lap, its median lap represents a round, and the median round all of them."""
     results = Results(
         rounds=[
             {"unrecorded": laps(1, 2, 4), "ours": laps(2, 2, 8)},

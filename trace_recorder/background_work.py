@@ -2,7 +2,7 @@
 
 The interpreter runs one thread at a time, and a waiting thread interrupts the running one only after five milliseconds.
 A background thread therefore sleeps for a moment between short pieces of its work. Functions that may run there call
-`yield_to_others` between two pieces; in a thread whose result somebody waits for, that does nothing.
+`yield_to_others` between two pieces; in a thread with a result that somebody waits for, that does nothing.
 """
 
 from __future__ import annotations

@@ -16,19 +16,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import CO_VARARGS
 from types import CodeType, FrameType, TracebackType
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from trace_recorder.clocks import now
 
 logger = logging.getLogger("trace_recorder")
 
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
-def try_call(function: Callable[[], Result], on_error: Callable[[Exception], Result]) -> Result:
+def try_call(
+    function: Callable[[*Arguments], Result], on_error: Callable[[Exception], Result], *arguments: *Arguments
+) -> Result:
     """Call a function that may raise anything, such as a user's `__repr__`; return `on_error(error)` if it does."""
     try:
-        return function()
+        return function(*arguments)
     except Exception as error:  # noqa: BLE001 - the only one: code of others may raise anything
         if raised_by_signal_handler(error):
             raise

@@ -1,4 +1,4 @@
-"""What follows the context beside clients and tools: steps, sub-agents, annotations, rewards; and what is misspelt."""
+"""What follows the context other than clients and tools: steps, sub-agents, annotations, rewards; misspelled names."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_disabled_recorder_is_not_in_the_way(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("begin", [TrajectoryRecorder.step, lambda _: trace_recorder.step()], ids=["own", "following"])
 def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[TrajectoryRecorder], Payload]) -> None:
-    """What is misspelt would be on no file."""
+    """A misspelled name would be on no file."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder, begin(recorder) as step:
         with pytest.raises(AttributeError, match="reflexion"):
             step.reflexion = "no"

@@ -1,6 +1,6 @@
 """In place of Trae Agent's own recorder: the same calls give the same document, and more.
 
-`tests/trae.py` has the values and the calls, `tests/stand_ins/trae_agent` the modules in which they stand.
+`tests/trae.py` has the values and the calls, `tests/stand_ins/trae_agent` their modules.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_trajectory_data_of_a_disabled_recorder_is_empty(monkeypatch: pytest.Mon
 
 
 def test_ours_is_theirs_and_more(tmp_path: Path) -> None:
-    """Their members come first, in their order; what is added stands behind them."""
+    """Their members come first, in their order; what is added comes after them."""
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     ours = run_with(TrajectoryRecorder(tmp_path / "ours.json", strict=True))
 
@@ -168,7 +168,7 @@ def test_what_theirs_loses_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_client_without_an_agent_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder without a path, told of a call without ever being started, writes to `trajectories/`."""
+    """A recorder without a path that records a call without ever being started writes to `trajectories/`."""
     monkeypatch.chdir(tmp_path)
     recorder = trace_recorder.TrajectoryRecorder()
     recorder.record_llm_interaction([Message("user", "q")], Response("a"), "openai", "m", None)

@@ -1,4 +1,4 @@
-"""A local HTTP server that answers with what a test tells it, byte for byte, and keeps what it was asked.
+"""A local HTTP server that answers with what a test gives it, byte for byte, and keeps what it was asked.
 
 Answers are given in order; the last one is given again and again. A chunk may be bytes, a number of seconds to
 pause, DROP, which cuts the connection, or SILENCE, after which nothing comes for as long as the caller holds on.

@@ -185,7 +185,7 @@ def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> 
 
 
 def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
-    """A recorder that is active in the context is told first; the given one begins with the first call left to it."""
+    """A recorder that is active in the context gets the call; the given one begins with the first other call."""
     given, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
     instrument(recorder=given)
     with httpx.Client(transport=Wire(said("yes")), trust_env=False) as client:

@@ -1,4 +1,4 @@
-"""A long stream's end beside an event loop: its text is on file at once, what is made of it is written aside."""
+"""The end of a long stream in an event loop: its text is on file at once, the rest is written by a thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wire(httpx.AsyncBaseTransport):
 
 @pytest.mark.parametrize(("words", "aside"), [(WORDS, True), (["a", "b"], False)])
 def test_what_is_long_is_put_together_by_another_thread(tmp_path: Path, words: list[str], *, aside: bool) -> None:
-    """The caller has its last chunk before, a short stream's response stands on file then; finalize waits for both."""
+    """The caller has its last chunk before, a short stream's response is on file then; finalize waits for both."""
     path = tmp_path / "run.json"
     goes_on, threads = threading.Event(), set()
 

@@ -1,4 +1,4 @@
-"""Large plain answers and requests: written in bounded parts, or aside, and on file before anybody waits for them."""
+"""Large plain answers and requests: written in bounded parts or by a thread, and on file before anybody waits."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
 
 
 def streamed(api: str, events: list[Payload]) -> Answer:
-    """A stream of these events, whose HTTP ends cleanly."""
+    """A stream of these events; HTTP ends cleanly."""
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
     if api.startswith("ollama"):
         return Answer("".join(f"{text}\n" for text in texts).encode(), media="application/x-ndjson", size=7)
@@ -84,7 +84,7 @@ def streamed(api: str, events: list[Payload]) -> Answer:
 
 
 def recorded(path: Path, url: str, answer: Answer) -> LLMInteraction:
-    """The interaction of one streamed call, which the document tells as the journal does."""
+    """The interaction of one streamed call, the same in the document and the journal."""
     recorder = TrajectoryRecorder(path, strict=True)
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
         recorder.wrap(client).post(url, json={"model": "m", "messages": [], "stream": True})
@@ -96,7 +96,7 @@ def recorded(path: Path, url: str, answer: Answer) -> LLMInteraction:
 
 @pytest.mark.parametrize("api", STREAMS)
 def test_a_stream_without_its_last_event_is_incomplete(tmp_path: Path, api: str) -> None:
-    """A stream whose HTTP ends cleanly is complete only where the dialect's own end was among its events."""
+    """A stream is complete, if HTTP ends cleanly, only where the dialect's own end was among its events."""
     url, events, last = STREAMS[api]
     cut = recorded(tmp_path / "cut.json", url, streamed(api, events))
     whole = recorded(tmp_path / "whole.json", url, streamed(api, [*events, last]))

@@ -55,7 +55,7 @@ def test_no_key_is_on_file(tmp_path: Path, name: str) -> None:
 
 
 def test_keys_in_headers_and_urls_are_not_on_file(tmp_path: Path) -> None:
-    """What stands in extra headers, in the URL's query and in its user part is not on file."""
+    """What is in extra headers, in the URL's query and in its user part is not on file."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as recorder:
         url = server.url.replace("http://", "http://user:the-password-of-the-url@")
         with recorder.wrap(

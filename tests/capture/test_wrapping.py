@@ -98,7 +98,7 @@ def test_http_client_makes_a_recording_client(tmp_path: Path) -> None:
 
 
 def test_async_http_client_makes_a_recording_client(tmp_path: Path) -> None:
-    """async_http_client() can be bound to a recorder and told the provider."""
+    """async_http_client() can be bound to a recorder and a provider."""
 
     async def call(url: str, recorder: TrajectoryRecorder) -> None:
         made = async_http_client(recorder=recorder, provider="doubao")

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.invoking import invoke, recorded
 from tests.cli.program import program
@@ -116,7 +116,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def outcome(command: str, *paths: str) -> tuple[int, list[str]]:
-    """How a command ends over paths, and the sentences in which it tells that something is wrong."""
+    """How a command ends over paths, and the sentences that say what is wrong."""
     name, *options = COMMANDS[command]
     result = invoke(name, *paths, *options, *(["--force"] if name == "export" else []))
     assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
@@ -173,7 +173,7 @@ def test_every_command_takes_files_and_directories(
 
 
 def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
-    """Each command tells of what it cannot read, and does its work with the rest."""
+    """Each command reports what it cannot read, and does its work with the rest."""
     recorded(place / "good.json", "the good one")
     for command in COMMANDS:
         name, *options = COMMANDS[command]

@@ -19,8 +19,8 @@ from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, change, said
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli import main
-from trace_recorder.cli import read_files as reading
 from trace_recorder.cli.commands import app
+from trace_recorder.cli.list_runs import Other, listing
 from trace_recorder.values.messages import Payload
 
 
@@ -119,7 +119,7 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
 
 
 def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -> None:
-    """It hides no other, and is told in the words of `load`."""
+    """It hides no other, and is reported in the words of `load`."""
     good = recorded.by_hand(tmp_path)
     bad = tmp_path / "package.json"
     bad.write_text('{"name": "x"}')
@@ -133,20 +133,21 @@ def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -
     ]
 
 
-def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong with one file, it is told, and the others are listed."""
+def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
+    """Whatever goes wrong with one file is reported for it, and the others are listed."""
 
     def load_or_break(path: Path) -> Trajectory:
         return load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)
 
-    monkeypatch.setattr(reading, "load", load_or_break)
-    lines = invoke("list", runs).splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["file", "alone.json", "by_hand.jsonl"]
-    assert lines[-1] == f"  {runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
+    found = listing([runs], load_run=load_or_break)
+
+    assert [row.file for row in found.trajectories] == ["alone.json", "by_hand.jsonl"]
+    reason = f"{runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
+    assert found.others == [Other("captured.jsonl", reason)]
 
 
 def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
-    """It is told from one that was broken off, although neither has an end on file."""
+    """It is distinguished from one that was broken off, although neither has an end on file."""
     going = captured(tmp_path / "going.jsonl", socket.gethostname())
     captured(tmp_path / "gone.jsonl", socket.gethostname()).journal.close()
 
@@ -191,11 +192,11 @@ def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path
     assert invoke("validate", whole, changed, none, code=1) == (
         f"{whole}: ok (13 records, 2 LLM interactions)\n"
         "  note   journal, record 12 (gap): record a request: OSError: disk full\n"
-        "  note   document: there is no by_hand.json beside the journal\n"
+        "  note   document: there is no by_hand.json next to the journal\n"
         f"{changed}: 1 error (16 records, 4 LLM interactions)\n"
         "  error  journal, record 16 (llm_response): missing before it: record 15\n"
         "  note   journal: the run has no end on file: it goes on, or it was broken off\n"
-        "  note   document: there is no captured.json beside the journal\n"
+        "  note   document: there is no captured.json next to the journal\n"
         f"{none}: 1 error\n"
         "  error  file: No such file or directory\n"
         "3 files, 2 with errors\n"
@@ -259,7 +260,7 @@ def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
     "arguments", [["show"], ["show", "a", "b"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
 )
 def test_misuse_exits_with_2(arguments: list[str]) -> None:
-    """It is told how the command is used."""
+    """The usage of the command is printed."""
     assert invoke(*arguments, code=2).startswith("Usage: trace-recorder")
 
 
@@ -278,7 +279,7 @@ def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
 
 
 def test_any_locale_can_show_any_text(tmp_path: Path) -> None:
-    """Where an encoding has no word for a character, its escape stands; JSON stays JSON."""
+    """Where an encoding has no word for a character, its escape is printed; JSON stays JSON."""
     writing = Writing(tmp_path / "run.jsonl", task="Grüße 日本")
     writing.request(1, asked())
     writing.response(1, body=said("\U0001f600"))
@@ -324,7 +325,7 @@ def test_listing_and_showing_do_without_pydantic() -> None:
 
 
 def test_the_version_is_told() -> None:
-    """--version says whose it is."""
+    """--version prints the name and the version."""
     assert invoke("--version").startswith("trace-recorder ")
 
 
@@ -335,7 +336,7 @@ def test_help_names_the_commands() -> None:
     assert commands == [
         ["list", "List the runs in a directory."],
         ["show", "Show a run, step by step."],
-        ["validate", "Check that files are whole and true."],
+        ["validate", "Check that files are complete and consistent."],
         ["export", "Write runs in another format."],
         ["stats", "Count over runs."],
         ["score", "Score runs, and append the rewards to their journals."],

@@ -1,4 +1,4 @@
-"""`trace-recorder export`: files in, files out, what is told, and how it exits."""
+"""`trace-recorder export`: files in, files out, what is reported, and how it exits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
 
 
 def test_rows_may_go_to_stdout(runs: Path) -> None:
-    """What is told goes to stderr."""
+    """What is reported goes to stderr."""
     result = invoke("export", runs / "run0.json", "-f", "trl", "--form", "prompt_completion")
 
     assert json.loads(result.stdout)["completion"] == [{"role": "assistant", "content": "answer 0"}]
@@ -205,7 +205,7 @@ def test_images_stand_beside_the_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["openai", "atif"])
 def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
-    """When another is read, the one before it has been let go of, however many there are."""
+    """When another is read, the one before it has been released, however many there are."""
     for number in range(5):
         with TrajectoryRecorder(tmp_path / "runs" / f"{number}.json") as recorder:
             call(recorder, asked_again({"role": "user", "content": f"{number}"}), said_again("done"))

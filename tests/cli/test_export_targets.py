@@ -81,7 +81,7 @@ def test_a_directory_holds_all(name: str, out: str, runs: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["atif", "traces"])
 def test_a_file_for_a_run_that_becomes_several_is_refused(name: str, runs: Path, tmp_path: Path) -> None:
-    """Nothing is written beside the file that was named."""
+    """Nothing is written next to the file that was named."""
     (tmp_path / "place").mkdir()
     with chdir(tmp_path / "place"):
         result = invoke("export", runs / "a.json", "-f", name, "-o", "one.json")
@@ -105,7 +105,7 @@ def test_rows_are_one_file(name: str, out: str, runs: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["atif", "traces"])
 def test_what_one_run_becomes_takes_no_other_run_s_place(name: str, tmp_path: Path) -> None:
-    """The second conversation of `t` stands beside the first of `t.1`, whatever the runs are called."""
+    """The second conversation of `t` is next to the first of `t.1`, whatever the runs are called."""
     (tmp_path / "runs").mkdir()
     called = ["t", "t.1", "t.cont-1", "t.conversation-2", "t.2"]
     for task in called:

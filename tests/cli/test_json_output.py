@@ -31,7 +31,7 @@ SAID = f"a{OBEYED}\r\n\tß日\U0001f600"
 def test_json_holds_nothing_that_a_terminal_obeys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    """C1 and bidi controls, and separators, stand as escapes; what was said comes back, letters as they are."""
+    """C1 and bidi controls, and separators, are printed as escapes; what was said comes back, letters as they are."""
     monkeypatch.chdir(tmp_path)
     with TrajectoryRecorder("run.json", task=SAID, metadata={SAID: 1}) as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": SAID}], {"content": SAID}, "openai", "m")

@@ -1,4 +1,4 @@
-"""`trace-recorder export --push`: what is missing is told before anything is read, and nothing is sent then.
+"""`trace-recorder export --push`: what is missing is reported before anything is read, and nothing is sent then.
 
 That traces arrive is for `tests/readers/check_push.py`, which has the real client.
 """
@@ -61,7 +61,7 @@ def test_without_a_key_it_names_the_variable(tmp_path: Path, monkeypatch: pytest
         (["-f", "openai", "--push", "x"], 2, "an invariant dataset is pushed, by its name"),
         (["-f", "invariant", "--push-url", "http://x"], 2, "an invariant dataset is pushed, by its name"),
         (["-f", "invariant", "--push", ""], 2, "an invariant dataset is pushed, by its name"),
-        (["-f", "invariant", "--push", "my set"], 1, "Only letters, digits, - and _ may stand in its name"),
+        (["-f", "invariant", "--push", "my set"], 1, "Only letters, digits, - and _ may be in its name"),
     ],
 )
 def test_misuse_is_told(tmp_path: Path, arguments: list[str], code: int, why: str) -> None:

@@ -75,7 +75,7 @@ def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
     ],
 )
 def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, error: str, place: Place) -> None:
-    """The exit code passes, and is on file beside the status and the exception that nobody caught."""
+    """The exit code passes, and is on file next to the status and the exception that nobody caught."""
     done = place.run(*place.agent(code))
 
     [document] = place.files()
@@ -277,7 +277,7 @@ def test_every_way_to_start_a_program(form: str, place: Place) -> None:
 
 
 def test_the_user_s_own_sitecustomize_is_run(place: Place) -> None:
-    """One that stands on PYTHONPATH is run as ever, and is what `import sitecustomize` gives."""
+    """One that is on PYTHONPATH is run as ever, and is what `import sitecustomize` gives."""
     (place.path / "sitecustomize.py").write_text(
         "import sys\nmark = 7\nif 'agent.py' in sys.orig_argv: print('theirs')\n"
     )

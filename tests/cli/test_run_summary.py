@@ -43,7 +43,7 @@ def test_what_was_recorded_is_said_on_stderr(place: Place) -> None:
 
 
 def test_failures_and_tools_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of calls and of tools, how many failed is said beside."""
+    """Of calls and of tools, how many failed is printed too."""
     code = """
     from trace_recorder import tool
 
@@ -165,7 +165,7 @@ def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
 def test_that_nothing_was_recorded_is_said(
     code: str, options: list[str], environment: dict[str, str], reason: str, place: Place
 ) -> None:
-    """With the reason, where it can be told; the exit code is the agent's."""
+    """With the reason, if it is known; the exit code is the agent's."""
     dashes, python, name = map(str, place.agent(code))
     done = place.run(dashes, python, *options, name, **environment)
 
@@ -246,7 +246,7 @@ def test_a_secret_that_only_its_option_tells_is_on_no_file(place: Place) -> None
 
 
 def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
-    """The exit code is on file beside the summary."""
+    """The exit code is on file next to the summary."""
     place.run(*place.agent("call(); sys.exit(3)"))
 
     [document] = place.files()
@@ -254,7 +254,7 @@ def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
 
 
 def test_nothing_is_left_behind(place: Place) -> None:
-    """What processes told each other is gone with the command."""
+    """The files for the exchange between processes are deleted with the command."""
     temporary = place.path / "tmp"
     temporary.mkdir()
     environment = {**place.environment, "TMPDIR": str(temporary)}

@@ -143,7 +143,7 @@ def test_a_batch_is_scored_by_one_call(runs: Path, mine: Path) -> None:
 
 
 def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine: Path) -> None:
-    """The others are told; a function is not called for no run."""
+    """The others are reported; a function is not called for no run."""
     invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
     recorder = TrajectoryRecorder(runs / "c.json")
     recorder.start()
@@ -161,7 +161,7 @@ def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine
 
 
 def test_a_batch_that_fails_writes_nothing(runs: Path, mine: Path) -> None:
-    """It is told once, for all."""
+    """It is reported once, for all."""
     result = invoke("score", runs, "--reward", f"{mine}:torn")
 
     where = f"RuntimeError: no judge today ({mine}, line {line_of('raise', 1)}, in torn)"

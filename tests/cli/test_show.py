@@ -127,14 +127,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_captured_run_is_shown_step_by_step(path: Path) -> None:
-    """Each message stands where it was new; attempts, what was cut off and what has no answer are said to be."""
+    """Each message is where it was new; attempts, what was cut off and what has no answer are said to be."""
     captured(path).journal.close()
 
     assert shown(path) == CAPTURED
 
 
 def test_a_run_recorded_by_hand_is_shown_as_its_agent_told_it(path: Path) -> None:
-    """Its calls and its steps stand in the order of time, and what both tell is told once."""
+    """Its calls and its steps are in the order of time, and what both have is printed once."""
     assert shown(by_hand(path)) == BY_HAND
 
 
@@ -272,7 +272,7 @@ def test_the_json_is_the_document_with_the_full_history(path: Path) -> None:
 
 
 def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
-    """Nothing stands under the labels, however narrow it is, and a colour is only where colours are."""
+    """Nothing is under the labels, however narrow it is, and a colour is only where colours are."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, width=34, legacy_windows=False)
 
@@ -302,7 +302,7 @@ def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
     ],
 )
 def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -> None:
-    """Escapes, bells, and what turns the direction of writing are made visible; all else stands as it is."""
+    """Escapes, bells, and what turns the direction of writing are made visible; all else is as it is."""
     assert escape_control_characters(text) == expected
 
 
@@ -321,7 +321,7 @@ def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -
     ],
 )
 def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> None:
-    """Whatever the size, and what is no number as it stands."""
+    """Whatever the size; what is no number is unchanged."""
     assert seconds(value) == expected
 
 
@@ -330,5 +330,5 @@ def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> N
     [("2025-06-12T20:05:46Z", "2025-06-12 22:05:46 +0200"), ("yesterday", "yesterday"), (None, ""), (5, "5")],
 )
 def test_times_are_told_in_the_local_zone(timestamp: Payload, expected: str) -> None:
-    """What is no time stands as it is."""
+    """What is no time is unchanged."""
     assert local_time(timestamp) == expected

@@ -25,7 +25,7 @@ def assistant(content: str) -> Payload:
 
 
 def whose(number: int, name: str = "researcher") -> Payload:
-    """What a call tells of the agent that made it."""
+    """What a call states about the agent that made it."""
     return {"agent": name, "agent_id": f"agent_{number}", "parent_agent_id": "agent_0"}
 
 
@@ -83,7 +83,7 @@ def test_a_side_call_is_none_of_the_conversation(path: Path) -> None:
 
 
 def test_an_agent_of_its_own_name_needs_no_id(path: Path) -> None:
-    """Its name tells it from others."""
+    """Its name distinguishes it from others."""
     writing = Writing(path)
     for number, name in enumerate(("planner", "researcher"), start=1):
         writing.request(number, asked(RULES), **whose(number, name))

@@ -57,7 +57,7 @@ def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
 
 
 def test_a_tool_s_error_of_several_parts_is_text(tmp_path: Path) -> None:
-    """Anthropic's tools fail with a list of parts: each text stands on a line of its own."""
+    """Anthropic's tools fail with a list of parts: each text is on a line of its own."""
     parts = [{"type": "text", "text": "no such"}, {"type": "text", "text": "file"}]
     failed = {"type": "tool_result", "tool_use_id": "t1", "content": parts, "is_error": True}
     use = {"type": "tool_use", "id": "t1", "name": "cat", "input": {}}

@@ -31,7 +31,7 @@ def recorded(path: Path, model: str, cost: float | None = None) -> Path:
 
 
 def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
-    """What is unknown is said to be; a bill is told apart from an estimate."""
+    """What is unknown is said to be; a bill is distinguished from an estimate."""
     recorded(tmp_path / "a.jsonl", "local-a", cost=0.25)
     recorded(tmp_path / "b.jsonl", "local-b")
     result = invoke("stats", tmp_path)

@@ -66,7 +66,7 @@ def rows(found: dict[str, Payload]) -> dict[str, dict[str, str]]:
 
 
 def markdown(found: dict[str, Payload]) -> str:
-    """The table, as it stands in the docs."""
+    """The table, as in the docs."""
     lines = [["member", *found], ["---"] * (len(found) + 1)]
     lines += [[f"`{name}`", *row.values()] for name, row in rows(found).items()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -32,7 +32,7 @@ THINKING: dict[str, Payload] = {
         "store": False,
     },
 }
-"""What each provider has to be told to think aloud."""
+"""The parameters with which each provider returns reasoning."""
 
 _ROUTES: tuple[tuple[str, Dialect, str], ...] = (
     # (how the path begins, the dialect, the dialect's own path)
@@ -74,7 +74,7 @@ class Provider:
         return create_client(provider, "m", **{**self.options(provider), **options})
 
     def options(self, provider: str) -> dict[str, Any]:
-        """How a client is told of this server."""
+        """The options with which a client uses this server."""
         address = f"{self.url}/{provider}"
         return {
             "openai": {"api_key": "k", "base_url": f"{address}/v1"},

@@ -148,7 +148,7 @@ def count() -> tuple[Counter[str], Counter[str], Counter[str]]:
 
 
 def markdown() -> str:
-    """Both tables, as they stand in the docs."""
+    """Both tables, as in the docs."""
     asked, same, differing = count()
     lines = ["| dialect | requests | the same |", "| --- | --- | --- |"]
     lines += [f"| {api} | {asked[api]} | {same[api]} |" for api in DIALECTS]

@@ -1,4 +1,4 @@
-"""Making clients: keys, addresses, names, missing packages; which recorder they tell; what importing them does."""
+"""Making clients: keys, addresses, names, missing packages; which recorder they record to; what importing them does."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_without_any_recorder_a_client_works_all_the_same():
 
 
 def test_parameters_go_to_the_sdk():
-    """What a call is given besides goes into the request as it is, what the SDK alone understands too."""
+    """The other arguments of a call go into the request as it is, what the SDK alone understands too."""
     with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
         client.chat("hello", temperature=0, extra_body={"own": 1}, timeout=5)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from examples.clients import one_agent
 from tests.clients.differences import PROVIDERS, QUESTION, documents, markdown

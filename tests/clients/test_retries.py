@@ -267,7 +267,7 @@ OVERLOADED, BEGUN, STARTED, TEXT, STOPPED = events(
 
 
 def test_a_stream_is_tried_again_before_its_first_event():
-    """A stream that begins with an error is opened anew; the caller sees one answer."""
+    """A stream that begins with an error is opened again; the caller sees one answer."""
     with serving(stream(OVERLOADED), stream(BEGUN, STARTED, TEXT, STOPPED)) as server:
         with client_at(server, "anthropic") as client:
             *_, last = client.stream("hello")

@@ -296,7 +296,7 @@ def test_a_result_is_text(given, text):
 
 
 def test_google_takes_the_configs_members_as_parameters():
-    """Parameters are members of the config, beside those of a config that is given."""
+    """Parameters are members of the config, next to those of a config that is given."""
     built = google_generate.build_request(
         [], [], {"model": "m", "config": {"seed": 1, "top_k": None}, "temperature": 0}
     )

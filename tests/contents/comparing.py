@@ -1,6 +1,6 @@
 """Holding what an export shows against the script, aspect by aspect; and which differences there are, and why.
 
-What a format should show is told from the script alone. `NOT_CARRIED` says which aspects a format has no place for;
+What a format should show follows from the script alone. `NOT_CARRIED` says which aspects a format has no place for;
 `KNOWN` where an export says something else than was exchanged, with the reason. Any other difference is a finding.
 """
 
@@ -76,7 +76,7 @@ KNOWN: dict[tuple[str, str, str, str], str] = {
 OPEN: dict[tuple[str, str, str, str], str] = {
     ("trae", "images", "image", "ollama"): "Ollama's images stand beside the content, and are left out",
 }
-"""Likewise, what is a fault of the view's own and has not been mended."""
+"""In the same form: faults of a view that have not been fixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def _pair(aspect: str, turn: _Turn, found: Conversation) -> tuple[Json, Json]:
 
 
 def _in_order(texts: list[str], whole: str) -> list[str]:
-    """Those of these texts that stand in a text, each behind the one before."""
+    """Those of these texts that are in a text, each after the one before."""
     found, at = [], 0
     for text in texts:
         place = whole.find(text, at)

@@ -1,6 +1,6 @@
 """What was said in real exchanges, read from their bytes: the answers, and what users and tools said before them.
 
-It knows of each dialect where a text and a call stand, and no more; what it does not know (audio, built-in tools,
+It knows of each dialect where a text and a call are, and no more; what it does not know (audio, built-in tools,
 refusals, several choices) is not compared. Nothing of the package reads here.
 """
 
@@ -166,7 +166,7 @@ def was_cut(text: str) -> bool:
 
 
 def asked_of(request: Json) -> Iterator[str]:
-    """The texts that users said, where they stand as texts."""
+    """The texts that users said, where they are as texts."""
     for message in request.get("messages") or request.get("contents") or ():
         if message.get("role", "user") == "user":
             content = message.get("content", message.get("parts"))

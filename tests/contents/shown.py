@@ -1,6 +1,6 @@
 """What an export shows of a run: its JSON read after the format's own description, and not by any code of the views.
 
-Each reader gives conversations, or one for each exchange where the format is told exchange by exchange. A conversation
+Each reader gives conversations, or one for each exchange where the format goes exchange by exchange. A conversation
 is messages in order; a call counts by its place among the calls of the conversation, since ids may be made up.
 """
 
@@ -22,7 +22,7 @@ Json = Any
 
 @dataclass(slots=True)
 class Message:
-    """One message; `of` is the place of the call that it answers, None where that is not told."""
+    """One message; `of` is the place of the call that it answers, None where that is not stated."""
 
     role: str
     text: str
@@ -207,7 +207,7 @@ def _chat_message(talk: Conversation, one: Json, base: Path, thought: str | None
 
 
 def traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
-    """Pi's sessions: parts of text, thinking and calls; what was cached is counted beside the input."""
+    """Pi's sessions: parts of text, thinking and calls; what was cached is counted next to the input."""
     return [_session(lines, base) for lines in sessions]
 
 

@@ -129,7 +129,7 @@ def marked(directory: Path) -> Path:
 
 
 def poisoned(directory: Path) -> Path:
-    """A run that is told what JSON has no word for."""
+    """A run with values that JSON cannot express."""
     path = directory / "poisoned.json"
     recorder = TrajectoryRecorder(path, task="a lone \ud800", metadata={"at": math.inf, "who": object})
     recorder.record_llm_interaction([ASK], {"content": "\udfff"}, "anthropic", "m\ud800")

@@ -59,7 +59,7 @@ class Writing:
         self.add_body("llm_request", body, **told, **where, **more)
 
     def response(self, call: int, attempt: int = 0, **more: Payload) -> None:
-        """Write a response; unless told otherwise, it came whole, with status 200, after 1.5 seconds."""
+        """Write a response; by default it came whole, with status 200, after 1.5 seconds."""
         told = {"status": 200, "headers": HEADERS, "duration_seconds": 1.5, "complete": True}
         self.add("llm_response", interaction_id=f"llm_{call}", attempt=attempt, **(told | more))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from trace_recorder.derive.derived_steps import derive_steps
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
@@ -14,7 +15,7 @@ from trace_recorder.values.trajectory import AgentStep
 
 @dataclass(frozen=True)
 class Source:
-    """What an interaction is made of here: nothing but the results that its request brings back."""
+    """What an interaction is made of here: nothing but the results that its request contains."""
 
     new_tool_results: list[ToolResult] = field(default_factory=list)
 
@@ -30,7 +31,7 @@ class Source:
 def call(
     number: int, *calls: str, results: dict[str, object] | None = None, agent: str | None = None, **rest: object
 ) -> LLMInteraction:
-    """An interaction that brings `results` back, by call id, and asks for `calls`."""
+    """An interaction that contains `results`, by call id, and asks for `calls`."""
     asked = tuple(ToolCall(identity, f"tool-{identity}", {}) for identity in calls)
     members: dict[str, object] = {
         "response": LLMResponse("x", tool_calls=asked),
@@ -145,14 +146,14 @@ def test_an_answered_call_stays_answered() -> None:
 
 
 def test_a_request_that_is_sent_again_changes_nothing() -> None:
-    """The user's own retry brings the same results back again."""
+    """The user's own retry contains the same results again."""
     again = call(2, results={"a": 1})
 
     assert answers(call(1, "a"), again, again, call(3, results={"a": "late"})) == [{"a": 1}, {}, {}, {}]
 
 
 def unnamed(number: int, *calls: ToolCall, results: tuple[ToolResult, ...] = ()) -> LLMInteraction:
-    """An interaction whose calls have made-up ids, and which brings `results` back."""
+    """An interaction with made-up ids of its calls, which contains `results`."""
     made = tuple(replace(one, call_id=f"call_{place}", call_id_made_up=True) for place, one in enumerate(calls))
     return replace(call(number), source=Source(list(results)), response=LLMResponse("x", tool_calls=made))  # type: ignore[arg-type]
 

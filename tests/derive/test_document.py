@@ -1,4 +1,4 @@
-"""The document: the keys and the order of the format that it follows, and what a document alone can tell."""
+"""The document: the keys and the order of the format that it follows, and what a document alone states."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_a_document_that_is_loaded_is_written_the_same_again(tmp_path: Path) -> 
 
 
 def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Path) -> None:
-    """What the model saw is complete or absent: where a message is lost, no list stands in its place."""
+    """What the model saw is complete or absent: where a message is lost, no list is in its place."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("first"), said("x"))
     call(recorder, asked("first", "second"), streamed("y"))

@@ -135,7 +135,7 @@ def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
 
 
 def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
-    """Which calls need a record: its own, or for an item those in whose request its value stands."""
+    """Which calls need a record: its own, or for an item those with its value in their requests."""
     if lost.kind == "item":
         value = lost.data["value"]
         spelled = json.dumps("x" * 5000 if "@string" in str(value) else value)
@@ -144,7 +144,7 @@ def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
 
 
 def test_kinds_that_are_not_known_are_passed_over() -> None:
-    """A later version's records cost nothing, wherever they stand and whatever they hold."""
+    """A later version's records cost nothing, wherever they are and whatever they hold."""
     strange = [("from_the_future", {"interaction_id": "llm_1", "n": 0}), ("", {}), ("Start", {"task": "y"})]
     between = [one for pair in pairs() for one in (*strange, pair)]
 
@@ -154,7 +154,7 @@ def test_kinds_that_are_not_known_are_passed_over() -> None:
 
 @given(st.integers(0, 30), st.data())
 def test_a_member_that_is_missing_or_wrong_costs_its_own_record(number: int, data: st.DataObject) -> None:
-    """Whatever stands in one member of one record, the journal folds, and the other calls are as before."""
+    """Whatever is in one member of one record, the journal folds, and the other calls are as before."""
     number %= len(pairs())
     kind, members = pairs()[number]
     name = data.draw(st.sampled_from(sorted(members)))
@@ -254,7 +254,7 @@ def test_the_status_is_that_of_the_last_record_or_else_the_one_given(
 
 
 def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) -> None:
-    """Where a response that was handed over has the id of a captured one, the captured one stands."""
+    """Where a response that was handed over has the id of a captured one, the captured one is kept."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("hello"), said("hi", identity="chat-7"))
     recorder.record_llm_interaction(asked("hello")["messages"], {"content": "hi", "id": "chat-7"}, "openai", "m")

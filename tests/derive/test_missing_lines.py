@@ -1,4 +1,4 @@
-"""Lines that are not there: `load` tells of them as `validate` does, live and afterwards alike."""
+"""Lines that are not there: `load` reports them as `validate` does, live and afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def without(path: Path, *numbers: int) -> None:
     [((1,), "record 1 is missing"), ((9,), "record 9 is missing"), ((8, 9, 10), "records 8 to 10 are missing")],
 )
 def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int, ...], why: str) -> None:
-    """A whole line that somebody took out is told, once, and `validate` says the same as before."""
+    """A whole line that somebody took out is reported once, and `validate` says the same as before."""
     path = rich_run(tmp_path / "run.json")
     without(path, *numbers)
 
@@ -34,7 +34,7 @@ def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int
 
 
 def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
-    """The number of a line that is there, but damaged, is not missing beside it."""
+    """The number of a line that is there, but damaged, is not missing next to it."""
     path = rich_run(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(journal.read_bytes().replace(b'"lakeview_step"', b'"lakeview_stop"'))

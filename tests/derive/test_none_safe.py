@@ -115,7 +115,7 @@ def test_a_call_by_hand_has_a_usage(
 
 
 def test_what_is_known_is_there(tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction]) -> None:
-    """The counts that were stated are numbers, beside those that are unknown."""
+    """The counts that were stated are numbers, next to those that are unknown."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("a"), said("yes"))
 

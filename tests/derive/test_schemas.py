@@ -1,4 +1,4 @@
-"""The schemas: that they are up to date, and that what is really recorded has the shape that they tell."""
+"""The schemas: that they are up to date, and that what is really recorded has the shape that they state."""
 
 from __future__ import annotations
 

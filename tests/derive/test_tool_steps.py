@@ -129,7 +129,7 @@ def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: Tra
 
 
 def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: TrajectoryRecorder) -> None:
-    """It has the id of the call, and what the model was told of it."""
+    """It has the id of the call, and the result that the model got."""
     call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
     with recorder.step():
@@ -191,7 +191,7 @@ def test_a_tool_that_an_open_stream_asked_for_is_of_that_call(recorder: Trajecto
 
 
 def test_a_tool_that_is_told_with_a_step_is_there_once(recorder: TrajectoryRecorder) -> None:
-    """An agent that tells its steps afterwards names the calls whose tools were recorded as they ran."""
+    """An agent that records its steps afterwards names the calls whose tools were recorded as they ran."""
     call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
     before = shown(recorder)
@@ -257,7 +257,7 @@ def test_a_document_alone_has_the_tools(recorder: TrajectoryRecorder) -> None:
 
 
 def test_people_are_shown_the_tools(recorder: TrajectoryRecorder) -> None:
-    """`show` tells of the step and counts it, `stats` has the tool."""
+    """`show` prints the step and counts it, `stats` has the tool."""
     use(recorder, "retrieve", fails=True)
     call(recorder, asked("a"), said("b"))
     recorder.finalize()

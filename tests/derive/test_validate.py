@@ -1,4 +1,4 @@
-"""Validation: what is whole has no findings; whatever is changed, lost or contradictory is found where it stands."""
+"""Validation: what is whole has no findings; whatever is changed, lost or contradictory is found where it is."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_recorded_run_has_no_findings(run: Callable[[Path], Path], suffix: str
 
 
 def test_what_was_not_recorded_is_a_note(tmp_path: Path) -> None:
-    """A gap that the recorder itself put on file is told, and is no error."""
+    """A gap that the recorder itself put on file is reported, and is no error."""
     [note] = validate(poisoned(tmp_path)).findings
 
     assert (note.severity, note.where.split()[-1]) == ("note", "(gap)")
@@ -110,14 +110,14 @@ def test_a_damaged_line_is_told_with_what_it_costs(journal: Path) -> None:
 
 
 def test_a_torn_last_line_is_a_note(journal: Path) -> None:
-    """What a killed process was writing is told, and is no error."""
+    """What a killed process was writing is reported, and is no error."""
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:-1], b'{"seq":10,"ti']))
 
     torn = Finding(
         "note", f"journal, byte {sum(map(len, lines[:-1]))}", "13 bytes: the file ends in the middle of a record"
     )
-    no_document = Finding("note", "document", "there is no run.json beside the journal")
+    no_document = Finding("note", "document", "there is no run.json next to the journal")
     assert validate(journal).findings == (torn, GOES_ON, no_document)
 
 
@@ -197,7 +197,7 @@ CHANGES = [
 def test_a_journal_that_was_changed_with_care_is_found_out(
     edit: Callable[[dict[str, Payload]], object], where: str, what: str, journal: Path
 ) -> None:
-    """Where every CRC fits, what is missing, doubled, led astray or contradictory is told first."""
+    """Where every CRC fits, what is missing, doubled, misdirected or contradictory is reported first."""
     change(journal, edit)
 
     assert errors(validate(journal))[0] == (f"journal, {where}", what)
@@ -225,7 +225,7 @@ def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"no journal\n\n1\n", b"\0" * 20 + b"\n"])
 def test_a_file_without_any_record_is_no_journal(content: bytes, journal: Path) -> None:
-    """It is told once, not line by line."""
+    """It is reported once, not line by line."""
     journal.write_bytes(content)
 
     assert validate(journal).findings == (Finding("error", "journal", "no line of it is a record of this package"),)
@@ -297,7 +297,7 @@ def test_a_document_that_differs_from_its_journal_is_found(
 
 @pytest.mark.parametrize("changes", [{"schema_version": 2}, {"llm_interactions": None}, {"rewards": [{"sum": 1}]}])
 def test_a_document_that_cannot_be_read_is_an_error(changes: dict[str, Payload], tmp_path: Path) -> None:
-    """What `load` would refuse, a newer version among it, is told in the words of `load`."""
+    """What `load` would refuse, a newer version among it, is reported in the words of `load`."""
     path = captured(tmp_path)
     rewritten(path, lambda document: document.update(changes))
     with pytest.raises(TrajectoryFormatError) as refused:
@@ -335,7 +335,7 @@ def test_a_journal_alone_is_noted_to_be_alone(tmp_path: Path) -> None:
     path = captured(tmp_path)
     path.unlink()
 
-    note = Finding("note", "document", "there is no captured.json beside the journal")
+    note = Finding("note", "document", "there is no captured.json next to the journal")
     assert validate(path).findings == (note,)
 
 

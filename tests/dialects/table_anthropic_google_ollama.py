@@ -13,7 +13,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from itertools import groupby
 from types import ModuleType
 from typing import Any
@@ -26,6 +25,7 @@ from google import genai
 from google.genai.errors import APIError
 from google.genai.types import HttpOptions
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from tests.wire.corpus import Exchange, load
 from trace_recorder.dialects.readers import Reader, reader_of
@@ -102,7 +102,9 @@ def cut_wrongly(dialect: str) -> list[tuple[str, int]]:
 def lost(exchange: Exchange) -> set[str]:
     """Give the texts of an exchange, request and response, that are nowhere in our reading of it."""
     request, body = reader(exchange.dialect).read_request(exchange.request), body_of(exchange)
-    found = "\n".join(_texts(asdict(request))) + "\n".join(_texts(asdict(reader(exchange.dialect).read_response(body))))
+    found = "\n".join(_texts(to_builtins(request))) + "\n".join(
+        _texts(to_builtins(reader(exchange.dialect).read_response(body)))
+    )
     return {text for text in [*_texts(exchange.request), *_texts(body)] if text not in found}
 
 
@@ -216,7 +218,7 @@ def _generated(pieces: list[Any]) -> Payload:
 
 
 def _parted(parts: list[Any], thought: bool) -> str | None:
-    """The SDK's texts of one kind, with a blank line where a part of another kind stood between them."""
+    """The SDK's texts of one kind, with a blank line where a part of another kind was between them."""
     runs = groupby(parts, lambda part: part.text is not None and bool(part.thought) == thought)
     texts = ["".join(part.text for part in run) for is_meant, run in runs if is_meant]
     return "\n\n".join(texts) if texts else None

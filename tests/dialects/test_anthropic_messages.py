@@ -80,7 +80,7 @@ def test_tool_results_become_messages_before_the_rest():
 
 
 def test_thinking_and_calls_leave_the_content():
-    """An assistant's thinking is its reasoning, kept with its signature beside it; a tool use is a tool call."""
+    """An assistant's thinking is its reasoning, kept with its signature next to it; a tool use is a tool call."""
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     use = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}, "cache_control": {"type": "ephemeral"}}
     calls = (ToolCall("t1", "f", {"a": 1}, extra={"cache_control": {"type": "ephemeral"}}),)
@@ -91,7 +91,7 @@ def test_thinking_and_calls_leave_the_content():
 
 
 def test_a_response_is_read():
-    """Texts are joined, every count stands as the provider gave it, and what else is said is in the extra."""
+    """Texts are joined, every count is as the provider gave it, and what else is said is in the extra."""
     cited = {"type": "text", "text": "blue", "citations": [{"cited_text": "b"}]}
     body = {
         "id": "msg_1",
@@ -117,7 +117,7 @@ def test_a_response_is_read():
 
 
 def test_an_error_has_no_choices():
-    """An error body is no answer: it stands in the extra."""
+    """An error body is no answer: it is in the extra."""
     body = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}, "request_id": "r"}
     assert read_response(body) == LLMResponse(extra=body)
 
@@ -192,7 +192,7 @@ def test_a_delta_whose_start_is_lost_begins_a_block():
 
 
 def test_members_that_nobody_has_heard_of_survive():
-    """Of an unknown member of a block, a delta or the message, the last that is not null stands."""
+    """Of an unknown member of a block, a delta or the message, the last that is not null is kept."""
     events = [
         start(0, type="novelty", a=1),
         *(delta(0, type="novelty_delta", b="x"), delta(0, type="novelty_delta", b="y")),
@@ -211,7 +211,7 @@ def test_members_that_nobody_has_heard_of_survive():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """What had come before an error event is kept, and the error stands beside it."""
+    """What had come before an error event is kept, and the error is next to it."""
     error = {"type": "overloaded_error", "message": "Overloaded"}
     events = [START, start(0, type="text", text="He"), {"type": "error", "error": error}]
     joined = join_stream(sse(*events))

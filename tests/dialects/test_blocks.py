@@ -185,7 +185,7 @@ def response_of(run: Trajectory) -> LLMResponse:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_the_order_of_blocks_is_a_value(tmp_path: Path, name: str) -> None:
-    """Thinking, texts, calls and other blocks stand in their order, and a document alone gives the same."""
+    """Thinking, texts, calls and other blocks are in their order, and a document alone gives the same."""
     url, body, blocks = ANSWERS[name]
     run = recorded(tmp_path / "run.json", url, Answer(json.dumps(body).encode()))
     alone = from_document(json.loads((tmp_path / "run.json").read_bytes()), "run.json")
@@ -213,7 +213,7 @@ def test_thinking_that_a_call_parts_is_not_glued(tmp_path: Path, name: str) -> N
 
 
 def test_the_document_says_the_order_without_the_texts(tmp_path: Path) -> None:
-    """Texts stand in content and reasoning, a call by its id, another block by its place in the extra."""
+    """Texts are in content and reasoning, a call by its id, another block by its place in the extra."""
     url, body, _ = ANSWERS["anthropic-messages"]
     recorded(tmp_path / "run.json", url, Answer(json.dumps(body).encode()))
 
@@ -242,7 +242,7 @@ def test_a_usual_document_does_not_grow(tmp_path: Path) -> None:
 
 
 def test_a_stream_has_the_same_order(tmp_path: Path) -> None:
-    """Deltas are joined by nothing, and blocks of a stream stand in its order."""
+    """Deltas are joined without a separator, and blocks of a stream are in its order."""
     events: list[Payload] = [{"type": "message_start", "message": {"role": "assistant", "content": []}}]
     for index, (begun, key, pieces) in enumerate(
         [

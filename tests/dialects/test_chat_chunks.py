@@ -159,12 +159,12 @@ def test_blocks_of_thinking(fragments, expected):
 
 @pytest.mark.parametrize(("deltas", "expected"), MEMBERS)
 def test_members_of_a_delta(deltas, expected):
-    """Texts are joined, lists grow, objects merge, and of other members the last that says something stands."""
+    """Texts are joined, lists grow, objects merge, and of other members the last that is not empty is kept."""
     assert message_of(*deltas) == expected
 
 
 def test_several_choices():
-    """Choices are told apart by their index, and each keeps its log-probabilities, token ids and finish reason."""
+    """Choices are distinguished by their index, and each keeps its log-probabilities, token ids and finish reason."""
     chunks: list[Payload] = [
         {"choices": [{"index": 1, "delta": {"content": "b"}, "logprobs": {"content": [1]}, "token_ids": [11]}]},
         {"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": None}]},
@@ -213,7 +213,7 @@ def test_the_end(end, ended, events):
     ],
 )
 def test_an_error_midway(event, error):
-    """An error in a stream is its error, stands in the body, and leaves what had come."""
+    """An error in a stream is its error, is in the body, and leaves what had come."""
     joined = join_chunks(stream_of({"content": "a"}, end=event))
     choices = [{"index": 0, "message": {"content": "a"}}]
     body = {"id": "c", "object": "chat.completion", "error": error, "choices": choices}

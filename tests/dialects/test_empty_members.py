@@ -141,7 +141,7 @@ def test_an_empty_finish_reason_is_none(read: object, body: Payload) -> None:
 
 
 def test_blocks_of_anthropic() -> None:
-    """A block is what its type says, and a text with nothing but empty members beside it is a plain one."""
+    """A block is what its type says, and a text with nothing but empty members next to it is a plain one."""
     text = {"type": "text", "text": "hi", "id": "", "name": "", "input": {}, "citations": []}
     use = {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}, "text": "", "thinking": ""}
     response = anthropic_messages.read_response({"content": [text, use]})
@@ -152,7 +152,7 @@ def test_blocks_of_anthropic() -> None:
 
 
 def test_parts_of_gemini() -> None:
-    """A part is what it says something of: an empty call beside a text is none, nor an empty text beside an image."""
+    """The kind of a part is that of its non-empty member; an empty call or text next to it is ignored."""
     image = {"text": "", "inlineData": {"mimeType": "image/png", "data": "iVBO"}, "functionCall": {}}
     parts = [
         {"text": "hi", "functionCall": {"name": "", "args": {}}, "inlineData": {}},

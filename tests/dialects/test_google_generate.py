@@ -123,7 +123,7 @@ def test_a_text_may_stand_for_a_content(content):
 
 
 def test_a_response_is_read():
-    """Each candidate is a choice; what it says besides is in its extra, and what its parts say, in the answer's."""
+    """Each candidate is a choice; its other members are in its extra, those of its parts in the answer's."""
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBO"}}
     first = {"content": {"parts": [{"text": "a"}, image, {"text": "b"}], "role": "model"}, "finishReason": "STOP"}
     second = {"content": {"parts": [calling("f"), image]}, "finishReason": "SAFETY", "index": 1, "avgLogprobs": -0.5}
@@ -167,12 +167,12 @@ def test_a_finish_reason_may_be_a_number(number, word):
 
 @pytest.mark.parametrize("body", [{"error": {"code": 404}}, {"promptFeedback": {"blockReason": "SAFETY"}}])
 def test_no_answer_has_no_choices(body):
-    """An error and a prompt that was blocked are no answers: they stand in the extra."""
+    """An error and a prompt that was blocked are no answers: they are in the extra."""
     assert read_response(body) == LLMResponse(extra=body)
 
 
 def test_a_stream_with_everything_is_the_answer():
-    """Texts of one kind are joined, other parts keep their places, and the last counts stand."""
+    """Texts of one kind are joined, other parts keep their places, and the last counts are used."""
     joined = join_stream((DATA / "google_everything.sse").read_text(encoding="utf-8"))
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 12, "totalTokenCount": 41, "thoughtsTokenCount": 20}
     assert joined == JoinedStream(

@@ -108,7 +108,7 @@ def test_one_element_is_read(element, messages):
 
 
 def test_a_response_is_read():
-    """Texts of the outputs are the content, and steps that say more stand in the extra."""
+    """Texts of the outputs are the content, and steps that say more are in the extra."""
     steps = [THOUGHT, {"type": "model_output", "content": [text("It is "), text("blue.")]}, CALL]
     usage = {"total_input_tokens": 3, "total_output_tokens": 4, "total_cached_tokens": 0, "total_tokens": 7}
     body = {"id": "v1", "status": "requires_action", "steps": steps, "usage": usage, "model": "gemini-x", "object": "o"}
@@ -218,7 +218,7 @@ def test_steps_that_the_provider_sums_up_stand():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """What had come before an error event is kept, and the error stands beside it."""
+    """What had come before an error event is kept, and the error is next to it."""
     failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
     joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")

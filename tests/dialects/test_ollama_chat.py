@@ -99,12 +99,12 @@ def test_a_count_that_is_not_there_is_unknown():
 
 
 def test_an_error_has_no_choices():
-    """An error body is no answer: it stands in the extra."""
+    """An error body is no answer: it is in the extra."""
     assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
 
 
 def test_a_stream_is_the_answer():
-    """Texts and thinking are joined, calls and log-probabilities of all lines gather, the last counts stand."""
+    """Texts and thinking are joined, calls and log-probabilities collected, the last counts are used."""
     assert join_stream((DATA / "ollama_chat.ndjson").read_text(encoding="utf-8")) == JoinedStream(
         {
             "model": "qwen",
@@ -131,7 +131,7 @@ def test_a_stream_is_the_answer():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """What had come before an error line is kept, and the error stands beside it."""
+    """What had come before an error line is kept, and the error is next to it."""
     joined = join_stream('{"message":{"content":"He"},"done":false}\n{"error":"out of memory"}\n')
     assert (joined.error, joined.ended, read_response(joined.body).content) == ("out of memory", False, "He")
 

@@ -65,12 +65,12 @@ def test_a_response_is_read():
 
 
 def test_an_error_has_no_choices():
-    """An error body is no answer: it stands in the extra."""
+    """An error body is no answer: it is in the extra."""
     assert read_response({"error": "no such model"}) == LLMResponse(extra={"error": "no such model"})
 
 
 def test_a_stream_is_the_answer():
-    """Texts and thinking are joined, and of everything else the last stands."""
+    """Texts and thinking are joined, and of everything else the last is used."""
     lines = [{"response": "", "thinking": "Hm."}, {"response": "H"}, {"response": "o", "done": True, "eval_count": 2}]
     assert join_stream("\n".join(map(json.dumps, lines))) == JoinedStream(
         {"done": True, "eval_count": 2, "response": "Ho", "thinking": "Hm."}, ended=True, events=3

@@ -201,7 +201,7 @@ def test_usage(usage, expected):
 
 
 def test_usage_of_a_groq_stream():
-    """Groq's usage in a stream's last chunk stands in x_groq, and is read from there."""
+    """Groq's usage in a stream's last chunk is in x_groq, and is read from there."""
     response = openai_chat.read_response({"x_groq": {"id": "r", "usage": {"prompt_tokens": 3}}})
     assert (response.usage, response.extra) == (Usage(3), {"x_groq": {"id": "r"}})
 

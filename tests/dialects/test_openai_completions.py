@@ -34,7 +34,7 @@ def test_a_request(body, expected):
 
 
 def test_a_response():
-    """Each text is a choice's content, with its log-probabilities beside it."""
+    """Each text is a choice's content, with its log-probabilities next to it."""
     body = {
         "id": "cmpl-1",
         "model": "m",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from trace_recorder.dialects import openai_responses
 from trace_recorder.values.messages import (
@@ -205,7 +205,7 @@ def test_a_stream_without_its_last_event():
 
 
 def test_a_completed_event_without_output():
-    """Where the last event leaves out the items, as some gateways do, those that were built stand in."""
+    """Where the last event leaves out the items, as some gateways do, those that were built are used."""
     last = 'data: {"type":"response.completed","response":{"id":"r","output":[]}}\n\n'
     joined = openai_responses.join_stream(
         'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}\n\n' + last
@@ -223,7 +223,7 @@ def test_a_completed_event_without_output():
     ],
 )
 def test_an_error_midway(event, ended, error):
-    """An error event, or a failed response, is the stream's error and stands in the body."""
+    """An error event, or a failed response, is the stream's error and is in the body."""
     assert openai_responses.join_stream(event) == JoinedStream({"error": error}, ended, 1, error)
 
 

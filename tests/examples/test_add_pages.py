@@ -26,7 +26,7 @@ def copied(path: str, place: Path) -> Path:
 
 
 def change(file: Path, diff: str) -> None:
-    """Put each line with a plus behind the line before it, which stands once in the file."""
+    """Put each line with a plus after the line before it, which is once in the file."""
     text, before = file.read_text(encoding="utf-8"), ""
     for line in diff.splitlines(keepends=True):
         if line.startswith("+"):

@@ -1,4 +1,4 @@
-"""The page docs/attach.md: every block of code on it is run as it stands, and leaves the files that it speaks of."""
+"""The page docs/attach.md: every block of code on it is run unchanged, and leaves the files that it names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEFORE = {
     "Trae Agent": "config = None\n",
     "Trae Agent (2)": "config = None\n",
 }
-"""What a block takes for granted, beside an agent."""
+"""What a block requires other than an agent."""
 CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},

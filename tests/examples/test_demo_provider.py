@@ -49,7 +49,7 @@ def test_the_agent_mends_the_project_through_every_sdk_in_every_form(provider, s
 
 
 def test_the_agent_uses_the_client_that_wrap_returns(provider):
-    """A client that `wrap` made to send nothing twice gives up at the 429, which says when to come again."""
+    """A client that `wrap` made to send nothing twice stops at the 429, which says when to come again."""
     provider.refuse_at(1)
     with pytest.raises(openai.RateLimitError) as refused:
         run(Job("openai", "sync", "m", provider.url, key="k"), wrap=lambda client: client.with_options(max_retries=0))

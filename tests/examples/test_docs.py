@@ -40,7 +40,7 @@ def prose(page: Path) -> str:
 
 @cache
 def quoted(page: Path) -> frozenset[str]:
-    """What stands in backticks in a page's prose."""
+    """What is in backticks in a page's prose."""
     return frozenset(re.findall(r"`([^`\n]+)`", prose(page)))
 
 

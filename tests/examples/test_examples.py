@@ -44,7 +44,7 @@ def test_wrap_a_client(tmp_path: Path) -> None:
 
 
 def test_steps_and_tools(tmp_path: Path) -> None:
-    """The marked loop is on file: two steps of one agent, the tool's object and what the model was told of it."""
+    """The marked loop is on file: two steps of one agent, the tool's object and the result that the model got."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
         printed = run(tmp_path, "steps_and_tools.py", "What is 17 * 23?", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")

@@ -1,4 +1,4 @@
-"""The page docs/fork.md: its blocks are run as they stand, on a run of two calls."""
+"""The page docs/fork.md: its blocks are run unchanged, on a run of two calls."""
 
 from __future__ import annotations
 

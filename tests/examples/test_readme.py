@@ -1,4 +1,4 @@
-"""The README and docs/commands.md: every block is run as it stands, and prints what stands below it."""
+"""The README and docs/commands.md: every block is run unchanged, and prints what is below it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[
 
 
 def assert_printed(transcript: str, shown: list[str]) -> None:
-    """Each line of a transcript is printed, in that order; only `...` stands for other lines between."""
+    """Each line of a transcript is printed, in that order; only `...` means other lines between."""
     at, skipped = 0, True
     for line in map(alike, transcript.splitlines()):
         if line == "...":
@@ -192,7 +192,7 @@ def alike(line: str) -> str:
 
 
 def test_the_transcript_is_that_of_the_demo(shown: list[str]) -> None:
-    """Each of its lines is printed, in that order, with what stands between them left out where it says so."""
+    """Each of its lines is printed, in that order, with what is between them left out where it says so."""
     [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
     assert_printed(transcript, shown)
 

@@ -1,4 +1,4 @@
-"""The page docs/replay.md: every block of code on it is run as it stands, and replays need no server."""
+"""The page docs/replay.md: every block of code on it is run unchanged, and replays need no server."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Agent:
         self._answers = 0
 
     def report(self, line: str) -> None:
-        """Tell that something has returned."""
+        """Report that something has returned."""
         os.write(self._pipe, f"{line}\n".encode())
 
     def answered(self, talk: Talk, text: str | None) -> None:

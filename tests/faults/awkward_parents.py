@@ -29,7 +29,7 @@ def under_load(parent: Parent) -> None:
 
 
 def letting_go(parent: Parent, *, of_a_part: bool = False) -> None:
-    """Fork while another thread is recording, for certain; the child lets go of a stream that the parent reads.
+    """Fork while another thread is recording, for certain; the child drops a stream that the parent reads.
 
     What the thread records is something else, or, a second after it came, a part of that stream.
     """
@@ -145,7 +145,7 @@ def grandchildren(parent: Parent) -> None:
 
 
 def orphaning(parent: Parent) -> None:
-    """Be killed while a forked child and another program live on; tell their ids."""
+    """Be killed while a forked child and another program live on; report their ids."""
     parent.call()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     program = subprocess.Popen(["sleep", "60"], stdout=nowhere, stderr=nowhere)

@@ -1,4 +1,4 @@
-"""Killing agents: `Zygote.kill` has one forked, kills it at a random moment, and returns what was heard of it.
+"""Killing agents: `Zygote.kill` has one forked, kills it at a random moment, and returns what it reported.
 
 Python starts and imports an SDK in half a second; a fork of a process that has done so takes milliseconds, so that
 thousands of kills take minutes. A moment is a number of reports and some milliseconds more: within them are several
@@ -63,7 +63,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What was heard of an agent: how it ended, what it reported and when, its complaints, what it asked the model."""
+    """What is known of an agent: how it ended, what it reported and when, its complaints, what it asked the model."""
 
     exit_code: int
     killed_at: float
@@ -118,7 +118,7 @@ class Zygote:
 
 
 class _Ear(threading.Thread):
-    """Hears the reports of an agent until it is dead."""
+    """Receives the reports of an agent until it is dead."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""The long run, by hand: thousands of kills, and a table of what they left, one row a variant and way of dying.
+"""The long run: thousands of kills, and a table of what they left, one row a variant and way of dying.
 
 Each kill is seeded by its number, so that one that has problems can be tried again alone (`--only NUMBER`); the moment
 at which it hits depends on the machine too. Files of kills with problems stay where `--keep` says.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import resource
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ from tests.faults.answering import Provider, answer_to
 from tests.faults.unlucky import LENGTH, UnavailableError, ask, attribute, limit, no_descriptors
 from tests.processes import python
 from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
-from trace_recorder.guard import logger
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def test_on_a_read_only_file_system_start_says_so(tmp_path: Path) -> None:
 def test_a_client_whose_run_cannot_begin_is_answered(
     path: str, tmp_path: Path, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A wrapped client of a recorder that was never started works wherever that was to write; the user is told once."""
+    """A wrapped client of a recorder that was never started works wherever that was to write; one warning is logged."""
     (tmp_path / "file").touch()
     TrajectoryRecorder(tmp_path / path).wrap(client)
 
@@ -154,7 +154,8 @@ def test_a_locale_that_is_not_utf_8(
 
 
 def test_a_gap_in_a_directory_whose_name_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why something could not be recorded is text, also where it names a file whose name is none."""
+    """Why something could not be recorded is text, also where it names a file with an undecodable name."""
+    logger = logging.getLogger("trace_recorder")
     monkeypatch.setattr(logger, "propagate", False)  # a report of the tests with such a name cannot be passed on
     directory = tmp_path / os.fsdecode(b"gr\xf6\xdfe")
     recorder = TrajectoryRecorder(directory / "run.json")

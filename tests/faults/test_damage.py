@@ -43,7 +43,7 @@ def told(one: LLMInteraction) -> str:
 
 
 def needed_by(record: Record, calls: dict[str, str]) -> set[str]:
-    """Which calls need a record: its own; of an item, those in which its value stands."""
+    """Which calls need a record: its own; of an item, those that contain its value."""
     if record.kind != "item":
         return {record.data["interaction_id"]} & set(calls) if "interaction_id" in record.data else set()
     spelled = json.dumps("s" * 5000 if "@string" in str(record.data["value"]) else record.data["value"])

@@ -1,7 +1,7 @@
 """Power may fail: with durability="disk", what has returned is on the disk, and so are the names that lead to it.
 
 The order of the system calls is what can be seen of that from outside; strace shows it. The agent that is watched
-tells on its standard output when something of the recorder has returned.
+prints on its standard output when something of the recorder has returned.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def watch(directory: Path, provider: Provider, durability: str) -> Watched:
 
 
 def read(text: str) -> list[Call]:
-    """Read strace's output; a call that was interrupted by another thread's is told in two parts."""
+    """Read strace's output; a call that was interrupted by another thread's is printed in two parts."""
     begun: dict[str, str] = {}
     calls = []
     for line in text.splitlines():

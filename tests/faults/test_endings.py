@@ -84,7 +84,7 @@ AT_EXIT = """
 def test_what_comes_while_the_interpreter_ends_is_recorded(
     last: str, status: str, tmp_path: Path, provider: Provider
 ) -> None:
-    """Calls of a daemon thread after the recorder has heard of the exit are on file; the run may still be finalized."""
+    """Calls of a daemon thread after the recorder knows of the exit are on file; the run may still be finalized."""
     ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
 
     trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"
@@ -113,7 +113,7 @@ def test_a_stream_that_is_open_when_the_interpreter_ends_is_on_file_to_its_last_
 
 
 def test_a_worker_of_multiprocessing_is_seen_to_have_ended(tmp_path: Path) -> None:
-    """Its end runs no handlers: its document says "running" for ever, and the lock of its journal tells the truth."""
+    """Its end runs no handlers: its document says "running" for ever, and its journal's lock shows the end."""
     ended = python(
         """
         import multiprocessing, sys
@@ -151,7 +151,7 @@ def test_a_recorder_that_is_collected_ends_its_run(tmp_path: Path) -> None:
 def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """However many records there are meanwhile, two gaps tell of it: that it began, and how often it was so."""
+    """However many records there are meanwhile, two gaps report it: that it began, and how often it was so."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     (tmp_path / "run.json").unlink()
@@ -173,7 +173,7 @@ def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
 
 @pytest.mark.parametrize("then", ["os._exit(0)", "pass"])
 def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -> None:
-    """An agent that finalizes when it is told to end, in the middle of whatever it records, leaves files in order."""
+    """An agent that finalizes on a request to end, in the middle of whatever it records, leaves files in order."""
     code = f"""
         import os, signal, sys
         from tests.chat_calls import asked, call, said

@@ -1,4 +1,4 @@
-"""The system says no for a while: the agent does not notice, the user is told once, what can be written is whole."""
+"""The system says no for a while: the agent does not notice, the user is warned once, what can be written is whole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_RECORD_LOST = {"write the document", "keep the journal where it was"}
 
 @dataclass(frozen=True)
 class Endured:
-    """An agent that had a fault: how it ended, what it was answered and told, where its files are."""
+    """An agent that had a fault: how it ended, which answers and warnings it got, where its files are."""
 
     fault: str
     returncode: int

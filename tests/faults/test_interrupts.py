@@ -35,7 +35,7 @@ LASTING = (
     "attach/recorder.py",
     "guard.py",
 )
-"""Modules that keep something from one call to the next, beside `capture/`: an interrupt elsewhere is one in theirs."""
+"""Modules that keep state between calls, other than `capture/`: an interrupt elsewhere is one in theirs."""
 LOOKED_AT = {*(PACKAGE / name for name in LASTING), *(PACKAGE / "capture").glob("*.py")}
 
 Place = tuple[str, int]
@@ -121,7 +121,7 @@ def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path) -> None:
-    """Ctrl-C is heard when the system's write returns: what it wrote is on file, and not written with the end again."""
+    """Ctrl-C arrives when the system's write returns: what it wrote is on file, and not written with the end again."""
     whole = streamed("one ", "two ", "three")
     first = whole.body.index(b"\n\n") + 2
 

@@ -1,6 +1,6 @@
 """An agent is killed at a random moment: what it leaves is in order, and holds all that it had reported.
 
-One kill for every kind of agent and every way of dying; `scripts/kill` does thousands, and tells them in a table.
+One kill for every kind of agent and every way of dying; `scripts/kill` does thousands, and prints them in a table.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payload:
-    """Run an agent to whose system calls are refused when it says so; what it prints, as JSON."""
+    """Run an agent with system calls that are refused when it says so; return what it prints, as JSON."""
     program = textwrap.dedent(AGENT) + textwrap.dedent(code)
     ended = subprocess.run(
         [sys.executable, "-c", program, str(path), refused],
@@ -112,12 +112,12 @@ WHOLE = """
     ("refused", "said"),
     [
         *((f"flock:{error}:", "this file system has no locks") for error in ("ENOSYS", "EOPNOTSUPP", "ENOLCK")),
-        ("fsync:EINVAL:", "this file system cannot be told to write to the disk at once"),
+        ("fsync:EINVAL:", "this file system does not support writing to disk at once"),
         ("renameat2:EPERM:", ""),
     ],
 )
 def test_what_a_file_system_does_not_offer(refusing: dict[str, str], tmp_path: Path, refused: str, said: str) -> None:
-    """Runs are recorded without it, an earlier one is moved aside all the same, and the user is told once."""
+    """Runs are recorded without it, an earlier one is moved aside all the same, and the user is warned once."""
     path = tmp_path / "run.json"
 
     told = agent(refusing, path, refused, WHOLE)
@@ -130,7 +130,7 @@ def test_what_a_file_system_does_not_offer(refusing: dict[str, str], tmp_path: P
 
 
 def test_without_locks_a_run_that_goes_on_is_not_moved(refusing: dict[str, str], tmp_path: Path) -> None:
-    """Where nobody can tell by a lock, what has no end on file stays where it is, and the new run takes a number."""
+    """Without locks, what has no end on file stays where it is, and the new run takes a number."""
     code = """
         os.environ["REFUSED"] = refused
         first, second = TrajectoryRecorder(path), TrajectoryRecorder(path)

@@ -77,7 +77,7 @@ def test_what_is_made_again_is_locked(tmp_path: Path) -> None:
 
 
 def test_where_it_cannot_be_made_again_it_goes_on_without_a_name(tmp_path: Path) -> None:
-    """While a file stands where the directory was, nothing is lost; when it is gone, everything is there."""
+    """While a file is where the directory was, nothing is lost; when it is gone, everything is there."""
     recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     recorder.annotate("before", 1)
     shutil.rmtree(tmp_path / "runs")

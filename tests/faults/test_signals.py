@@ -212,7 +212,7 @@ def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:
 
 
 def handled(act: Callable[[], object], at: int, handler: Callable[[], object]) -> bool:
-    """Do something; at the nth moment at which the journal hears of signals, a handler acts. Returns whether it did."""
+    """Do something; at the nth moment at which signals reach the journal, a handler acts. Return whether it did."""
     left = at
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -298,7 +298,7 @@ def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_pa
 
 
 def test_what_a_handler_records_while_a_record_is_refused(tmp_path: Path) -> None:
-    """It is on file, whenever it comes, and what is refused is taken back only where nothing stands behind it."""
+    """It is on file, whenever it comes, and what is refused is taken back only where nothing comes after it."""
     for at in count(1):
         journal = Journal.create(tmp_path / f"{at}.jsonl")
         appended(journal, "first")

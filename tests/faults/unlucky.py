@@ -1,8 +1,8 @@
-"""An agent to which the system says no for a while, and what it is told then.
+"""An agent to which the system says no for a while, and the warnings that it gets then.
 
 Run as a program with the name of a fault, phases, a directory and the address of a model, it calls the model before,
 during and after the fault, and records. It prints what it was answered and what was logged, as JSON; whatever is
-raised ends it. At the end the files are copied to `left` beside the directory, which may be on a mount of its own.
+raised ends it. At the end the files are copied to `left` next to the directory, which may be on a mount of its own.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _command(*arguments: str) -> None:
 
 
 class Told(logging.Handler):
-    """What the user is told."""
+    """The warnings that the user gets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict
 
 
 def main(fault: str, phases: list[str], directory: Path, address: str) -> None:
-    """Endure a fault, and tell."""
+    """Endure a fault, and report it."""
     directory.mkdir()
     try:
         if fault in ON_A_MOUNT:

@@ -2,8 +2,8 @@
 
 Run as a program with the number of a socket and the address of a model, it imports everything and calls the model
 once, so that the first call of an agent costs no more than the others; it has no recorder. For each job that it is
-sent, with the pipe for the agent's reports and a file for its complaints, it forks an agent and tells its pid; when it
-is told to, it waits for its end and tells its exit code.
+sent, with the pipe for the agent's reports and a file for its complaints, it forks an agent and sends its pid; when it
+is asked to, it waits for its end and sends its exit code.
 """
 
 from __future__ import annotations

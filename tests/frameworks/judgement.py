@@ -108,7 +108,7 @@ def _is_setting(name: str) -> bool:
 
 
 def asked(provider: Provider) -> list[tuple[str, Payload]]:
-    """What a provider was asked, in order, but for the ids that a framework makes up anew each time."""
+    """What a provider was asked, in order, except for the ids that a framework makes up each time."""
     return [(one.path, json.loads(MADE_UP.sub("ID", json.dumps(one.body)))) for one in provider.sent]
 
 

@@ -69,5 +69,5 @@ def test_what_google_awaits_through_aiohttp_is_not_seen(runs: Runs) -> None:
 
 
 def test_the_responses_api_is_recorded(runs: Runs) -> None:
-    """A model that was told to use OpenAI's Responses API is recorded in that dialect."""
+    """A model that is set to use OpenAI's Responses API is recorded in that dialect."""
     assert runs.instrumented(agent("LangChain") + RESPONSES) == STEPS

@@ -36,7 +36,7 @@ def test_every_framework_has_its_place() -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_an_agent_without_us_is_a_program(name: str) -> None:
-    """What is left of each block without our lines is code, in which the recorded one's last line stands."""
+    """What is left of each block without our lines is code, in which the recorded one's last line is."""
     for block in blocks(name):
         plain = without_us(block)
         assert ast.unparse(ast.parse(block)).splitlines()[-1].strip() == plain.splitlines()[-1].strip()

@@ -54,7 +54,7 @@ def test_agents_that_call_tools_are_recorded(runs: Runs) -> None:
 
 
 def test_agents_that_write_code_are_recorded(runs: Runs) -> None:
-    """A tool that the agent's code calls stands in the step whose code that is, if it is marked."""
+    """A tool that the agent's code calls is in the step of that code, if it is recorded."""
     assert runs.instrumented(each("CodeAgent"), CODING * 4) == [ASKED, WRITTEN] * 4
 
 

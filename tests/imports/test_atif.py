@@ -37,7 +37,7 @@ def written(path: Path, document: Payload) -> Path:
 
 
 def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
-    """Each agent step is a call that saw what stands before it, and each result is found where it was observed."""
+    """Each agent step is a call that saw what comes before it, and each result is found where it was observed."""
     trajectory = load(written(tmp_path / "atif.json", FOREIGN))
 
     first, last = trajectory.llm_interactions
@@ -53,7 +53,7 @@ def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_the_last_observation_is_a_result_too(tmp_path: Path) -> None:
-    """It stands in the step that called, though no later call saw it."""
+    """It is in the step that called, though no later call saw it."""
     document = {**FOREIGN, "steps": FOREIGN["steps"][:2]}
 
     [step] = load(written(tmp_path / "atif.json", document)).agent_steps

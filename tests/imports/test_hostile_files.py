@@ -133,7 +133,7 @@ def places(value: Payload, above: tuple[Payload, ...] = ()) -> list[tuple[Payloa
 
 
 def test_documents_of_wrong_types_are_refused_or_can_be_used(tmp_path: Path) -> None:
-    """Whatever stands in whatever place: `load` refuses it with its error, or every view can be made of it."""
+    """Whatever is in whatever place: `load` refuses it with its error, or every view can be made of it."""
     document = rich_run(tmp_path / "run.json").read_text()
     path, random_ = tmp_path / "other.json", random.Random(7)
     broken = []
@@ -151,7 +151,7 @@ def test_documents_of_wrong_types_are_refused_or_can_be_used(tmp_path: Path) -> 
 
 
 def problems(path: Path) -> list[str]:
-    """What is raised beside our own error in reading a document and in making views of it."""
+    """What is raised other than our own error in reading a document and in making views of it."""
     try:
         trajectory = load(path)
     except TrajectoryFormatError:

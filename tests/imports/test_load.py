@@ -47,7 +47,7 @@ def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
-    """One flipped bit in any line, the first one too, never costs the file: the gaps tell of a damaged line."""
+    """One flipped bit in any line, the first one too, never costs the file: the gaps report a damaged line."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
     recorder.record_agent_step(1, "thinking")
     recorder.annotate("k", 1)
@@ -132,7 +132,7 @@ def test_a_document_alone_cannot_say_that_it_is_running(tmp_path: Path) -> None:
 
 
 def test_the_journal_is_the_truth(tmp_path: Path) -> None:
-    """A document with its journal beside it is read from the journal, by any of their paths, as text too."""
+    """A document with its journal next to it is read from the journal, by any of their paths, as text too."""
     path = rich_run(tmp_path / "run.json")
     path.write_text('{"task": "something else", "llm_interactions": []}')
 

@@ -1,4 +1,4 @@
-"""The ways in which a call to a model ends before its time, as an agent brings them about or suffers them."""
+"""The ways in which a call to a model ends before its time, as an agent causes or suffers them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATE = Answer([], silent=True)
 
 @dataclass
 class Agent:
-    """Who calls: with a client, of a server, and what it has heard."""
+    """Who calls: with a client, of a server, and what it has received."""
 
     client: Payload
     server: Server

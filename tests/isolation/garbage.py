@@ -14,7 +14,6 @@ from typing import Any
 import openai
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.capture import stream_flusher
 
 Payload = Any
 LEAVE = "leave it"
@@ -40,7 +39,6 @@ class Leaving:
 
 def main(path: str, url: str) -> None:
     """Leave a stream, in the middle of the next call."""
-    stream_flusher.SECONDS = 0.05
     leaving = Leaving()
     with (
         TrajectoryRecorder(path, redact=leaving) as recorder,

@@ -2,6 +2,9 @@
 
 `gaps` says what is then on file as not having been done, for each kind of call; a hook that a kind does not pass
 leaves nothing. Where no run is known yet there is none to write in, and the failure is only counted and logged.
+
+Our own functions are patched here, and in no other folder of tests: most of these failures are bugs that do not exist,
+so no file, provider or system call could cause them.
 """
 
 from __future__ import annotations
@@ -96,7 +99,7 @@ class Hook:
     breaks: Break
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
     raises: bool = True
-    """Whether the caller hears of it where the recorder is strict."""
+    """Whether the caller learns of it where the recorder is strict."""
     flush_bytes: int = Limits().flush_bytes
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:

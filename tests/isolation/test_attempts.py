@@ -245,7 +245,7 @@ def test_equal_tasks_side_by_side_that_fail_and_retry(tmp_path: Path, retries: i
 
 
 def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_path: Path) -> None:
-    """Equal jobs of one worker cannot be told from a retry loop: they are grouped, as inferred, and none is lost."""
+    """Equal jobs of one worker look like a retry loop: they are grouped, as inferred, and none is lost."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with ThreadPoolExecutor(1) as pool:

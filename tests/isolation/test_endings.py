@@ -53,7 +53,7 @@ ENDINGS = [
 
 
 def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload], Payload]) -> Payload:
-    """Bring an ending about, and say what was raised."""
+    """Cause an ending, and return what was raised."""
     with serving(ending.answer) as server:
         client = bind(make(api_key="k", base_url=f"{server.url}/v1", max_retries=0, **ending.options))
         try:

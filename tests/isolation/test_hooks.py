@@ -19,7 +19,7 @@ pytestmark = of_the_sdks
 each_hook = pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 OTHERS = [call for call in CALLS if "openai" not in call]
 SAME = dict.fromkeys(("record a broken response", "record a response that was closed early"), END)
-"""Some SDKs read a stream to its end, some let go of it when they have seen enough."""
+"""Some SDKs read a stream to its end, some drop it when they have seen enough."""
 
 
 def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Outcome:
@@ -96,7 +96,7 @@ def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str)
 @pytest.mark.parametrize("hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises])
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 def test_a_strict_recorder_raises(tmp_path: Path, hook: Hook, call: str) -> None:
-    """With strict=True the caller hears of every failure of recording."""
+    """With strict=True the caller learns of every failure of recording."""
     kind = next(kind for kind in ("plain", "stream", "cut") if hook.gaps.get(kind))
     recorder = hook.recorder(tmp_path / "run.json", strict=True)
     outcome = broken(hook, call, kind, recorder)

@@ -86,7 +86,7 @@ def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_a_transport_is_still_what_it_was(tmp_path: Path, module: ModuleType) -> None:
-    """Who asks by `isinstance` for the transport inside a client hears what it would unwrapped."""
+    """Who asks by `isinstance` for the transport inside a client gets the same answer as unwrapped."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     clients = (module.Client, module.HTTPTransport), (module.AsyncClient, module.AsyncHTTPTransport)
 
@@ -125,7 +125,7 @@ def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> Non
 
 
 def test_a_method_that_others_patch_is_theirs(tmp_path: Path) -> None:
-    """Tracers that patch the transport's method where it stands, as some do, are called, and nothing is doubled."""
+    """Tracers that patch the transport's method where it is, as some do, are called, and nothing is doubled."""
     seen: list[str] = []
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1")) as client:
@@ -249,7 +249,7 @@ def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payloa
 @pytest.mark.parametrize("run", [lambda work: asyncio.run(work()), trio.run], ids=["asyncio", "trio"])
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_an_iteration_is_closed_as_it_would_be(tmp_path: Path, module: ModuleType, run: Callable[..., None]) -> None:
-    """What is closed when a stream is let go of, and in what order, is the same unwrapped; nothing of ours is left."""
+    """What is closed when a stream is released, and in what order, is the same unwrapped; nothing of ours is left."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = _break_out(run, module, recorder.wrap)
 

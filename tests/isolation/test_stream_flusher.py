@@ -13,7 +13,7 @@ PATIENCE = 120.0
 
 
 class Stream:
-    """Hears its beats."""
+    """Is flushed by it."""
 
     def __init__(self) -> None:
         self.beaten = threading.Event()

@@ -1,4 +1,4 @@
-"""Fuzzing: targets that take any bytes, seeds of every kind, and mutations of both; `scripts/fuzz` runs it by hand.
+"""Fuzzing: targets that take any bytes, seeds of every kind, and mutations of both; `scripts/fuzz` runs it manually.
 
 A target raises where the package does not do what it says. With atheris the mutations are guided by coverage, without
 it they are plain, by a seed that is printed: the same seed gives the same bytes.

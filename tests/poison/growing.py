@@ -1,7 +1,7 @@
 """Texts, JSON, streams and journals that are made to be read slowly, of any length, and what each goes through.
 
 The work on them must grow with their length, and not with its square. `test_growth.py` counts the lines of our code
-that run; what happens inside regular expressions and other built-in code, only a clock can tell:
+that run; what happens inside regular expressions and other built-in code, only a clock can measure:
 `python -m benchmarks.growth`.
 """
 

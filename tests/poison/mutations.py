@@ -1,6 +1,6 @@
 """Real bodies of every dialect, and what becomes of them when their parts are replaced, doubled or left out.
 
-The bodies are of the project's own making; beside them, where it is there, stands the corpus of real traffic.
+The bodies are of the project's own making; the corpus of real traffic is used too, if it is installed.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def test_what_mutations_begin_with_is_sound(target: str) -> None:
 
 
 def test_a_search_finds_what_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A target that raises is told of, with how often."""
+    """A target that raises is reported, with how often it did."""
 
     def breaks(data: bytes) -> None:
         if b"}" in data:

@@ -13,7 +13,7 @@ from tests.poison.growing import WORKS, work
 
 SHORT = 2_000
 FEW = 3_000
-"""Lines within which no growth is told from what any text takes."""
+"""Below this number of lines growth cannot be distinguished from what any text takes."""
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, (_, texts) in WORKS.items() for name in texts])

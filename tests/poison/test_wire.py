@@ -104,7 +104,7 @@ def test_no_stream_harms_a_record(tmp_path: Path, address: str, stream: bytes, m
 
 @given(json_texts(json_values))
 def test_what_was_sent_and_what_came_is_equal(tmp_path: Path, text: str) -> None:
-    """A body that is JSON is on file as it was, however it was spelled."""
+    """A body that is JSON is on file as it was, however it was written."""
     body = f'{{"messages":[{text}],"x":{text}}}'
     recorder = TrajectoryRecorder(directory=tmp_path)
     with recorder, httpx.Client(transport=Wire(Answer(body.encode())), trust_env=False) as client:

@@ -1,4 +1,4 @@
-"""Hold fine-tuning rows against the types of OpenAI's own SDK, and against the rules that its guide states beside them.
+"""Check fine-tuning rows against the types of OpenAI's own SDK, and against the rules in its guide.
 
 needs: openai>=2 pydantic>=2.7
 usage: PYTHONPATH=. python -m tests.readers.check_openai DIRECTORY

@@ -3,7 +3,7 @@
 needs: Python >= 3.11; trace-recorder[cli,invariant], from here
 usage: PYTHONPATH=. python -m tests.readers.check_push DIRECTORY
 
-The server gets what stands in the file, in one request, with the key in its header; where it refuses, or nobody
+The server gets what is in the file, in one request, with the key in its header; where it refuses, or nobody
 listens, or something is missing, the command says so and exits with 1; and nowhere does it print the key.
 """
 
@@ -42,7 +42,7 @@ def push(url: str, *arguments: str, key: str = SECRET) -> Ended:
 
 
 def arrives() -> None:
-    """What stands in the file is what the server gets, and the ids that it gives are printed."""
+    """What is in the file is what the server gets, and the ids that it gives are printed."""
     with (
         tempfile.TemporaryDirectory() as place,
         serving(plain({"id": ["1", "2"], "dataset": "d", "username": "u"})) as server,
@@ -70,7 +70,7 @@ def without_a_file() -> None:
 
 
 def refused(answer: Answer, *said: str) -> None:
-    """The exit code is 1, and the server's status and words are told."""
+    """The exit code is 1, and the server's status and message are printed."""
     with serving(answer) as server:
         ended = push(server.url)
     assert (ended.returncode, ended.stdout) == (1, ""), ended

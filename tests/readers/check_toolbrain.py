@@ -21,7 +21,7 @@ from trace_recorder.views.toolbrain.turns import ToolBrainTurn, to_turns
 
 
 def rewards() -> Any:
-    """`toolbrain.rewards` alone: its package's own beginning imports torch, so a stub stands in for it."""
+    """`toolbrain.rewards` alone: its package's own beginning imports torch, so a stub replaces it."""
     found = importlib.util.find_spec("toolbrain")
     assert found is not None
     assert found.submodule_search_locations

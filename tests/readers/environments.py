@@ -1,7 +1,7 @@
 """The environments of the readers, one a row: what is installed there, on which Python, and what is checked in it.
 
 `first` are ways to install what would be too much otherwise, tried one after another until one works: of torch, a file
-that pip is told of by its own configuration, else the build without CUDA, else whatever pip finds.
+that pip's own configuration names, else the build without CUDA, else whatever pip finds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every check does: give a reader one thing after another, print what it refused, and tell at the end how many.
+"""What every check does: give a reader one thing after another, print what it refused, and report at the end how many.
 
 The last lines of a check are its results, a line of JSON each behind RESULT, which the session collects. It needs no
 package but the standard library, and this one from its directory.

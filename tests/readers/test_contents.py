@@ -1,4 +1,4 @@
-"""What a reader has of the scripted runs is counted aspect by aspect, and told in a table of its own."""
+"""What a reader has of the scripted runs is counted aspect by aspect, and printed in a table of its own."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_document_alone_is_refused(tmp_path: Path) -> None:
     document.with_suffix(".jsonl").unlink()
     before = document.read_bytes()
 
-    with pytest.raises(RecorderStateError, match="no journal beside it"):
+    with pytest.raises(RecorderStateError, match="no journal next to it"):
         append_rewards(document, [GOOD])
 
     assert document.read_bytes() == before

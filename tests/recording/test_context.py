@@ -37,7 +37,7 @@ def shown(recorder: TrajectoryRecorder) -> list[Payload]:
 
 
 def asks(recorder: TrajectoryRecorder, name: str = "bash", answer: str | None = None) -> None:
-    """A call that asks for a tool, and brings back a result."""
+    """A call that asks for a tool, and contains a result."""
     told = [{"role": "tool", "tool_call_id": "c1", "content": answer}] if answer else []
     call(recorder, asked("go", *told), said(None, identity=f"r-{name}", calls=[("c1", name, "{}")]))
 
@@ -51,7 +51,7 @@ def answers(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
-    """Calls that were captured and told, and tools; each once, and no step is derived beside it."""
+    """Calls that were captured and recorded by hand, and tools; each once, and no further step is derived."""
     bash = recorder.tool(lambda: {"out": 1}, name="bash")
     with recorder.step():
         asks(recorder)
@@ -119,7 +119,7 @@ def test_a_state_that_is_set_stays(recorder: TrajectoryRecorder, state: object) 
 
 
 def test_an_exception_is_the_step_s_error_and_passes(recorder: TrajectoryRecorder) -> None:
-    """The caller gets the very exception; so with one that was caught and told."""
+    """The caller gets the very exception; so with one that was caught and recorded."""
     raised = ValueError("no")
     with pytest.raises(ValueError, match="no") as caught, recorder.step():
         raise raised
@@ -218,7 +218,7 @@ def test_steps_that_repeat_a_number_are_two(recorder: TrajectoryRecorder) -> Non
 
 
 def test_a_step_that_is_told_inside_its_block_is_one(recorder: TrajectoryRecorder) -> None:
-    """What is told stands in the place of what was gathered; the rest stays."""
+    """What is recorded by hand replaces what was gathered; the rest stays."""
     with recorder.step() as step:
         asks(recorder)
         told = [{"call_id": "c1", "success": True, "result": 3}]

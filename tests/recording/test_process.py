@@ -1,4 +1,4 @@
-"""The process: while one run is open its children are told of it, and the environment is left as it was found."""
+"""The process: while one run is open its children can see it in the environment, which is left as it was found."""
 
 from __future__ import annotations
 

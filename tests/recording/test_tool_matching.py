@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.chat_calls import CHAT, TOOL, Answer, Wire, asked
 from tests.recording.tool_runs import ask, facts, plain, steps
@@ -19,7 +19,7 @@ from trace_recorder.views.toolbrain.turns import to_turns
 
 
 def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """ToolBrain's action_output and ATIF's extra have the object, and the model's text stands where text stands."""
+    """ToolBrain's action_output and ATIF's extra have the object, and the model's text is where text belongs."""
     ask(recorder, ("c1", "bash", '{"command": "ls"}'))
     recorder.tool(lambda command: {"out": [command]}, name="bash")("ls")
     ask(recorder, c1="out: ls")
@@ -32,12 +32,12 @@ def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> Non
 
 
 def results(step: AgentStep) -> list[Payload]:
-    """Call id, result and what the model was told, of each result."""
+    """Call id, result and the text that the model got, of each result."""
     return [(one.call_id, one.result, one.sent) for one in step.tool_results]
 
 
 def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """The tool's result keeps its structure; what the agent made of it for the model stands beside it."""
+    """The tool's result keeps its structure; what the agent made of it for the model is next to it."""
 
     @recorder.tool
     def bash(command: str) -> dict[str, object]:
@@ -134,7 +134,7 @@ def test_a_tool_that_failed_may_be_tried_again(recorder: TrajectoryRecorder) -> 
 
 
 def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRecorder) -> None:
-    """It stands with the last call of its agent."""
+    """It is shown with the last call of its agent."""
     ask(recorder)
     recorder.tool(plain)(1)
 
@@ -146,7 +146,7 @@ def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRe
 
 
 def test_a_call_id_can_be_stated(recorder: TrajectoryRecorder) -> None:
-    """A tool that no decorator sees is told of; one that is marked, inside, is the same execution."""
+    """A tool that no decorator sees is announced; a decorated one inside is the same execution."""
     ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
 
     with recorder.tool_call("bash", {"n": 1}, call_id="c2") as told:

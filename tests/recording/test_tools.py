@@ -158,7 +158,7 @@ def test_of_endless_output_the_beginning_is_kept(recorder: TrajectoryRecorder, m
 
 
 def test_a_closed_generator_says_so(recorder: TrajectoryRecorder) -> None:
-    """Whoever stops listening has not made the tool fail; the tool itself hears that it is closed."""
+    """Whoever stops listening has not made the tool fail; the tool itself learns that it is closed."""
     heard: list[str] = []
 
     @recorder.tool

@@ -28,7 +28,7 @@ def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
 
 
 def ask(recorder: TrajectoryRecorder, *calls: tuple[str, str, str], **answers: str) -> None:
-    """A call whose request brings these answers back, and whose response asks for these tools."""
+    """A call with these answers in its request, and these tools requested in its response."""
     told = [{"role": "tool", "tool_call_id": name, "content": text} for name, text in answers.items()]
     call(recorder, asked("go", *told, tools=[TOOL]), said(None if calls else "done", calls=calls))
 

@@ -1,4 +1,4 @@
-"""A replay beside other things: recorders inside and outside of it, threads, other replays, and what it leaves."""
+"""A replay with other things: recorders inside and outside of it, threads, other replays, and what it leaves."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_a_run_goes_on_live_from_a_call(at: dict[str, Any], path: Path, server: 
 
 
 def test_the_child_names_its_parent(path: Path, server: Server) -> None:
-    """In the first record of its journal, and in its metadata; its file is beside the parent's."""
+    """In the first record of its journal, and in its metadata; its file is next to the parent's."""
     with fork(path, at="llm_2") as branch:
         work(branch.wrap(client(f"{server.url}/v1")))
 

@@ -130,7 +130,7 @@ def test_a_test_that_fails_leaves_no_journal(project: Project) -> None:
 
 
 def test_the_option_is_for_markers_that_name_no_mode(project: Project) -> None:
-    """A marker's own mode is used as it stands."""
+    """A marker's own mode is used unchanged."""
     named = ONE.replace("trajectory", 'trajectory(mode="all")')
     project.run(named)
     project.run(named, "--trajectory-mode=none").assert_outcomes(passed=1)
@@ -186,7 +186,7 @@ def test_a_test_without_calls_is_warned_of(project: Project) -> None:
     result = project.run("@pytest.mark.trajectory\ndef test_one():\n    pass\n", "-Wdefault")
 
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*marked with trajectory, but made no LLM call that was seen"])
+    result.stdout.fnmatch_lines(["*has the trajectory marker, but made no LLM call that was seen"])
     assert project.journals == {}
 
 

@@ -64,7 +64,7 @@ def test_path():
 
 @given(st.lists(st.text(alphabet="aAbB_.-/[]é\ud800", max_size=5), unique=True, min_size=2))
 def test_names_never_collide(names: list[str]) -> None:
-    """Two names are two files, on file systems too that do not tell upper case from lower case."""
+    """Two names are two files, on file systems too that do not distinguish upper case from lower case."""
     safe = [safe_name(name) for name in names]
 
     assert len({one.casefold() for one in safe}) == len(names)
@@ -91,7 +91,7 @@ def test_who_does_not_use_it_imports_nothing_of_ours(project: Project) -> None:
 
 
 def test_the_module_imports_nothing_of_ours_when_it_is_loaded() -> None:
-    """Imports of the package stand in its functions, and under TYPE_CHECKING."""
+    """Imports of the package are in its functions, and under TYPE_CHECKING."""
     tree = ast.parse((ROOT / "pytest_trace_recorder.py").read_text(encoding="utf-8"))
     imported = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}

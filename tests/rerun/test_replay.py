@@ -38,7 +38,7 @@ def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
 
 
 def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_path: Path) -> None:
-    """What was asked twice alike is given twice, and no third time."""
+    """What was asked twice in the same way is given twice, and no third time."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made), ask(made)))
 
@@ -77,7 +77,7 @@ def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:
 
 
 def test_speed_gives_chunks_at_their_times(tmp_path: Path) -> None:
-    """At speed 1 a stream takes as long as it took; without, it is there at once: told by the clock that it asks."""
+    """At speed 1 a stream takes as long as it took; without, it is there at once, by the clock that it reads."""
     path = tmp_path / "run.json"
     record(path, [stream(chat_chunk("a"), 0.3, chat_chunk("b"), b"data: [DONE]\n\n")], _streamed)
 

@@ -90,7 +90,7 @@ def test_a_call_that_was_cancelled_waits_to_be_cancelled_again(tmp_path: Path, s
 
 
 def test_a_call_that_was_cancelled_is_a_mismatch_where_nobody_cancels(tmp_path: Path) -> None:
-    """Who waits for longer than the recorded agent did is told, soon, that nothing is on file."""
+    """Who waits for longer than the recorded agent did soon gets an error that nothing is on file."""
     path = tmp_path / "run.json"
     cancelled_run(path, streams=False)
 

@@ -77,7 +77,7 @@ def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> N
 
 
 def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
-    """What had come is given, and then the reader is told that the recording ends."""
+    """What had come is given, and then the reader gets an error that the recording ends."""
     path = tmp_path / "run.json"
     record(path, [stream(*THREE, *DONE)], chunks_of)
     kinds = [one["kind"] for one in lines_of(path)]
@@ -97,7 +97,7 @@ def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
 
 
 def _shorten(part: dict[str, Any]) -> None:
-    """Leave of a part what stands before the end of the stream."""
+    """Leave of a part what comes before the end of the stream."""
     data = part["data"]
     text = zlib.decompress(base64.b64decode(data["zlib"]))
     data["zlib"] = base64.b64encode(zlib.compress(text[: text.index(DONE[0])])).decode()
@@ -123,7 +123,7 @@ def test_a_call_that_was_not_answered_says_so(tmp_path: Path) -> None:
 def test_a_stream_that_was_left_early_is_given_as_far_as_it_came(
     tmp_path: Path, leave: Callable[[openai.OpenAI], object]
 ) -> None:
-    """Closed or abandoned: who leaves it at the same place notices nothing; who reads on is told."""
+    """Closed or abandoned: who leaves it at the same place notices nothing; who reads on gets an error."""
     path = tmp_path / "run.json"
     came = record(path, [stream(THREE[0], 0.05, *THREE[1:], 0.2, *DONE)], leave)
     gc.collect()

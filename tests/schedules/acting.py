@@ -1,4 +1,4 @@
-"""Schedules: what some agents do beside each other, one act after another, and the recorder that hears of it.
+"""Schedules: what some agents do concurrently, one act after another, and the recorder that records it.
 
 A schedule is a pure function of a seed: a list of acts, each with an actor, which is a context of its own, and a number
 from which its details are made. Any part of a schedule is one too, which is how a failing one is cut down.
@@ -75,7 +75,7 @@ def schedule_of(seed: int) -> Schedule:
 
 
 class Wire(httpx.BaseTransport):
-    """Gives the answer that stands ready: bytes, pieces that come when they are read, or an exception."""
+    """Gives the answer that is ready: bytes, pieces that come when they are read, or an exception."""
 
     def __init__(self) -> None:
         self.answer: Payload | Iterator[bytes] | Exception = None
@@ -118,7 +118,7 @@ class Actor:
 
 
 class Agents:
-    """The agents of one schedule. `act` does one act; `end` lets go of what is open, after the end of the run."""
+    """The agents of one schedule. `act` does one act; `end` drops what is open, after the end of the run."""
 
     def __init__(self, recorder: TrajectoryRecorder, schedule: Schedule) -> None:
         self.recorder = recorder
@@ -206,7 +206,7 @@ class Agents:
                 next(stream.pieces, None)
 
     def _end_stream(self, _: Actor, random: Random) -> None:
-        """Read a stream to its end; or close it; or let go of it, which the garbage collector may see later."""
+        """Read a stream to its end; or close it; or drop it, which the garbage collector may see later."""
         if not self._streams:
             return
         stream = self._streams.pop(random.randrange(len(self._streams)))
@@ -220,7 +220,7 @@ class Agents:
             stream.response.close()
 
     def _by_hand(self, actor: Actor, random: Random) -> None:
-        """A call that is told of, also one that was captured, or will be, or is told of for a second time."""
+        """A call recorded by hand, also one that was captured, or will be, or is recorded a second time."""
         said = self._answer(random)
         if random.random() < 0.6:
             said = Said(random.choice(self._said), said.text, said.asks if random.random() < 0.5 else ())

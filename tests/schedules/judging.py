@@ -31,7 +31,7 @@ from trace_recorder.derive.validate import _difference, validate
 PAUSE = 4000
 """At most so many moments within the package pass between two interruptions,"""
 INTERRUPTIONS = 30
-"""of which there are so many: a document that is written is begun anew with each."""
+"""of which there are so many: a document that is written is begun again with each."""
 PACKAGE = str(ROOT / "trace_recorder")
 
 Way = Callable[[TrajectoryRecorder, Agents, Schedule], str | None]

@@ -37,7 +37,7 @@ def test_it_does_where_nearly_everything_is_settled(tmp_path: Path, seed: int) -
 @pytest.mark.parametrize("way", ["in threads", "interrupted"])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_does_where_several_record_at_once(tmp_path: Path, way: str, seed: int) -> None:
-    """Threads beside each other; a signal's handler that records in the middle of what is recorded."""
+    """Concurrent threads; a signal's handler that records in the middle of what is recorded."""
     assert problems(schedule_of(seed), tmp_path, WAYS[way]) == []
 
 
@@ -58,7 +58,7 @@ def _chunk(identity: str) -> bytes:
 
 
 def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp_path: Path) -> None:
-    """The stream outlives many later calls, and a tool that ran for the copy stands with what was captured or alone."""
+    """The stream outlives many later calls, and a tool that ran for the copy is with what was captured or alone."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.record_agent_step(1, "thinking")
     response = _open(recorder, _chunk("r1"))

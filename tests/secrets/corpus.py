@@ -114,7 +114,7 @@ def false_alarms() -> dict[str, str]:
 
 
 def masked_on_the_wire() -> list[tuple[str, str]]:
-    """What is masked in the corpus of real traffic: where it stands, and the text around."""
+    """What is masked in the corpus of real traffic: where it is, and the text around."""
     found = []
     redaction = Redaction(default_redactor, {})
     for one in load():

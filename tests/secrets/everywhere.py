@@ -1,6 +1,6 @@
 """Every kind of secret in every place, through the recorder; `python -m tests.secrets.everywhere` prints the table.
 
-A place is a way into a run, or a form in which a secret stands there. Each place is one run that holds a secret of
+A place is a way into a run, or a form of a secret in it. Each place is one run that holds a secret of
 every kind; a secret is missed where any byte of the two files, packed or not, has it, plain or in the place's encoding.
 """
 
@@ -32,7 +32,7 @@ Encode = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A way in, and the form of a secret's text there; `encoded` is how its letters stand then."""
+    """A way in, and the form of a secret's text there; `encoded` is how its letters are then."""
 
     say: Say
     form: Encode = str
@@ -160,7 +160,7 @@ PLACES: dict[str, Place] = {
 
 
 def bytes_of(path: Path) -> bytes:
-    """Every byte of both files, what stands in them packed, and the texts that streams spell."""
+    """Every byte of both files, what is in them packed, and the texts of streams."""
     files = [path.read_bytes(), path.with_suffix(".jsonl").read_bytes()]
     packed = [base64.b64decode(found[1]) for file in files for found in _PACKED.finditer(file)]
     streams = b"".join(zlib.decompress(one) for one in packed if one.startswith(b"\x78"))

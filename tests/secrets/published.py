@@ -38,7 +38,7 @@ def page(text: str) -> str:
 
 
 def write(path: Path = PAGE) -> None:
-    """Bring the page up to date."""
+    """Update the page."""
     path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 

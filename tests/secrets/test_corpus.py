@@ -1,4 +1,4 @@
-"""The corpus: every kind of key is masked wherever it stands, no innocent text is touched."""
+"""The corpus: every kind of key is masked wherever it is, no innocent text is touched."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_kind_of_key_is_masked(place: str) -> None:
 
 @pytest.mark.parametrize("spelled", ["json", "ascii json", "json in json", "all escaped"])
 def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> None:
-    """What stands in JSON within JSON, or in escapes, is masked too."""
+    """What is in JSON within JSON, or in escapes, is masked too."""
     redaction = Redaction(default_redactor, {})
     left = {}
     for key in keys(3):
@@ -94,14 +94,14 @@ def test_a_record_is_masked_once(text: str) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\t", '"'])
 def test_a_value_with_a_mask_in_it_is_not_masked_again(end: str) -> None:
-    """A secret within what stands behind another's name is masked once, whatever stands behind it."""
+    """A secret within what comes after another's name is masked once, whatever comes after it."""
     once = default_redactor(f'"password": "spring.datasource.password=rJJhrhklrYZPyzOVNHkGRO:{end}')
 
     assert (default_redactor(once), "rJJhr" in once) == (once, False)
 
 
 def test_commands_within_one_another_are_masked_once() -> None:
-    """Where one command's secret stands in the reach of another's, no text is doubled by it."""
+    """Where one command's secret is in the reach of another's, no text is doubled by it."""
     text = "sshpass -p OIj8HbQduCYL ssh x; sshpasscurl -u admin:Y8HbQduCYL7 h; mysql -pOIj8Hb -p Y8"
     left = default_redactor(text)
 

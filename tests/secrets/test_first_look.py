@@ -43,7 +43,7 @@ def test_every_long_run_is_seen(text: str) -> None:
 
 @pytest.mark.parametrize("text", [*(drawn(*one) for one in TEXTS), SPARSE_AFTER_DENSE])
 def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
-    """What stands in the words stands in the text where `place` says."""
+    """What is in the words is in the text where `place` says."""
     look = Look(text)
     places = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.words)]
 

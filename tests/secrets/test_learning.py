@@ -131,7 +131,7 @@ def test_a_value_is_masked_at_the_ends_of_words() -> None:
 
 @pytest.mark.parametrize("before", ["", "x", "xy", "user:"])
 def test_the_client_s_own_key_is_masked_in_every_encoding(before: str) -> None:
-    """Percent-encoded, and in base64 however it lies there, alone or within a longer text."""
+    """Percent-encoded, and in base64 at any alignment, alone or within a longer text."""
     redaction = Redaction(default_redactor, {})
     redaction.learn([OWN])
     text = f"{before}{OWN}\x00\xff binary"

@@ -57,7 +57,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
-    """The repeats without a bound that stand anywhere but at a pattern's end, where nothing can fail any more."""
+    """The repeats without a bound that are anywhere but at a pattern's end, where nothing can fail any more."""
     found: list[str] = []
     for number, (kind, given) in enumerate(tree):
         last = is_end and all(_cannot_fail(*one) for one in tree[number + 1 :])
@@ -86,7 +86,7 @@ def _cannot_fail(kind: object, given: object) -> bool:
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
 def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> None:
-    """Whatever stands in a text, one try looks at a bounded part of it, or ends in a match."""
+    """Whatever is in a text, one try looks at a bounded part of it, or ends in a match."""
     tree = re._parser.parse(
         pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     )  # type: ignore[attr-defined]

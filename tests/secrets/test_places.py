@@ -1,4 +1,4 @@
-"""Every place in which a secret may stand: after the run it is in no byte of the two files, packed or not."""
+"""Every place in which a secret may be: after the run it is in no byte of the two files, packed or not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PACKED = re.compile(rb'"(?:zlib|base64)":"([^"]*)"')
 
 
 def bytes_of(path: Path) -> bytes:
-    """Every byte of both files, and what stands in them packed."""
+    """Every byte of both files, and what is in them packed."""
     files = [path.read_bytes(), path.with_suffix(".jsonl").read_bytes()]
     packed = [base64.b64decode(found[1]) for file in files for found in _PACKED.finditer(file)]
     streams = b"".join(zlib.decompress(one) for one in packed if one.startswith(b"\x78"))

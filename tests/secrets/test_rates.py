@@ -22,7 +22,7 @@ def test_no_kind_of_secret_is_missed(place: str, tmp_path: Path) -> None:
 
 
 def test_of_many_draws_of_every_kind_fewer_than_one_in_200_are_missed() -> None:
-    """What a kind's letters happen to be tells little: forty of each, most with digits and some of letters alone."""
+    """What a kind's letters happen to be shows little: forty of each, most with digits and some of letters alone."""
     drawn = keys(40)
     missed_ones = Counter(key.service for key in drawn if key.longest in masked(key.text))
 

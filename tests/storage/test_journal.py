@@ -37,7 +37,7 @@ def untouched(begin: int, end: int) -> list[Record]:
 
 
 def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
-    """A record is one line of the documented form, with the CRC-32 of what stands before its crc member."""
+    """A record is one line of the documented form, with the CRC-32 of what comes before its crc member."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
     journal.append("start", '{"text":"Wörld"}', TIME)
@@ -48,7 +48,7 @@ def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
 
 @given(st.lists(json_objects, max_size=4))
 def test_what_is_appended_is_read_again(data: list[dict[str, object]]) -> None:
-    """Every record comes back whole, in order, with the seq and the crc that append gave, from where it stands."""
+    """Every record comes back whole, in order, with the seq and the crc that append gave, from where it is."""
     with tempfile.NamedTemporaryFile() as file:
         journal = Journal(os.dup(file.fileno()), Path(file.name))
 
@@ -75,7 +75,7 @@ def test_every_cut_reads_as_a_prefix() -> None:
 
 
 def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
-    """Whichever bit of a journal is flipped, every other line reads as before, and the loss is told."""
+    """Whichever bit of a journal is flipped, every other line reads as before, and the loss is reported."""
     for at in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
             broken = WHOLE[:at] + bytes([WHOLE[at] ^ 1 << bit]) + WHOLE[at + 1 :]
@@ -150,7 +150,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
 )
 def test_a_reader_makes_something_of_every_byte_sequence(parts: list[bytes]) -> None:
-    """What is read stands in the file where it says, in order, and does not overlap."""
+    """What is read is in the file where it says, in order, and does not overlap."""
     data = b"".join(parts)
     found = list(read(data))
 

@@ -107,7 +107,7 @@ def appended_until_full(journal: Journal) -> list[int]:
 
 
 def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> None:
-    """Where half a record has to stay, the next one stands on a line of its own."""
+    """Where half a record has to stay, the next one is on a line of its own."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
@@ -144,7 +144,7 @@ def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("size", [0, 150, 10_000])
 def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_else(tmp_path: Path, size: int) -> None:
-    """What was not whole is cut off where it stands, and the next record has the next number."""
+    """What was not whole is cut off where it is, and the next record has the next number."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     journal.append("note", '{"text":"2"}', TIME)

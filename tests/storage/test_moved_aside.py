@@ -1,4 +1,4 @@
-"""What stood at a path is moved aside under another name, and the log says so."""
+"""What was at a path is renamed, and the log says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 
 
 def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
-    """The newest run stands under the name that was given, the earlier ones under numbers."""
+    """The newest run is under the name that was given, the earlier ones under numbers."""
     for number in range(4):
         run(tmp_path / "run.json", f"task {number}")
 
@@ -78,7 +78,7 @@ def test_what_is_no_file_is_not_moved_aside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
 def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
-    """What stands at the path, and leads nowhere, is not replaced, nor followed."""
+    """What is at the path, and leads nowhere, is not replaced, nor followed."""
     (tmp_path / name).symlink_to(tmp_path / "nothing")
 
     run(tmp_path / "run.json", "new")
@@ -97,7 +97,7 @@ def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With the name that it had and the one that it has; a path at which nothing stood is not spoken of."""
+    """With the name that it had and the one that it has; a path at which nothing was is not logged."""
     path = tmp_path / "run.json"
     run(path, "first")
     assert moved(caplog) == []
@@ -112,7 +112,7 @@ def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.
 
 
 def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where there is no document, the journal's names are told."""
+    """Where there is no document, the journal's names are logged."""
     run(tmp_path / "run.json", "first")
     (tmp_path / "run.json").unlink()
     run(tmp_path / "run.json", "second")

@@ -1,4 +1,4 @@
-"""Where files go: no run takes another's name, nothing that stood there is wiped."""
+"""Where files go: no run takes another's name, nothing that was there is wiped."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_a_name_as_long_as_the_system_allows_is_used(tmp_path: Path) -> None:
-    """254 characters leave room for the journal's name, and for nothing beside it."""
+    """254 characters leave room for the journal's name, and for nothing next to it."""
     recorder = run(tmp_path / ("x" * 249 + ".json"), "task")
 
     assert load(recorder.trajectory_path).task == "task"

@@ -68,7 +68,7 @@ def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: byt
 
 
 def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
-    """What stands before the mask in its line, behind it, and in other lines is cut where it was."""
+    """What comes before the mask in its line, behind it, and in other lines is cut where it was."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
     found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])

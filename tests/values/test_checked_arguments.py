@@ -143,7 +143,7 @@ def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder,
 
 @pytest.mark.parametrize("number", [3, np.int64(3), 3.0, decimal.Decimal(3)], ids=kind)
 def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorder, number: int) -> None:
-    """Of a step with a block, one that is told, a reward's, a summary's; and the most steps that there may be."""
+    """Of a step with a block, one recorded by hand, a reward's, a summary's; and the most steps that there may be."""
     recorder.start(max_steps=number)
     with recorder.step(number) as step:
         pass
@@ -257,7 +257,7 @@ ZONE = datetime.timezone(datetime.timedelta(hours=2))
     ids=kind,
 )
 def test_what_has_a_plain_form_has_it(value: object, expected: Payload) -> None:
-    """Wherever it stands: a text, a list, a number."""
+    """Wherever it is: a text, a list, a number."""
     assert exactly(to_jsonable({"inside": [value]})) == exactly({"inside": [expected]})
 
 

@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable
 from typing import NoReturn
 
+import msgspec
 import pydantic
 import pytest
 from hypothesis import given
@@ -19,7 +20,6 @@ from hypothesis import given
 from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
 from tests.interrupts import interrupted
 from tests.json_strategies import exactly, json_values
-from trace_recorder.values import jsonable as plain_values
 from trace_recorder.values.jsonable import object_to_jsonable, to_json, to_jsonable
 from trace_recorder.values.messages import Payload
 
@@ -81,6 +81,11 @@ class Model(pydantic.BaseModel):
     inner: Point | None = None
 
 
+class Record(msgspec.Struct):
+    name: str
+    inner: Point | None = None
+
+
 Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - what a user has
 
 
@@ -108,6 +113,7 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
         (Age(3), 3),
         (Point(1, Point(2)), {"x": 1, "y": {"x": 2, "y": None}}),
         (Model(name="m", inner=Point(1)), {"name": "m", "inner": {"x": 1, "y": None}}),
+        (Record(name="m", inner=Point(1)), {"name": "m", "inner": {"x": 1, "y": None}}),
         (Pair(1, (2,)), [1, [2]]),
         (types.MappingProxyType({"a": 1}), {"a": 1}),
         (collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
@@ -120,7 +126,7 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
     ids=repr,
 )
 def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
-    """What stands for something that JSON has a word for becomes that."""
+    """What represents something that JSON can express becomes that."""
     assert exactly(to_jsonable(value)) == exactly(expected)
 
 
@@ -146,19 +152,19 @@ def test_values_without_a_word_in_json(value: object, name: str, representation:
 
 
 def test_a_key_that_is_no_text_has_its_place() -> None:
-    """A lone surrogate in a name is spelled out; names that would fall together stay apart."""
+    """A lone surrogate in a name is written out; names that would fall together stay apart."""
     assert to_jsonable({"\ud800": 1, "\\ud800": 2}) == {"\\ud800": 1, "\\ud800 (str)": 2}
 
 
 def test_a_thousand_keys_with_one_repr_have_short_names() -> None:
-    """Names that are told apart do not grow with their number."""
+    """Names that are distinguished do not grow with their number."""
     names = to_jsonable({Opaque(): number for number in range(1000)})
 
     assert (len(names), max(map(len, names)) < 100) == (1000, True)
 
 
 def test_a_huge_integer_is_on_file() -> None:
-    """An integer of 10,000 digits, which Python's repr refuses, can be read back from what stands for it."""
+    """An integer of 10,000 digits, which Python's repr refuses, can be read back from its description."""
     assert int(to_jsonable(10**5000)["repr"], 0) == 10**5000
 
 
@@ -167,7 +173,7 @@ def test_a_huge_integer_is_on_file() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_value_raises_or_poisons(name: str) -> None:
-    """Whatever a value does, and wherever it stands, it is written as one line that the strictest reader reads."""
+    """Whatever a value does, and wherever it is, it is written as one line that the strictest reader reads."""
     outcomes = {holder: (outcome(to_json, name, holder), outcome(copied_to_json, name, holder)) for holder in HOLDERS}
 
     assert outcomes == dict.fromkeys(HOLDERS, ("written", "written"))
@@ -206,7 +212,7 @@ def test_an_interrupt_is_no_value() -> None:
 
 
 def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
-    """A value of ordinary depth is written wherever in a deep recursion the agent stands."""
+    """A value of ordinary depth is written wherever in a deep recursion the agent is."""
     value = nested(50, lambda inner: [inner])
     room = sys.getrecursionlimit() - len(inspect.stack(0))
 
@@ -226,15 +232,14 @@ def outcome_of(value: object) -> str:
     return "written"
 
 
-def test_a_value_that_unfolds_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty lists that each stand twice in the next are not written 2**40 times, but as many as there may be."""
-    monkeypatch.setattr(plain_values, "_MAX_NODES", 10_000)
+def test_a_value_that_unfolds_without_end_is_cut() -> None:
+    """Forty lists that are each twice in the next are not written 2**40 times, but as many as there may be."""
     value: Payload = [1]
     for _ in range(40):
         value = [value, value]
     texts: list[str] = []
 
-    assert not interrupted(lambda: texts.append(to_json(value)), at=20 * 10_000)
+    assert not interrupted(lambda: texts.append(to_json(value, max_nodes=10_000)), at=20 * 10_000)
     assert texts[0].count("[") + texts[0].count("1") <= 10_000
 
 

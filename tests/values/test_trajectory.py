@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
+import pytest
+from msgspec.structs import replace
+
+from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, RequestReading, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -77,3 +83,39 @@ def test_values_are_equal_by_all_that_they_hold() -> None:
     other = replace(ONE, duration_seconds=1.0)
 
     assert (repr(ONE) == repr(other), replace(other, duration_seconds=None) == ONE, other == ONE) == (True, True, False)
+
+
+def test_fields_are_read_when_they_are_asked_for() -> None:
+    """What is known costs no reading; the first other field reads all of them, once, whichever thread asks."""
+    reads: list[Trajectory] = []
+
+    def read() -> Trajectory:
+        reads.append(Trajectory(task="t", llm_interactions=[ONE], metrics={"llm_calls": 1}))
+        return reads[-1]
+
+    lazy = Trajectory.read_on_demand({"task": "t"}, read)
+    assert (lazy.task, reads) == ("t", [])
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(lambda _: lazy.llm_interactions, range(64))]
+    assert (len(reads), all(one is found[0] for one in found)) == (1, True)
+    assert (lazy, lazy.metrics, copy(lazy), pickle.loads(pickle.dumps(Trajectory.read_on_demand({}, Trajectory)))) == (
+        reads[0],
+        {"llm_calls": 1},
+        reads[0],
+        Trajectory(),
+    )
+    with pytest.raises(AttributeError, match="'Trajectory' object has no attribute 'task_name'"):
+        lazy.task_name  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_reading_that_fails_is_tried_again() -> None:
+    """The error reaches whoever asks, each time."""
+
+    def read() -> Trajectory:
+        raise TrajectoryFormatError("damaged")
+
+    lazy = Trajectory.read_on_demand({"task": "t"}, read)
+    for _ in range(2):
+        with pytest.raises(TrajectoryFormatError, match="damaged"):
+            lazy.agent_steps  # noqa: B018
+    assert lazy.task == "t"

@@ -194,7 +194,7 @@ def on_aiohttp(package: str, make: Callable[..., Payload]) -> Make:
 
 
 def plainly(value: Payload) -> Payload:
-    """An answer as plain data, without its HTTP response's headers, in which the time stands."""
+    """An answer as plain data, without its HTTP response's headers, in which the time is."""
     if isinstance(value, list):
         return [plainly(one) for one in value]
     if hasattr(value, "model_dump"):
@@ -210,7 +210,7 @@ def http_clients(client: Payload) -> list[Payload]:
 
 
 def inside(client: Payload) -> Payload:
-    """What `unwrap` brings back: the identity of every transport, and the attributes of all that holds them."""
+    """What `unwrap` restores: the identity of every transport, and the attributes of all that holds them."""
     http = http_clients(client)
     transports = [(id(one._transport), [id(mounted) for mounted in one._mounts.values()]) for one in http]
     return transports, [sorted(vars(one)) for one in (getattr(client, "_api_client", client), *http)]

@@ -56,7 +56,7 @@ def test_who_serves_a_client_of_openai(tmp_path: Path, url: str, provider: str) 
 
 
 def test_the_user_may_say_who_serves(tmp_path: Path) -> None:
-    """What `provider=` says stands above the address."""
+    """`provider=` takes precedence over the address."""
     pytest.importorskip("openai")
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         with recorder.wrap(answering(openai_shapes.sync("https://api.openai.com"), CHAT), provider="mine") as client:

@@ -129,7 +129,7 @@ def _sampled(content: str, prompt: list[int], ids: list[int]) -> dict[str, Paylo
 
 
 def sub_agents(directory: Path) -> Path:
-    """A planner that calls a researcher twice, whose calls stand among its own."""
+    """A planner that calls a researcher twice, whose calls are among its own."""
     path = directory / "sub_agents.json"
     writing = Writing(path.with_suffix(".jsonl"), task="plan", provider="openai", model="gpt-4o")
     research = called("call_r", "research", topic="Ulm")

@@ -36,7 +36,7 @@ def openai_client(url: str, recorder: TrajectoryRecorder) -> Any:
 
 
 def spoken(content: str | None, *calls: Payload, thought: str | None = None, number: int = 1) -> dict[str, Payload]:
-    """A chat completion with usage, and its thinking beside the content as DeepSeek and vLLM have it."""
+    """A chat completion with usage, and its thinking next to the content as DeepSeek and vLLM have it."""
     usage = {"prompt_tokens": 10 * number, "completion_tokens": 5, "total_tokens": 10 * number + 5}
     body = said(content, *calls, usage=usage) | {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1}
     if thought:

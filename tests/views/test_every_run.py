@@ -49,7 +49,7 @@ def test_every_view_is_plain_json_and_always_the_same(
 def test_a_document_alone_is_seen_as_its_journal_is(
     trajectories: Mapping[str, Trajectory], run: str, view: str
 ) -> None:
-    """What a view shows is all in the document, too; of what it needs nothing stands in the journal alone."""
+    """What a view shows is all in the document, too; of what it needs nothing is in the journal alone."""
     trajectory = trajectories[run]
     document = json.loads(json.dumps(trajectory.to_document()))
 

@@ -1,4 +1,4 @@
-"""What a format has no place for is counted, for all eight of them, in the words that `export` tells."""
+"""What a format has no place for is counted, for all eight of them, in the words that `export` prints."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def interleaved() -> Trajectory:
 
 
 def test_interleaved_blocks_are_parts_in_their_order() -> None:
-    """Thinking stands before the call that it led to, as the model had it."""
+    """Thinking comes before the call that it led to, as the model had it."""
     [session], left_out = to_traces.with_report(interleaved())
 
     _, answer = messages(session)

@@ -114,7 +114,7 @@ def test_cache_hits_are_a_part_of_the_calls_that_state_them() -> None:
 
 
 def test_tools_are_counted_by_use_and_failure() -> None:
-    """A call without a result, and a result of which nobody said whether it is a failure, are told apart."""
+    """A call without a result, and a result of which nobody said whether it is a failure, are distinguished."""
     step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
     calls = [use("a"), use("b"), use("c", "search")]
     results = [{"call_id": "a", "success": False, "error": "no"}, {"call_id": "b", "result": "x"}]

@@ -16,7 +16,7 @@ REPORTING = sorted(name for name in views.__all__ if hasattr(getattr(views, name
 
 
 def test_every_view_has_a_report() -> None:
-    """Of `to_invariant` alone a dataset has it, since what it has no place for stands there."""
+    """Of `to_invariant` alone a dataset has it, since what it has no place for is there."""
     named = {name for name in views.__all__ if name.startswith("to_")} - {"to_invariant"}
 
     assert set(REPORTING) == named | {"preference_pairs"}

@@ -1,7 +1,7 @@
 """Where the corpus and the record differ, each with its reason; anything else that differs is a fault.
 
 An entry says of which exchanges and which columns it speaks, and it must be true of all of them: one that has been
-mended, or that stops at some, fails the test as a new difference does.
+fixed, or that stops at some, fails the test as a new difference does.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_a_faithful_record_stands_in_every_mode(mode, tmp_path):
 
 
 def test_a_record_of_another_exchange_is_noticed(tmp_path):
-    """Records that stand under each other's numbers fail in all that tells the exchanges apart."""
+    """Records under each other's numbers fail in everything that distinguishes the exchanges."""
     plain, recorded = unwrapped(MADE, Mode()), wrapped(MADE, Mode(), tmp_path / "run.json")
     recorded.interactions = {0: recorded.interactions[1], 1: recorded.interactions[2], 2: recorded.interactions[0]}
 

@@ -1,1 +1,1 @@
-"""Attaching: what a user takes hold of: the recorder, the current one, the whole process, other processes."""
+"""Attaching: what a user calls: the recorder, the current one, the whole process, other processes."""

@@ -30,7 +30,7 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 @dataclass(frozen=True, slots=True)
 class ForkedFrom:
-    """The run that another one continues, and the call of it that is the first to be made anew."""
+    """The run that another one continues, and its first call that is sent live."""
 
     trajectory_id: str
     file: str
@@ -38,11 +38,11 @@ class ForkedFrom:
     step_number: int | None
 
     def at(self) -> dict[str, Payload]:
-        """Where the two parted."""
+        """Return where the two diverge."""
         return {"interaction_id": self.interaction_id, "step_number": self.step_number}
 
     def as_metadata(self) -> dict[str, Payload]:
-        """The same with the run that is continued."""
+        """Return the same with the run that is continued."""
         return {"trajectory_id": self.trajectory_id, "file": self.file, **self.at()}
 
 

@@ -318,13 +318,13 @@ class TrajectoryRecorder:
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
     def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
-        """Tell of a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""
+        """Record a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""
         return tools.AnnouncedExecution(self._lifecycle.run_for("tool_call()"), name, arguments, call_id)
 
     # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wrap(self, client: Client, provider: str | None = None) -> Client:
-        """Have every LLM call of a client recorded here; return the same client.
+        """Record every LLM call of a client here; return the same client.
 
         `provider` says who serves it where the host does not. Raises UnsupportedClientError and BoundClientError.
         """

@@ -1,7 +1,7 @@
 """Waiting in the caller's event loop, asyncio's or trio's, so that it runs other tasks meanwhile.
 
 Neither library is imported here: the one that runs the caller is already imported. If no event loop is known, as when
-a coroutine is driven by hand, nothing is awaited: work is done in the calling thread.
+a coroutine is run with `send`, nothing is awaited: work is done in the calling thread.
 """
 
 from __future__ import annotations

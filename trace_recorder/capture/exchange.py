@@ -291,10 +291,10 @@ class Exchange(ResponseParts):
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
         joined = self._joined()
-        why = why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
-        complete = why is None or (joined is not None and joined.ended and not self._decoding_failed)
+        why = self._why_incomplete(joined, why)
+        complete = why is None
         about = {"complete": complete, "stream": True, "chunks": self._chunks} | without_none(
-            ended_by=None if complete else why,
+            ended_by=why,
             events=joined.events if joined else None,
             last_event=joined.ended if joined else None,
             time_to_first_token_seconds=self._seconds(self._first),
@@ -303,6 +303,12 @@ class Exchange(ResponseParts):
         if complete and joined is not None and self._status < 300:
             usage_warning.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
+
+    def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
+        """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
+        if joined is not None and joined.ended and not self._decoding_failed:
+            return None
+        return why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
 
     def _joined(self) -> JoinedStream | None:
         with self.run.guard("put a stream together"):

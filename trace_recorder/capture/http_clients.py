@@ -19,7 +19,7 @@ from trace_recorder.errors import UnsupportedClientError
 Library = Literal["httpx", "httpx2"]
 
 LIBRARIES = ("httpx", "httpx2")
-"""The HTTP libraries whose clients are known."""
+"""The HTTP libraries with clients that are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TransportSlot:
         return transport.binding if isinstance(transport, RecordingTransport) else None
 
     def bind(self, binding: Binding) -> None:
-        """Have what passes here recorded, by a transport around the one that is here, or by the one that does so."""
+        """Record what passes here, by a transport around the one that is here, or by the one that records already."""
         transport = self.get()
         if isinstance(transport, RecordingTransport):
             transport.binding = binding
@@ -99,7 +99,7 @@ def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[]
 
 
 def bind_inner_clients(http_client: Any, binding: Binding) -> None:
-    """Have the inner clients recorded that google-genai makes later, one for each event loop."""
+    """Record the inner clients that google-genai makes later, one for each event loop."""
     make = getattr(http_client, "_inner_client_cls", None)
     if isinstance(make, partial) and make.func is _recorded:
         [make, _] = make.args

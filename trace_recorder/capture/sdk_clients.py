@@ -62,7 +62,7 @@ def unwrap(client: Client) -> Client:
 
 
 def restore_settings(client: object) -> None:
-    """Undo what was changed in a client beside its transports."""
+    """Undo what was changed in a client other than its transports."""
     inside = getattr(_google_client(client), "__dict__", {})
     if inside.get("_use_aiohttp") is _never:
         del inside["_use_aiohttp"]
@@ -73,21 +73,24 @@ def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Targ
     """Raise BoundClientError if the calls of another client would silently be recorded to a new target too."""
     bound = [binding for slot in slots if (binding := slot.binding()) is not None]
     moving = [one for one in bound if one.target != target and one.target.is_running()]
-    for binding in moving:
-        owner = binding.client() if binding.client else None
-        if owner is not None and owner is not client:
-            raise BoundClientError(
-                f"This {type(client).__name__} shares its HTTP client with another {type(owner).__name__}, which is "
-                "bound to another recorder that still runs. Give each its own HTTP client, or let both follow the "
-                "context: trace_recorder.wrap(client) records each call to the recorder that is active where it is "
-                "made."
-            )
+    owners = [one.client() for one in moving if one.client]
+    other = next((owner for owner in owners if owner is not None and owner is not client), None)
+    if other is not None:
+        raise _shared(client, other)
     if moving:
         warnings.warn(
             f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
             "recorded by the new one. trace_recorder.wrap(client) follows the context instead.",
             stacklevel=4,
         )
+
+
+def _shared(client: object, other: object) -> BoundClientError:
+    return BoundClientError(
+        f"This {type(client).__name__} shares its HTTP client with another {type(other).__name__}, which is bound to "
+        "another recorder that still runs. Give each its own HTTP client, or let both follow the context: "
+        "trace_recorder.wrap(client) records each call to the recorder that is active where it is made."
+    )
 
 
 def http_clients_of(client: object) -> list[Any]:
@@ -148,7 +151,7 @@ def _refuse_other_protocols(client: object) -> None:
     if any(kind.__name__ in _UNSUPPORTED_PROTOCOLS for kind in type(client).__mro__):
         raise UnsupportedClientError(
             f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
-            "or AnthropicAWS, which speak Anthropic's; or tell the recorder of its calls: record_llm_interaction(...)."
+            "or AnthropicAWS, which speak Anthropic's; or record its calls by hand: record_llm_interaction(...)."
         )
 
 

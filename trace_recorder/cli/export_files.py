@@ -53,7 +53,7 @@ class Summary:
         self.not_succeeded += trajectory.success is False
 
     def metadata(self, given: dict[str, Payload]) -> dict[str, Payload]:
-        """What is known of the runs as a dataset; what was given counts for more."""
+        """Return what is known of the runs as a dataset; given values override it."""
         return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
 
     def lines(self, name: str, where: str) -> Iterator[str]:
@@ -76,7 +76,7 @@ class Target:
     def of(cls, name: str, out: str | None, runs: int) -> Target:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
-        A directory is one that is there, or that ends in a slash, or whose name does not end in .json or .jsonl.
+        A directory is one that is there, or that ends in a slash, or has a name that does not end in .json or .jsonl.
         """
         if out is None:
             if FORMATS[name].kind == "rows":

@@ -1,7 +1,7 @@
 """Names for what runs are exported to: no file of one run is a file of another.
 
 A run called `t` becomes `t.json` or `t.jsonl`; where it has several conversations, also `t.cont-1.json` or
-`t.conversation-2.jsonl`; and images stand in `t_images/`. A name is free where all of these are, also on file systems
+`t.conversation-2.jsonl`; and images are in `t_images/`. A name is free where all of these are, also on file systems
 that know neither case nor the forms of Unicode.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
 """What a run's further files are called, without their suffix: after the run."""
 _MAX_NAME_BYTES = 200
-"""Bytes of a name, which leave room in the 255 of a file system for what is put behind it."""
+"""The bytes of a name, which leave room in the 255 of a file system for a suffix."""
 
 
 def conversation_file(name: str, number: int) -> str:
@@ -53,7 +53,7 @@ def _candidates(stem: str) -> Iterator[str]:
 
 
 def _is_free(name: str, stem: str, wanted: set[str], taken: set[str]) -> bool:
-    """Whether a run may have a name: its own, or a number behind it that no other run wants."""
+    """Whether a run may have a name: its own, or with a number after it that no other run takes."""
     key = _folded(name)
     others = wanted | taken
     if key in taken or _is_of(key, others):

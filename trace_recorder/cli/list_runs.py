@@ -14,10 +14,11 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, is_directory, read
+from trace_recorder.cli.read_files import Load, UnreadableError, error_message, find_runs, is_directory, read
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.guard import try_call
+from trace_recorder.imports.loader import load
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
@@ -59,7 +60,7 @@ class Listing:
     others: list[Other]
 
 
-def listing(paths: Sequence[Path]) -> Listing:
+def listing(paths: Sequence[Path], *, load_run: Load = load) -> Listing:
     """Read the runs at these paths. Those of a single directory are listed without the directory.
 
     Raises UnreadableError where a directory cannot be read.
@@ -69,7 +70,7 @@ def listing(paths: Sequence[Path]) -> Listing:
     for path in find_runs(paths):
         name = path.name if within else str(path)
         try:
-            rows.append(try_call(partial(_read_row, path, name), partial(_raise_unreadable, path)))
+            rows.append(try_call(partial(_read_row, path, name, load_run), partial(_raise_unreadable, path)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
     return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
@@ -88,8 +89,8 @@ def no_runs_message(paths: Sequence[Path]) -> str:
     return f"there are no trajectories in {', '.join(map(str, paths))}"
 
 
-def _read_row(path: Path, name: str) -> Row:
-    row = _row(name, read_summary(path))
+def _read_row(path: Path, name: str, load_run: Load) -> Row:
+    row = _row(name, read_summary(path, load_run))
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
     return row
@@ -99,9 +100,9 @@ def _raise_unreadable(path: Path, error: Exception) -> Row:
     raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error))
 
 
-def read_summary(path: Path) -> Trajectory:
+def read_summary(path: Path, load_run: Load = load) -> Trajectory:
     """Read what a run says of itself as a whole; of an ended run, without its calls. Raises UnreadableError."""
-    return _ended(path) or read(path)
+    return _ended(path) or read(path, load_run)
 
 
 def _ended(path: Path) -> Trajectory | None:

@@ -27,7 +27,7 @@ def print_lines(on: Console, lines: Iterable[str], style: str = "") -> None:
 
 
 def print_json(value: Payload) -> None:
-    """Print a value as JSON, in the terminal's encoding or in ASCII; what a terminal would obey, escaped."""
+    """Print a value as JSON, in the terminal's encoding or in ASCII, with control characters escaped."""
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     for part in json_parts(value, ascii_only=ascii_only):
         sys.stdout.write(escape_json_text(part))

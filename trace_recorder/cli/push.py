@@ -29,7 +29,7 @@ class Push:
 
     @contextmanager
     def file(self, out: Path | None) -> Iterator[Path]:
-        """Return the file that is sent: the one that was asked for, or one for the time being."""
+        """Return the file that is sent: the requested one, or a temporary one."""
         if out is not None:
             yield out
             return

@@ -5,7 +5,7 @@ Any failure with a file, an unexpected one too, is reported for that file, and d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
@@ -19,9 +19,12 @@ class UnreadableError(Exception):
     """A file that cannot be shown; the message says which, and why."""
 
 
-def read(path: Path) -> Trajectory:
+Load = Callable[[Path], Trajectory]
+
+
+def read(path: Path, load_run: Load = load) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return try_call(lambda: load(path), lambda error: _raise_unreadable(path, error))
+    return try_call(lambda: load_run(path), lambda error: _raise_unreadable(path, error))
 
 
 def _raise_unreadable(path: Path, error: Exception) -> Trajectory:

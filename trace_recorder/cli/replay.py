@@ -1,4 +1,4 @@
-"""The command `replay`: a program that knows nothing of this package, answered from the journal of a run."""
+"""The command `replay`: a program that does not use this package, answered from the journal of a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.rerun.subprocess.supervisor import ReplayResult, replay_program
 
 _MOST_MISMATCHES = 10
-"""So many mismatches are printed."""
+"""How many mismatches are printed."""
 
 
 class Tools(StrEnum):
-    """What a tool that the program has marked does."""
+    """What a recorded tool of the program does."""
 
     recorded = "recorded"
     live = "live"
@@ -55,8 +55,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     """Run a command, its LLM calls answered from a run.
 
     It needs neither a key nor a network. Exits as the command did; with 1 if the command exited with 0 and a call was
-    not recorded, or a recorded one was not made. What differs is said on stderr at the end. Not reached are the
-    processes that `run` does not reach.
+    not recorded, or a recorded one was not made. The differences are printed on stderr at the end. The processes
+    that `run` does not reach are not replayed either.
     """
     if not command:
         warn("replay: there is no command. Give it behind two dashes: trace-recorder replay RUN -- python agent.py")
@@ -79,7 +79,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _report(ended: ReplayResult) -> None:
-    """Print what did not fit; the first line of each as a sentence of ours."""
+    """Print the mismatches; the first line of each as a sentence of ours."""
     for text in ended.mismatches[:_MOST_MISMATCHES]:
         first, *lines = text.splitlines()
         warn(first)

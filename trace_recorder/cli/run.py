@@ -1,4 +1,4 @@
-"""The command `run`: an agent that knows nothing of this package, recorded from outside."""
+"""The command `run`: an agent that does not use this package, recorded from outside."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(
 ) -> None:
     """Run a command, and record the LLM calls of its Python processes.
 
-    Each process that makes a call has a file of its own; which they are is said on stderr at the end. Streams,
+    Each process that makes a call has a file of its own; their names are printed on stderr at the end. Streams,
     signals and the exit code pass through. Not reached are Pythons that are started with -I, -E or -S, and calls that
     go through neither httpx nor httpx2.
     """

@@ -97,7 +97,7 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 
 
 def _not_stated(trajectory: Trajectory) -> str:
-    """Say how many streams do not state their tokens, and how to have them stated."""
+    """Say how many streams do not state their tokens, and how to request them."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
     return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 

@@ -1,6 +1,6 @@
-"""What `trace-recorder run` says at its end: how much was recorded, and where; or that nothing was, and the likely why.
+"""What `trace-recorder run` says at its end: how much was recorded, and where; or that nothing was, and why.
 
-An agent that goes unrecorded looks like one that is recorded until somebody looks for the file. So it is said aloud.
+An agent that is not recorded looks like one that is recorded until somebody looks for the file. So a message says it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _amount(documents: Sequence[Path]) -> str:
 
 
 def _relative_path(path: Path) -> str:
-    """A path as one would type it here."""
+    """Return a path as a user would type it here."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
@@ -80,7 +80,7 @@ def _reason(ended: CommandResult, command: Sequence[str]) -> str:
 
 
 def _isolating_option(command: Sequence[str]) -> str | None:
-    """The option by which a Python of the command line ignores us."""
+    """Return the option with which a Python of the command line does not load this package."""
     at = next((at for at, word in enumerate(command) if _PYTHON.fullmatch(os.path.basename(word))), len(command))  # noqa: PTH119 - any word
     for word in command[at + 1 :]:
         if not re.fullmatch("-[A-Za-z]+", word):

@@ -57,9 +57,9 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Score runs, and append the rewards to their journals.
 
-    A function whose first parameter is called `traces` scores all of them at once, and so may hold them against each
-    other. The runs have to have ended. Nothing that was recorded is touched; the documents are written anew. Exits with
-    1 where a run could not be scored.
+    A function with a first parameter called `traces` scores all of them at once, and so may compare them. The
+    runs must have ended. Nothing that was recorded is changed; the documents are written again. Exits with 1 if a run
+    could not be scored.
     """
     if parser not in PARSERS:
         raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from trace_recorder.cli.new_messages import Prompt, Prompts
 from trace_recorder.cli.run_header import error_of, tokens_of
@@ -126,7 +127,7 @@ class Show:
         yield from self._beside(response)
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Yield what an answer has beside its text: a refusal as it is, the rest by its kind."""
+        """Yield what an answer has in addition to its text: a refusal as it is, the rest by its kind."""
         held = [one for one in contents_of_answer(response, number) if one.kind not in _SHOWN_ELSEWHERE]
         for one in held:
             if one.kind == REFUSALS:

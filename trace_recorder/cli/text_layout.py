@@ -33,7 +33,7 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_control_characters(text: str) -> str:
-    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs stay."""
+    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
     return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -1,6 +1,6 @@
 """What validation found, for people and for machines.
 
-This is the one room of the command line that imports pydantic, by way of `validate.py`: it is imported when its
+This is the one module of the command line that imports pydantic, by way of `validate.py`: it is imported when its
 command is called.
 """
 

@@ -41,7 +41,7 @@ else:
 
 Side = Literal["sync", "async"]
 LEFT_OUT = "reasoning_left_out"
-"""The key of the annotation that says of how many messages the reasoning could not go to a provider."""
+"""The key of the annotation with the number of messages that had to be sent without their reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
 
     def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
-        """Have calls recorded by this recorder from now on; None follows the current one again."""
+        """Record calls by this recorder from now on; None follows the current one again."""
         self._recorder = recorder
         for sdk in self._made.values():
             self._bound(unwrap(sdk))
@@ -218,17 +218,17 @@ class Client(Generic[Sdk, AsyncSdk]):
         return self._checked_body(self._plain(answer))
 
     def _checked_body(self, body: JsonObject) -> JsonObject:
-        """The body, unless it says that something went wrong."""
+        """Return the body, unless it states an error."""
         if error := body.get("error"):
             raise AnswerError(self.provider, error)
         return body
 
     def _bound(self, sdk: Any) -> Any:
-        """Have the calls of an SDK's client recorded."""
+        """Record the calls of an SDK's client."""
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:
-        """Have it on file, once for each number, that reasoning could not go along; never at the agent's cost."""
+        """Record, once for each number, that reasoning could not be sent; a failure never affects the agent."""
         recorder = self._recorder or current_recorder()
         if recorder is None or self._noted == (recorder, left_out):
             return

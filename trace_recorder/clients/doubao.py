@@ -1,4 +1,4 @@
-"""Doubao, at Volcengine Ark (https://www.volcengine.com/docs/82379/1494384), which speaks OpenAI's dialects."""
+"""Doubao, at Volcengine Ark (https://www.volcengine.com/docs/82379/1494384), which uses OpenAI's dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ollama, over its own SDK: a server on one's own machine needs no key."""
+"""Ollama, over its own SDK: a local server needs no key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI, and everyone who speaks its dialects: a subclass is a name, an address and the names of its variables."""
+"""OpenAI, and all providers of its dialects: a subclass is a name, an address and the names of its variables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:  # no SDK is imported before a client of it is made
     from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
 
 ATTEMPT_HEADER = "x-stainless-retry-count"
-"""The header by which this family of SDKs says which attempt a request is; the recording reads it."""
+"""The header in which this family of SDKs sends the number of an attempt; the recording reads it."""
 
 
 def with_attempt_header(request: JsonObject, attempt: int) -> JsonObject:
-    """Have the attempt stated in the SDK's own header."""
+    """State the attempt in the SDK's own header."""
     if not attempt:
         return request
     return {**request, "extra_headers": {**(request.get("extra_headers") or {}), ATTEMPT_HEADER: str(attempt)}}

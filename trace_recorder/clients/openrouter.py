@@ -1,4 +1,4 @@
-"""OpenRouter, which speaks OpenAI's dialects and takes the reasoning of many models back."""
+"""OpenRouter, which uses OpenAI's dialects and accepts the reasoning of many models in later requests."""
 
 from __future__ import annotations
 

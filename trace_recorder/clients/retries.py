@@ -1,8 +1,8 @@
-"""Trying again: which errors are worth it, and how long to wait.
+"""Retries: for which errors, and how long to wait.
 
 `RETRY_RULES` is the one place that says which. An error has several signs, from the most particular to the least; the
 first that is in the table decides, and an error with none is not retried. The SDKs' own retries are off: tenacity
-does it, so that all clients wait alike, and each attempt goes over the wire, and on file, by itself.
+does it, so that all clients wait in the same way, and each attempt is sent, and recorded, by itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
 """Seconds; the wait doubles from the first to the longest, and of each wait up to a quarter is taken off at random."""
 MAX_SERVER_WAIT_SECONDS = 120.0
-"""Where a server asks to wait for longer, the error is raised at once: whoever calls can plan for it better."""
+"""If a server asks to wait for longer, the error is raised at once, and the caller decides."""
 
 
 class Retrier:

@@ -1,8 +1,8 @@
 """Streams: the pieces of an answer as they come, and at the end the same response that `chat` gives.
 
 The response is not put together from the pieces: the text of the stream is kept, and the dialect's reader joins it,
-as it does for the file. A stream is opened, and tried again where that fails, up to its first event; what breaks
-after that passes on, since pieces have been handed out.
+as it does for the file. Opening a stream is retried up to its first event; an error after that is raised, as pieces
+have been handed out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Source:
 
 
 class StreamState:
-    """What a stream has brought so far."""
+    """What has been received of a stream so far."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -83,7 +83,7 @@ class ResponseStream(StreamState):
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._opened is not None:
             self._opened.close()
 
@@ -123,7 +123,7 @@ class AsyncResponseStream(StreamState):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._opened is not None:
             close: Callable[[], Awaitable[None]] = getattr(self._opened, "aclose", None) or self._opened.close
             await close()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cached_property
 from itertools import takewhile
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.message_prefix import IncrementalReading, result_of
 from trace_recorder.derive.record_bodies import raw_body, read_body
-from trace_recorder.dialects.readers import MANUAL, Reader, join_stream, reader_of
+from trace_recorder.dialects.call_ids import count_made_up
+from trace_recorder.dialects.readers import MANUAL, join_stream, reader_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
@@ -27,6 +28,7 @@ from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMRespons
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 MAX_EXPANSION = 64
 """A stream may unpack to `MAX_STREAM_BYTES`, or to this many times its size on file, whichever is more."""
+_NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
@@ -46,6 +48,12 @@ class CallRecords:
     """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
+    first: Record
+    """The record that begins it, or the first one that is there if that is missing."""
+    is_manual: bool
+    """Whether the agent recorded it by hand, so that it was not captured."""
+    dialect: str | None
+    """The dialect of its request."""
 
     def __init__(
         self, interaction_id: str, items: ItemTable, first_seq: int = 0, *, keeps_request: bool = False
@@ -64,11 +72,13 @@ class CallRecords:
         self.incremental = None
         self.request_data = {}
         self.ending = None
+        self._joined: JoinedStream | None = _NOT_READ
+        self._body_in_parts: Mapping[str, Payload] | None = None
 
     def add(self, record: Record) -> None:
         """Add one more record."""
-        self.__dict__.pop("joined", None)
-        self.__dict__.pop("body_in_parts", None)
+        self._joined = _NOT_READ
+        self._body_in_parts = None
         self._whole = None
         self._records.append(record)
         if record.kind in ENDINGS:
@@ -78,7 +88,11 @@ class CallRecords:
         else:
             self.requests.append(record)
             self.incremental, self.request_data, self._request = None, record.data, None
-        self.ending = self.endings.get(self.request_data.get("attempt", max(self.endings, default=0)))
+        data = self.request_data
+        self.first = (self.requests or [*self.endings.values()] or self.streams)[0]
+        self.is_manual = self.first.kind == "llm_interaction"
+        self.dialect = MANUAL if self.is_manual else data.get("api")
+        self.ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
 
     def as_of(self, record: Record) -> CallRecords:
         """Return the interaction as it was when one of its records was added."""
@@ -88,16 +102,6 @@ class CallRecords:
         for one in self._records[: self._records.index(record) + 1]:
             earlier.add(one)
         return earlier
-
-    @property
-    def first(self) -> Record:
-        """The record that begins it, or the first one that is there if that is missing."""
-        return (self.requests or list(self.endings.values()) or self.streams)[0]
-
-    @property
-    def is_manual(self) -> bool:
-        """Whether the agent recorded it by hand, so that it was not captured."""
-        return self.first.kind == "llm_interaction"
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
@@ -135,7 +139,7 @@ class CallRecords:
 
     def _read_whole(self) -> RequestReading:
         body = self.raw_request() if "items" in self.request_data else read_body(self.request_data)
-        reader = self._reader()
+        reader = reader_of(self.dialect)
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
     def request_without_messages(self) -> RequestReading:
@@ -177,17 +181,19 @@ class CallRecords:
         except (ValueError, TypeError, KeyError):
             return None
 
-    @cached_property
+    @property
     def body_in_parts(self) -> Mapping[str, Payload]:
         """The plain response of the newest attempt, if it was written in parts."""
-        return self.body_of_attempt(self.request_data.get("attempt", 0))
+        if self._body_in_parts is None:
+            self._body_in_parts = self.body_of_attempt(self.request_data.get("attempt", 0))
+        return self._body_in_parts
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
         """Return a plain response that was written in parts, as the members that its ending would have otherwise.
 
         It is empty before the response has ended, and if a part is missing.
         """
-        ending = self.endings.get(attempt)
+        ending = self.endings.get(attempt) if self.streams else None
         if ending is None or "parts" not in ending.data:
             return {}
         parts = self._parts(attempt, plain=True)
@@ -208,6 +214,8 @@ class CallRecords:
 
     def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
         """Return the parts of an attempt's stream, or of its plain body: the text and the data of each."""
+        if not self.streams:
+            return None
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
         parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
@@ -217,16 +225,18 @@ class CallRecords:
             self.is_damaged = True
             return None
 
-    @cached_property
+    @property
     def joined(self) -> JoinedStream | None:
         """The stream as its dialect's reader joins it; None if there is none."""
-        data = self.stream_bytes()
-        joined = None if data is None else join_stream(self.request_data.get("api"), data)
-        return joined and replace(joined, body=to_jsonable(joined.body), error=to_jsonable(joined.error))
+        if self._joined is _NOT_READ:
+            data = self.stream_bytes()
+            joined = None if data is None else join_stream(self.request_data.get("api"), data)
+            self._joined = joined and replace(joined, body=to_jsonable(joined.body), error=to_jsonable(joined.error))
+        return self._joined
 
     def stream_error(self) -> Payload:
         """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
-        data = self.stream_bytes()
+        data = self.stream_bytes() if self.streams else None
         return self.joined.error if data is not None and b"error" in data and self.joined is not None else None
 
     def raw_response(self) -> Payload:
@@ -236,29 +246,26 @@ class CallRecords:
         data = self.ending.data if self.ending else {}
         if "assembled" in data:
             return data["assembled"]
-        if self.joined is not None:
+        if self.streams and self.joined is not None:
             return self.joined.body
-        return raw_body({**data, **self.body_in_parts})
+        return raw_body({**data, **self.body_in_parts} if self.streams else data)
 
     def _readable_response(self) -> Payload:
-        raw, data = self.raw_response(), {**(self.ending.data if self.ending else {}), **self.body_in_parts}
-        return read_body(data) if isinstance(raw, str) and not data.keys().isdisjoint({"text", "base64"}) else raw
-
-    @property
-    def dialect(self) -> str | None:
-        """The dialect of its request."""
-        return MANUAL if self.is_manual else self.request_data.get("api")
-
-    def _reader(self) -> Reader | None:
-        return reader_of(self.dialect)
+        raw = self.raw_response()
+        if not isinstance(raw, str):
+            return raw
+        data = {**(self.ending.data if self.ending else {}), **self.body_in_parts}
+        return raw if data.keys().isdisjoint({"text", "base64"}) else read_body(data)
 
     def read_response(self) -> LLMResponse:
         """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
-        body, reader = self._readable_response(), self._reader()
+        if self.ending is None and not self.is_manual and not self.streams:
+            return NO_RESPONSE
+        body, reader = self._readable_response(), reader_of(self.dialect)
         if body is None or reader is None or http_status(self.ending) >= 400:
             return NO_RESPONSE
         response = reader.read_response(body)
-        if not any(call.call_id_made_up for call in response.tool_calls):
+        if not response.tool_calls or not count_made_up(response.tool_calls):
             return response
         return reader.read_response(body, self._made_up_ids())
 

@@ -3,13 +3,14 @@
 Tool results are found in later requests by call id. Ids that were made up, because the provider gives none, count
 within one conversation; so a result belongs to the newest open call of its id, of the same agent where possible. An
 agent may give such a call an id of its own: a result with an unknown id belongs to the first open call of its name in
-the newest response whose ids were made up. Derived steps are numbered from 1.
+the newest response with made-up ids. Derived steps are numbered from 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
 from trace_recorder.values.llm_interaction import LLMInteraction

@@ -1,6 +1,6 @@
 """The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
 
-`Trajectory.to_document` writes it; `from_document` reads what a document alone can tell. An interaction has either
+`Trajectory.to_document` writes it; `from_document` reads a document without its journal. An interaction has either
 `input_messages`, the complete list of what the model saw, or in its place
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
@@ -13,8 +13,10 @@ only a part of the list. `history` at the root says which form was chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar, cast, get_args
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.blocks import read_blocks
@@ -202,7 +204,7 @@ def _error(document: Payload) -> ErrorInfo | None:
     return check_types(ErrorInfo(**document)) if isinstance(document, dict) else None
 
 
-_STEP_MEMBERS = frozenset(AgentStep.__dataclass_fields__) | {"llm_messages", "interaction_id"}
+_STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", "interaction_id"}
 
 
 def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
-from trace_recorder.derive.interactions import asks_for_stream, interaction_of
+from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
@@ -96,7 +96,7 @@ class Fold:
         self.run.count(record)
         handle = _HANDLERS.get(record.kind)
         if handle is not None:
-            try_call(partial(handle, self, record), partial(self.run.add_unusable, record))
+            try_call(handle, partial(self.run.add_unusable, record), self, record)
 
     def _add_item(self, record: Record) -> None:
         self.items.add_record(record)
@@ -121,7 +121,7 @@ class Fold:
             self.items.add_base(record.seq, record.data["items"])
 
     def _recorded_step(self, record: Record) -> RecordedStep | None:
-        """Return the step whose `step_id` a record names. The first record that names it begins the step."""
+        """Return the step that a record names by its `step_id`. The first record that names it begins the step."""
         identity = record.data.get("step_id")
         if identity is None:
             return None
@@ -152,7 +152,7 @@ class Fold:
 
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
-    def read_pending(self, yield_to_others: Callable[[], None] = lambda: None) -> None:
+    def read_pending(self, yield_to_others: Callable[[], None] | None = None) -> None:
         """Read the requests, responses and tools that were added since the last call, in the order of their records.
 
         `yield_to_others` is called after each request or response.
@@ -161,25 +161,24 @@ class Fold:
         for call, record in pending:
             if call is None:
                 read = self._read_tool if record.kind != "agent_step" else self._read_recorded_step
-                try_call(partial(read, record), partial(self.run.add_unusable, record))
+                try_call(read, partial(self.run.add_unusable, record), record)
                 continue
             if "items" in record.data:
-                try_call(partial(self._read_request, call, record), lambda _: None)
+                try_call(self._read_request, _ignore, call, record)
             if call.is_manual or record.kind in ENDINGS:
-                try_call(partial(self._read_response, call, record), partial(self.run.add_unusable, record))
-            yield_to_others()
+                try_call(self._read_response, partial(self.run.add_unusable, record), call, record)
+            if yield_to_others is not None:
+                yield_to_others()
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
         """Read what is new in a request, and assign the tool results that it carries to the calls they answer."""
         call = whole if whole.request_data is record.data else whole.as_of(record)
         data = call.request_data
-        call.incremental = try_call(
-            partial(self._request_reader.read, call.interaction_id, call.dialect, data), lambda _: None
-        )
+        call.incremental = try_call(self._request_reader.read, _ignore, call.interaction_id, call.dialect, data)
         if call.interaction_id in self.hidden:
             self._request_reader.forget(call.interaction_id)
         self.tools.add_sub_agent(data.get("parent_execution_id"))
-        streams = asks_for_stream(data)
+        streams = asks_for_stream(data, asked_of(data))
         self.tools.read_request(call.interaction_id, agent_key(data), call.new_tool_results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
@@ -219,7 +218,7 @@ class Fold:
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def is_duplicate(self, one: LLMInteraction) -> bool:
-        """Whether an interaction was recorded by hand whose response was captured too."""
+        """Whether an interaction was recorded by hand although its response was captured too."""
         return one.api is None and one.response.id in self.captured_responses
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
@@ -254,7 +253,7 @@ class Fold:
             self.tools.detach(identity)
             self.run.add_unusable(call.first, error)
 
-        return try_call(partial(interaction_of, call), on_error)
+        return try_call(interaction_of, on_error, call)
 
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -317,6 +316,10 @@ class Fold:
         If the agent numbers its steps itself, a derived step has no summary: the number means another step.
         """
         return step if step.derived and self.tools.has_recorded_steps else self.run.with_summary(step)
+
+
+def _ignore(_: Exception) -> None:
+    """Leave a request that cannot be read as it is: `CallRecords.has_request` says so."""
 
 
 def keep_newest(ids: dict[str, Value], most: int) -> None:

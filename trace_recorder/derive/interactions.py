@@ -22,11 +22,12 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = ending.data if ending else {}
     complete, ended_by = _how_it_ended(call, end)
+    asked = asked_of(request_data)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
         provider=request_data.get("provider"),
-        model=_model(request_data),
+        model=_text(asked.get("model") or request_data.get("model")),
         source=call,
         api=request_data.get("api"),
         step_number=request_data.get("step_number"),
@@ -36,9 +37,9 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         response=call.read_response(),
         error=_error(call, end),
         attempts=_attempts(call),
-        duration_seconds=_seconds(end.get("duration_seconds")),
-        time_to_first_token_seconds=_seconds((end or call.last_part).get("time_to_first_token_seconds")),
-        stream=bool(end.get("stream", asks_for_stream(request_data))),
+        duration_seconds=_seconds(end, "duration_seconds"),
+        time_to_first_token_seconds=_seconds(end or call.last_part, "time_to_first_token_seconds"),
+        stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
         parent_execution_id=request_data.get("parent_execution_id"),
@@ -52,9 +53,9 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
-    is_unstated = end.get("stream") is True and "last_event" not in end and http_status(call.ending) < 300
-    if complete and is_unstated and (joined := _undamaged_stream(call, end)) is not None:
-        ended_by = why_incomplete(joined)
+    if complete and end.get("stream") is True and "last_event" not in end and http_status(call.ending) < 300:
+        joined = _undamaged_stream(call, end)
+        ended_by = ended_by if joined is None else why_incomplete(joined)
     return complete and ended_by is None, ended_by
 
 
@@ -65,18 +66,12 @@ def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedSt
     return joined if joined is not None and joined.events == end.get("events") else None
 
 
-def _model(request_data: Mapping[str, Payload]) -> str | None:
-    """The model that was asked for: in the body, or else in the path."""
-    model = _asked(request_data).get("model") or request_data.get("model")
-    return model if isinstance(model, str) else None
+def asks_for_stream(request_data: Mapping[str, Payload], asked: Mapping[str, Payload]) -> bool:
+    """Whether a request's data, or the members of its body, ask for a stream."""
+    return request_data.get("stream") is True or asked.get("stream") is True
 
 
-def asks_for_stream(request_data: Mapping[str, Payload]) -> bool:
-    """Whether a request's data ask for a stream."""
-    return request_data.get("stream") is True or _asked(request_data).get("stream") is True
-
-
-def _asked(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
+def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
     """The members of a request's body, without those that are items."""
     body = request_data["body"] if "body" in request_data else read_body(request_data)
     return body if isinstance(body, dict) else {}
@@ -85,22 +80,20 @@ def _asked(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
 def _error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
     if call.is_manual:
         return stated_error(call.request_data.get("error"))
-    if (carried := call.stream_error()) is not None:
+    if call.streams and (carried := call.stream_error()) is not None:
         kind, message = read_error({"error": carried})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
-    return _ending_error(call.ending, call.body_in_parts)
+    return None if call.ending is None else _ending_error(call.ending, call.body_in_parts if call.streams else {})
 
 
-def _ending_error(ending: Record | None, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
-    if ending is None:
-        return None
+def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
     if ending.kind == "llm_error" or "error" in ending.data:
         return stated_error(ending.data.get("error", ending.data))
-    body = read_body({**ending.data, **in_parts})
-    if http_status(ending) < 400 and not (isinstance(body, dict) and body.get("error")):
+    status, body = http_status(ending), read_body({**ending.data, **in_parts} if in_parts else ending.data)
+    if status < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
-    return ErrorInfo(kind or "http_error", message or f"HTTP status {http_status(ending)}", http_status(ending))
+    return ErrorInfo(kind or "http_error", message or f"HTTP status {status}", status)
 
 
 def stated_error(error: Payload) -> ErrorInfo | None:
@@ -110,7 +103,12 @@ def stated_error(error: Payload) -> ErrorInfo | None:
     return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""))
 
 
-def _seconds(value: Payload) -> float | None:
+def _text(value: Payload) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _seconds(data: Mapping[str, Payload], name: str) -> float | None:
+    value = data.get(name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -125,13 +123,13 @@ def _attempts(call: CallRecords) -> tuple[Attempt, ...]:
 
 def _attempt(call: CallRecords, request: Record, responses: Mapping[int, Mapping[str, Payload]]) -> Attempt:
     number = request.data.get("attempt", 0)
-    data = responses.get(number, {})
+    data, ending = responses.get(number, {}), call.endings.get(number)
     return Attempt(
         number=number,
         timestamp=request.time,
         status=data.get("status"),
-        error=_ending_error(call.endings.get(number), call.body_of_attempt(number)),
-        duration_seconds=_seconds(data.get("duration_seconds")),
+        error=None if ending is None else _ending_error(ending, call.body_of_attempt(number) if call.streams else {}),
+        duration_seconds=_seconds(data, "duration_seconds"),
         headers=data.get("headers") or {},
         inferred=request.data.get("inferred", False),
     )

@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Message, Payload, RequestReading, Too
 from trace_recorder.values.shared_sequence import SharedSequence
 
 PREAMBLE = -1
-"""The number that stands for everything before the history, such as a system prompt."""
+"""The number of everything before the history, such as a system prompt."""
 
 _MAX_SEARCHES = 16
 """In how many places the end of a history is searched for, if its first element is repeated."""

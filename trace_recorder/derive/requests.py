@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.message_prefix import PREAMBLE, IncrementalReading, MessagePrefix, Render
 from trace_recorder.dialects.readers import ElementReader, element_reader_of, merge_rule_of, numbers_calls

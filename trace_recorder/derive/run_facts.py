@@ -6,7 +6,9 @@ LLM interactions, tools and steps are left to `fold.py`, which passes each recor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.interactions import stated_error
 from trace_recorder.dialects.json_access import as_int
@@ -21,6 +23,9 @@ MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""
 MAX_REPORTED_LINES = 1000
 """At most this many damaged lines get a gap each; the others are counted together."""
+
+
+_FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 
 
 @dataclass(slots=True)
@@ -83,7 +88,7 @@ class RunFacts:
             self._unreported_bytes += line.length
 
     def add_unusable(self, record: Record, error: Exception) -> None:
-        """Add a gap for a record whose data could not be used."""
+        """Add a gap for a record with data that could not be used."""
         why = f"record {record.seq}: {type(error).__name__}: {error}"
         self.gaps.append(Gap(record.time, f"a {record.kind} record could not be used", why))
 
@@ -136,6 +141,16 @@ class RunFacts:
         """Add to a step the summary that was recorded for its number, if there is one."""
         summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
+
+    def known(self, status: Status) -> dict[str, object]:
+        """Return the fields of the trajectory that do not depend on its interactions and steps."""
+        outline = self.outline(status, None)
+        unknown = {name for name in ("provider", "model") if getattr(outline, name) is None}
+        return {
+            field.name: getattr(outline, field.name)
+            for field in fields(outline)
+            if field.name not in unknown | _FROM_INTERACTIONS
+        }
 
     def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
         """Make the trajectory without its interactions and steps.

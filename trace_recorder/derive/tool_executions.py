@@ -1,4 +1,4 @@
-"""The executions of tools: for which call each ran, what the model was told, and with what it is shown.
+"""The executions of tools: for which call each ran, which result the model got, and where it is shown.
 
 A tool is shown with the interaction that asked for it, or else with its agent's last one before it. If no step shows
 that interaction, the tool has a step of its own (`tool_steps.py`). While a stream is open, its calls are unknown: what
@@ -33,7 +33,7 @@ class ToolExecutions:
     - `step_of_interaction`: the `step_id` of the block that an interaction belongs to
     - `has_recorded_steps`: whether the agent recorded any step itself
     - `executions`: the executions that are attached to each interaction
-    - `answers`: what the model was told of each interaction's calls
+    - `answers`: the results that the model got for each interaction's calls
     - `steps`: the executions that no other step shows
     - `changed`, `changed_steps`: the interactions and recorded steps that changed since these were last cleared
     """

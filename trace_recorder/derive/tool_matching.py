@@ -2,7 +2,7 @@
 
 The agent may name the call that a tool runs for. Otherwise the call is found among the unanswered calls of the same
 agent, those of the same step first and those of the newest response first: the one with the same name and arguments,
-else the only one with the same name. A call whose tool failed may be retried. A tool that matches no call was asked
+else the only one with the same name. A call with a failed tool may be retried. A tool that matches no call was asked
 for by no model; its call id is made up.
 
 Where tools that ran outside of every other step are shown is decided in `tool_steps.py`.
@@ -11,8 +11,10 @@ Where tools that ran outside of every other step are shown is decided in `tool_s
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
@@ -37,7 +39,7 @@ class ToolExecution:
     - `identity`: the execution id
     - `first_seq`, `time`: the number and the time of its first record
     - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
-    - `requested_by`: the interaction whose response asked for it, by the call `requested_call`; None if none did
+    - `requested_by`: the interaction in which a model asked for it, by the call `requested_call`; None if none did
     - `attached_to`: the interaction it is shown with: `requested_by`, or else the last one of its agent before it
     - `tool_step`: the step it is shown in if it has no other place; None if it ran in a step with a block
     - `has_sub_agent`: whether an agent was started in it
@@ -72,7 +74,7 @@ class ToolExecution:
         return ToolCall(stated or self.identity, self.name, self.call_data.get("arguments", {}), stated is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
-        """Return the result. `answer` is what the model was told; while the tool runs, it is all there is."""
+        """Return the result. `answer` is the result that the model got; while the tool runs, no other is known."""
         if self.result_data is None:
             return answer
         error, gave = self.result_data.get("error"), self.result_data.get("result")
@@ -118,7 +120,7 @@ class PendingCalls:
             )
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Close a call, or all calls of an interaction: the model was told their results."""
+        """Close a call, or all calls of an interaction: the model got their results."""
         for agent, pending in list(self._open.items()):
             if interaction_id in pending:
                 if call_id is not None:

@@ -225,7 +225,7 @@ def _at(record: Record) -> str:
 
 
 def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
-    """Validate the document beside a journal. That of a finished run must be what the journal folds to."""
+    """Validate the document of a journal. That of a finished run must be what the journal folds to."""
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
@@ -234,7 +234,7 @@ def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Itera
     if path.is_file():
         yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.run.end else None)
     else:
-        yield Finding("note", "document", f"there is no {path.name} beside the journal")
+        yield Finding("note", "document", f"there is no {path.name} next to the journal")
 
 
 def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ from trace_recorder.values.messages import (
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""The members of a delta whose strings are concatenated."""
+"""The members of a delta with strings that are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -68,9 +68,13 @@ def read_message(element: Payload) -> list[Message]:
     content = left.take("content")
     if not isinstance(content, list):
         return [Message(role, content_of(content), extra=left.rest())]
-    results = [_tool_message(block) for block in content if _kind(block) == "tool_result"]
-    rest = [block for block in content if _kind(block) != "tool_result"]
-    extra = _with_blocks(left.rest(), [block for block in rest if _kind(block) in _THINKING_TYPES])
+    return _read_blocks(role, content, left.rest())
+
+
+def _read_blocks(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> list[Message]:
+    results = [_tool_message(block) for block in blocks if _kind(block) == "tool_result"]
+    rest = [block for block in blocks if _kind(block) != "tool_result"]
+    extra = _with_blocks(extra, [block for block in rest if _kind(block) in _THINKING_TYPES])
     if results and not rest and not extra:
         return results
     kept = [block for block in rest if _kind(block) not in (*_THINKING_TYPES, "tool_use")]
@@ -168,7 +172,7 @@ def _tool_message(block: Payload) -> Message:
 
 
 def _tool(declaration: Payload) -> Tool:
-    """Read one offered tool. A built-in tool (web_search, bash …) has its name beside its type."""
+    """Read one offered tool. A built-in tool (web_search, bash …) has a name in addition to its type."""
     members = as_dict(declaration)
     name = as_text(members.get("name")) or as_text(members.get("type")) or ""
     return Tool(name, as_text(members.get("description")), members.get("input_schema"), declaration)

@@ -36,9 +36,10 @@ class Blocks:
 
     def add_text(self, text: str | None) -> None:
         """Add a text. An empty text is not a block."""
-        self._has_text = self._has_text or text is not None
-        if text:
-            self._add("text", text)
+        if text is not None:
+            self._has_text = True
+            if text:
+                self._add("text", text)
 
     def add_reasoning(self, text: str | None) -> None:
         """Add reasoning. It is a block even if its text is hidden."""
@@ -92,7 +93,7 @@ class Blocks:
 
 
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
-    """Read the blocks of a document, whose texts are in its content and reasoning. Return none if one is malformed."""
+    """Read the blocks of a document; their texts are in its content and reasoning. Return none if one is malformed."""
     said = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []
     for one in map(as_dict, as_list(listed)):

@@ -10,7 +10,8 @@ How a call or a result looks on the wire is left to the dialects.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from trace_recorder.values.messages import Message, ToolCall
 
@@ -28,7 +29,7 @@ def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolC
 
 
 def count_made_up(calls: Iterable[ToolCall]) -> int:
-    """Count the calls whose id was made up."""
+    """Count the calls with a made-up id."""
     return sum(call.call_id_made_up for call in calls)
 
 
@@ -51,7 +52,10 @@ class CallNumbering:
 
     def number(self, message: Message) -> Message:
         """Return the next message with all ids."""
-        calls = number_calls(message.tool_calls, self.made_up) if message.tool_calls else ()
+        if not message.tool_calls and message.role != "tool":
+            self._open.end_turn()
+            return message
+        calls = number_calls(message.tool_calls, self.made_up)
         self.made_up += count_made_up(calls)
         call_id = message.call_id
         if message.role == "tool":
@@ -75,6 +79,10 @@ class _OpenCalls:
         if calls:
             self._turns[-1].extend(calls)
         self._asking = bool(calls)
+
+    def end_turn(self) -> None:
+        """Add a message without calls."""
+        self._asking = False
 
     def close(self, call_id: str | None, name: str | None) -> str | None:
         """Close the call that a result answers and return its id; the result's own id if there is no such call."""

@@ -21,7 +21,7 @@ _DEPTH = 8
 
 
 class GrowingText:
-    """A text whose pieces are still coming. They are joined once, in `finish_texts`, however many there are."""
+    """A text with pieces that are still coming. They are joined once, in `finish_texts`, however many there are."""
 
     __slots__ = ("_pieces",)
 

@@ -61,9 +61,15 @@ def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
             candidates.setdefault(position if index is None else index, _Candidate()).add(candidate)
         body.update({name: value for name, value in chunk.items() if value is not None})
     whole = [candidate.assembled() for _, candidate in sorted(candidates.items())]
+    return JoinedStream(
+        {**body, "candidates": whole} if whole else body, _ended(body, whole), number, body.get("error")
+    )
+
+
+def _ended(body: dict[str, Payload], candidates: list[dict[str, Payload]]) -> bool:
+    """Whether the prompt was blocked, or every candidate has its finish reason."""
     blocked = "blockReason" in as_dict(body.get("promptFeedback"))
-    ended = blocked or (bool(whole) and all(candidate.get("finishReason") for candidate in whole))
-    return JoinedStream({**body, "candidates": whole} if whole else body, ended, number, body.get("error"))
+    return blocked or (bool(candidates) and all(candidate.get("finishReason") for candidate in candidates))
 
 
 class _Candidate:
@@ -144,7 +150,7 @@ def _value_of(piece: dict[str, Payload]) -> Payload:
 
 
 def _with_lists(value: Payload) -> Payload:
-    """Convert objects whose keys are all numbers to lists."""
+    """Convert objects to lists if all their keys are numbers."""
     if not isinstance(value, dict):
         return value
     if value and all(isinstance(key, int) for key in value):

@@ -2,7 +2,7 @@
 
 A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
 `functionResponse` a tool message of its own; every other part is kept as it is. Parts of an answer that the values
-cannot hold without loss (a signature beside a text, executed code, media) are kept in `extra["parts"]`. Clients send
+cannot hold without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`. Clients send
 camelCase and snake_case; both are read.
 
 How the chunks of a stream are joined is defined in `google_chunks.py`.
@@ -149,7 +149,7 @@ def _kind(part: Payload) -> str:
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
-    """Whether an empty text counts as a text: one with a signature does, one beside an image does not."""
+    """Whether an empty text counts as a text: one with a signature does, one next to an image does not."""
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
 

@@ -146,16 +146,19 @@ def _messages(role: str, elements: list[Payload]) -> list[Message]:
     extra = {name: value for element in elements for name, value in _beside(element).items()}
     if results and not rest and not extra:
         return results
-    signed = [block for block in rest if kind_of(block) == "thought" and not _is_lossless(block)]
-    gathered = _gathered(rest)
-    message = Message(
+    return [*results, _message(role, rest, extra)]
+
+
+def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Message:
+    signed = [block for block in blocks if kind_of(block) == "thought" and not _is_lossless(block)]
+    gathered = _gathered(blocks)
+    return Message(
         role,
-        gathered.content([block for block in rest if kind_of(block) not in ("thought", "function_call")]),
-        _tool_calls(rest),
+        gathered.content([block for block in blocks if kind_of(block) not in ("thought", "function_call")]),
+        _tool_calls(blocks),
         reasoning=gathered.all_reasoning(),
         extra={**extra, "steps": signed} if signed else extra,
     )
-    return [*results, message]
 
 
 def _is_lossless(step: Payload) -> bool:

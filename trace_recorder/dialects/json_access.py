@@ -1,4 +1,4 @@
-"""Access to JSON whose shape cannot be trusted, for all dialects.
+"""Access to JSON of a shape that cannot be trusted, for all dialects.
 
 Nothing here raises. The `as_*` functions return a value of the type that was asked for, or the empty value of that
 type. `Members` takes members out of an object one by one: a value of the right type is taken, any other value stays
@@ -12,10 +12,10 @@ up to `call_ids.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
 
 _DECODER = json.JSONDecoder()
 _ROLES = {"model": "assistant", "function": "tool"}
@@ -66,94 +66,98 @@ def json_value(text: str) -> Payload:
         return None
 
 
-class Members:
+class Members(dict[str, Payload]):
     """The members of a JSON object, to be taken out one by one.
 
     Each method takes one member: it returns and removes the value if it has the right type; otherwise it returns None,
     [] or {} and leaves the member to `rest`. A value that is no object has no members. The object is never changed.
     """
 
-    __slots__ = ("_left", "_opened")
+    _opened: Mapping[str, Members] = {}
 
     def __init__(self, value: Payload) -> None:
-        self._left: dict[str, Payload] = value.copy() if isinstance(value, dict) else {}
-        self._opened: dict[str, Members] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._left
+        if isinstance(value, dict):
+            super().__init__(value)
 
     def take(self, key: str) -> Payload:
         """Take the member, whatever its type."""
-        return self._left.pop(key, None)
+        return self.pop(key, None)
 
     def text(self, key: str) -> str | None:
         """Take the member if it is a string."""
-        if isinstance(value := self._left.get(key), str):
-            del self._left[key]
+        if isinstance(value := self.get(key), str):
+            del self[key]
             return value
         return None
 
     def nonempty_text(self, key: str) -> str | None:
         """Take the member if it is a string; return None for the empty string."""
-        return self.text(key) or None
+        return (key in self and self.text(key)) or None
 
     def drop_empty(self, *keys: str) -> None:
         """Remove those of these members that are empty."""
         for key in keys:
-            if key in self._left and not is_nonempty(self._left[key]):
-                del self._left[key]
+            if key in self and not is_nonempty(self[key]):
+                del self[key]
 
     def integer(self, key: str) -> int | None:
         """Take the member if it is a whole number."""
-        if (value := self._left.get(key)) is None or (number := as_int(value)) is None:
+        number = self.get(key)
+        if number is None or (type(number) is not int and (number := as_int(number)) is None):
             return None
-        del self._left[key]
+        del self[key]
         return number
 
     def first_integer(self, *keys: str) -> int | None:
         """Take the first of these members that is a whole number, even 0."""
-        return next((number for key in keys if (number := self.integer(key)) is not None), None)
+        for key in keys:
+            if key in self and (number := self.integer(key)) is not None:
+                return number
+        return None
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
-        return self.take(key) if as_number(self._left.get(key)) is not None else None
+        return self.pop(key) if as_number(self.get(key)) is not None else None
 
     def array(self, key: str) -> list[Payload]:
         """Take the member if it is an array."""
-        if isinstance(value := self._left.get(key), list):
-            del self._left[key]
+        if isinstance(value := self.get(key), list):
+            del self[key]
             return value
         return []
 
     def object(self, key: str) -> dict[str, Payload]:
         """Take the member if it is an object."""
-        if isinstance(value := self._left.get(key), dict):
-            del self._left[key]
+        if isinstance(value := self.get(key), dict):
+            del self[key]
             return value
         return {}
 
     def nested(self, key: str) -> Members:
         """Open the member if it is an object. What is not taken from inside it stays part of the rest."""
-        opened = Members(value := self._left.get(key))
+        opened = Members(value := self.get(key))
         if isinstance(value, dict):
-            self._opened[key] = opened
+            self._opened = {**self._opened, key: opened}
         return opened
 
     def rest(self) -> dict[str, Payload]:
         """Return what was not taken, without nulls and without opened members that are empty now."""
-        left = self._left
-        if self._opened:
-            left = left | {key: opened.rest() or None for key, opened in self._opened.items() if key in left}
-        return without_none(**left) if left else {}
+        left = {key: value for key, value in self.items() if value is not None}
+        for key, opened in self._opened.items():
+            if key in left and not (rest := opened.rest()):
+                del left[key]
+            elif key in left:
+                left[key] = rest
+        return left
 
     def all(self) -> dict[str, Payload]:
         """Return what was not taken, with nulls: in a request's parameters they were sent on purpose."""
-        return self._left | {key: opened.all() for key, opened in self._opened.items() if key in self._left}
+        return {**self, **{key: opened.all() for key, opened in self._opened.items() if key in self}}
 
 
 def role_of(value: Payload, default: str = "user") -> str:
     """Return the role in the words that all dialects share ('model' is assistant, 'function' is tool)."""
-    role = as_text(value) or default
+    role = value if value and isinstance(value, str) else default
     return _ROLES.get(role, role)
 
 

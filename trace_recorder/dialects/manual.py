@@ -2,13 +2,13 @@
 
 Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent
 (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed is kept in
-`given`, which the document shows; the reading beside it is in the common form.
+`given`, which the document shows; the reading of it is in the common form.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
 from trace_recorder.dialects.blocks import read_blocks
@@ -140,18 +140,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
-    """Read a response whose members have the document's names."""
+    """Read a response with members that have the document's names."""
     members = Members(body)
     calls = tuple(read_tool_call(call) for call in as_list(members.take("tool_calls")))
-    usage = as_dict(body.get("usage"))
-    shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
-    counted = {name: value for name, value in usage.items() if value is not None}
-    given = {
-        **shown,
-        **({"usage": counted} if counted else {}),
-        "tool_calls": [call.to_document() for call in calls] or None,
-        **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
-    }
     content = members.text("content")
     reasoning = members.text("reasoning") or members.text("reasoning_content")
     return LLMResponse(
@@ -159,12 +150,24 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         reasoning,
         calls,
         members.text("finish_reason") or members.text("stop_reason"),
-        read_usage(usage),
+        read_usage(as_dict(body.get("usage"))),
         members.text("model"),
         members.text("id"),
-        given=given,
+        given=_shown_response(body, calls),
         interleaved=read_blocks(body.get("blocks"), content, reasoning),
     )
+
+
+def _shown_response(body: dict[str, Payload], calls: Sequence[ToolCall]) -> dict[str, Payload]:
+    """Return a response as the document shows it: the usual members first, and no counts that are null."""
+    shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
+    counted = {name: value for name, value in as_dict(body.get("usage")).items() if value is not None}
+    return {
+        **shown,
+        **({"usage": counted} if counted else {}),
+        "tool_calls": [call.to_document() for call in calls] or None,
+        **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
+    }
 
 
 def read_usage(given: Mapping[str, Payload]) -> Usage:

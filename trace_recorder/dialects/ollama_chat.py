@@ -1,8 +1,8 @@
 """Ollama's chat dialect, /api/chat (https://docs.ollama.com/api/chat).
 
-A message is flat: content, thinking, tool calls whose arguments are objects, and images, which are kept in
+A message is flat: content, thinking, tool calls with objects as arguments, and images, which are kept in
 `extra["images"]`. Older servers give a call no id, and a tool message may have only the name of its tool; both ids are
-made up. There is no usage object: two counts are members of the answer, beside durations, which go to `extra`.
+made up. There is no usage object: two counts are members of the answer, as are durations, which go to `extra`.
 
 A stream is one JSON object a line: texts come in pieces, tool calls complete in any line, the counts in the last.
 `ollama_generate.py` reads its answers and streams with the functions of this module.
@@ -28,9 +28,9 @@ from trace_recorder.values.messages import (
 )
 
 _PIECEWISE = ("content", "thinking", "response")
-"""The members whose strings come in pieces."""
+"""The members with strings that come in pieces."""
 _GATHERED = ("tool_calls", "images", "logprobs")
-"""The members whose lists grow from line to line."""
+"""The members with lists that grow from line to line."""
 
 
 def read_request(body: Payload) -> RequestReading:

@@ -3,7 +3,7 @@
 The prompt is the user's message, with `suffix` and `images` in its extra; `system` comes before it. Other input of the
 model (`context`, the tokens of earlier turns; `template`; `raw`) stays among the parameters.
 
-An answer is read as one of `ollama_chat.py` whose text is not inside a message.
+An answer is read as one of `ollama_chat.py`, with the text outside of a message.
 """
 
 from __future__ import annotations

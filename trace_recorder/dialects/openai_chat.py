@@ -10,6 +10,8 @@ How chunks are joined is defined in `chat_chunks.py`.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import function_key, join_chunks
@@ -38,6 +40,7 @@ from trace_recorder.values.messages import (
 )
 
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
+_CALLS = ("tool_calls", "function_call")
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -55,23 +58,30 @@ def read_message(element: Payload) -> list[Message]:
         return read_bare(element)
     members = Members(element)
     role = role_of(members.text("role"))
-    content = members.take("content")
-    gathered = _blocks(members, content)
-    thinking: list[Payload] = []
-    if isinstance(content, list):
-        thinking = [part for part in content if _is_thinking(part)]
-        content = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
+    content, reasoning, thinking = _read_content(members)
     members.drop_empty("refusal", "audio")
     message = Message(
         role,
-        gathered.content(content) if isinstance(content, list) else content_of(content),
-        _read_calls(members),
+        content,
+        () if members.keys().isdisjoint(_CALLS) else _read_calls(members),
         call_id=members.nonempty_text("tool_call_id"),
         name=members.nonempty_text("name"),
-        reasoning=gathered.all_reasoning(),
-        extra=members.rest() | ({"thinking": thinking} if thinking else {}),
+        reasoning=reasoning,
+        extra=members.rest() if members else {},
     )
-    return [message]
+    return [replace(message, extra=message.extra | {"thinking": thinking}) if thinking else message]
+
+
+def _read_content(members: Members) -> tuple[Payload, str | None, list[Payload]]:
+    """Take the content of a message: without its reasoning, the reasoning, and the parts that were reasoning."""
+    content = members.take("content")
+    if not isinstance(content, list):
+        reasoning = None if members.keys().isdisjoint(_THINKING) else _blocks(members, content).all_reasoning()
+        return content_of(content), reasoning, []
+    gathered = _blocks(members, content)
+    thinking = [part for part in content if _is_thinking(part)]
+    parts = [text_part(part) if isinstance(part, str) else part for part in content if not _is_thinking(part)]
+    return gathered.content(parts), gathered.all_reasoning(), thinking
 
 
 def read_bare(element: Payload) -> list[Message]:
@@ -95,7 +105,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     extra: dict[str, Payload] = {}
     for position, element in enumerate(members.array("choices")):
         choice, said = _read_choice(element, position, made_up_ids)
-        made_up_ids += count_made_up(choice.tool_calls)
+        made_up_ids += count_made_up(choice.tool_calls) if choice.tool_calls else 0
         choices.append(choice)
         (choice.extra if position else extra).update(said)
     first = choices[0] if choices else Choice(0)
@@ -139,7 +149,7 @@ def _details(members: Members, *kinds: str) -> list[Members]:
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
-    """Return the cached part of the input: from the details, or from beside them, as some servers have it."""
+    """Return the cached part of the input: from the details, or from outside of them, as some servers have it."""
     for opened in details:
         if (cached := opened.integer("cached_tokens")) is not None:
             return cached
@@ -152,7 +162,7 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
     index = members.integer("index")
     raw = members.object("message")
     message = next(iter(read_message(raw)), Message("assistant"))
-    calls = number_calls(message.tool_calls, made_up_ids)
+    calls = number_calls(message.tool_calls, made_up_ids) if message.tool_calls else ()
     gathered = _blocks(Members(raw), raw.get("content"))
     for _ in calls:
         gathered.add_call()
@@ -201,12 +211,12 @@ def _read_call(element: Payload) -> ToolCall:
 def _blocks(members: Members, content: Payload) -> Blocks:
     """Collect the blocks of a message except its calls, and take its reasoning, under any of its names.
 
-    Reasoning beside the content comes before it. Blocks other than text and reasoning are numbered by their place in
+    Reasoning outside the content comes before it. Blocks other than text and reasoning are numbered by their place in
     the content without reasoning. A reference inside a text, as Mistral cites, does not separate texts.
     """
     gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]
-    if any(map(members.__contains__, _THINKING)) and (beside := _reasoning_beside(members, parts)):
+    if not members.keys().isdisjoint(_THINKING) and (beside := _reasoning_beside(members, parts)):
         gathered.add_reasoning(beside)
     for part in parts:
         if _is_thinking(part):
@@ -222,7 +232,7 @@ def _blocks(members: Members, content: Payload) -> Blocks:
 
 
 def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
-    """Take the reasoning beside the content, unless it only repeats what is inside it."""
+    """Take the reasoning outside of the content, unless it only repeats what is inside it."""
     inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
     named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
     beside = "".join(text for text in named if text and text != inside)
@@ -239,4 +249,4 @@ def _joined_texts(parts: Payload) -> str | None:
 
 
 def _is_thinking(part: Payload) -> bool:
-    return as_dict(part).get("type") == "thinking" and "thinking" in part
+    return isinstance(part, dict) and part.get("type") == "thinking" and "thinking" in part

@@ -12,8 +12,9 @@ joined is defined in `response_events.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
@@ -197,7 +198,7 @@ def _is_call(item: Payload) -> bool:
 
 
 def _read_call(kind: str, members: Members) -> ToolCall:
-    """Read a call of a function, with free text, or of a built-in tool, whose arguments are its own members."""
+    """Read a call of a function, with free text, or of a built-in tool, with its own members as arguments."""
     call_id, name = members.text("call_id") or "", members.text("name") or ""
     if kind == "function_call":
         return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())

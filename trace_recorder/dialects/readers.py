@@ -7,10 +7,11 @@ never raise for what a provider sends; a body that a reader does not understand 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
+
+from msgspec.structs import replace
 
 from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
@@ -39,7 +40,7 @@ _HISTORY_MEMBER = {
     "google-generate": "contents",
     "ollama-chat": "messages",
 }
-"""The dialects whose requests can be read element by element, and the list that holds the history."""
+"""The dialects with requests that can be read element by element, and the list that holds the history."""
 
 
 class Reader(Protocol):
@@ -56,7 +57,7 @@ class Reader(Protocol):
 
 
 class ElementReader(Reader, Protocol):
-    """The functions of a dialect's module whose requests can be read element by element."""
+    """The functions of a dialect's module with requests that can be read element by element."""
 
     def read_message(self, element: Payload) -> list[Message]:
         """Read one element of the history. Missing ids stay empty."""
@@ -88,7 +89,7 @@ ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
 
 
 def why_incomplete(joined: JoinedStream | None) -> str | None:
-    """Return why a stream is incomplete whose HTTP ended cleanly; None if it is complete, or if that is unknown."""
+    """Return why a stream is incomplete although HTTP ended cleanly; None if it is complete, or if that is unknown."""
     if joined is None or joined.ended is not False:
         return None
     return _NO_LAST_EVENT if joined.error is None else _CARRIED_ERROR

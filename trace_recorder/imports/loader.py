@@ -1,7 +1,7 @@
 """Loading a trajectory: from its journal, or from its document if there is no journal.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
-on, or may have been broken off at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+The journal is the truth: a `.json` with its `.jsonl` next to it is read from the `.jsonl`. The run may still be going
+on, or its journal may end at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
@@ -31,6 +33,8 @@ _BEGIN = b'{"seq":1,"time":"'
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
 
+    The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
+    or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
     Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
     """
     path = Path(path)
@@ -59,7 +63,10 @@ def load(path: str | Path) -> Trajectory:
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
-    """Read a journal; also return its fold, for callers that need more than the trajectory."""
+    """Read a journal; also return its fold, for callers that need more than the trajectory.
+
+    What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
+    """
     fold = Fold()
     data = path.read_bytes()
     for record in journal_reader.read(data):
@@ -71,14 +78,15 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     if fold.run.end is None and not fold.run.ends_in_damage and not journal_lock.is_locked(path):
         fold.run.gaps += _cut_off(path)
 
-    def refuse(error: Exception) -> Trajectory:
+    def refuse(error: Exception) -> NoReturn:
         raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
 
-    return try_call(lambda: fold.trajectory(status), refuse), fold
+    known = try_call(fold.run.known, refuse, status)
+    return Trajectory.read_on_demand(known, partial(try_call, fold.trajectory, refuse, status)), fold
 
 
 def _cut_off(path: Path) -> list[Gap]:
-    """Return a gap if the document beside a journal without an end says that the run has ended."""
+    """Return a gap if a journal has no end although its document says that the run has ended."""
     try:
         document: Payload = json.loads(document_path_for(path).read_bytes())
         status = document.get("status")
@@ -106,5 +114,5 @@ def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running": a document alone cannot tell whether its run still goes on."""
+    """Replace the status "running": a document alone does not show whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory

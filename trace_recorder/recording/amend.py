@@ -78,7 +78,7 @@ def _amended(path: Path) -> Iterator[Journal]:
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
         raise RecorderStateError(
-            f"{path} has no journal beside it ({journal_path.name}): what is said later is appended to the journal of "
+            f"{path} has no journal next to it ({journal_path.name}): what is said later is appended to the journal of "
             "a run, and a document alone cannot be amended."
         )
     with _reopened(journal_path) as (writer, status):

@@ -1,6 +1,6 @@
 """The limits of one run: when parts of responses are written, how long an ending run waits, what the document takes.
 
-`TrajectoryRecorder` hands them down. They are no settings: users have the defaults, tests have smaller ones.
+`TrajectoryRecorder` passes them on. They are no settings: users have the defaults, tests have smaller ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentL
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run goes by.
+    """The limits of a run.
 
     Of a response that comes in parts, what has come is written when it has `flush_bytes`, or after `flush_seconds`. A
     run that ends waits for `lock_timeout_seconds` for a response that is being recorded at that moment.

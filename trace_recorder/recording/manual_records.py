@@ -1,4 +1,4 @@
-"""Records that an agent makes by hand: calls that are not captured, steps, rewards, annotations.
+"""Records that an agent makes itself: calls that are not captured, steps, rewards, annotations.
 
 Values of any class are copied at once. Whether a run is open, which arguments are valid, and guarding the agent are the
 task of the recorder's methods (`attach/recorder.py`).

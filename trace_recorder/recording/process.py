@@ -33,7 +33,7 @@ class ProcessObserver(Protocol):
 
 observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
-"""Called with the path of each document whose run begins in this process or a fork of it; they must not raise."""
+"""Called with the path of the document of each run that begins in this process or a fork of it; they must not raise."""
 _lock = threading.RLock()
 _open: dict[str, None] = {}
 _published: str | None = None
@@ -77,7 +77,7 @@ def _publish() -> None:
 def _after_fork() -> None:
     global _lock, _published  # noqa: PLW0603
     _lock = threading.RLock()
-    _published = None  # what the parent showed is what its child finds
+    _published = None  # a child gets the variable that its parent set
     _open.clear()
     for observer in list(observers):
         observer.after_fork()

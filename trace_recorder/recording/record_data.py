@@ -40,7 +40,7 @@ def record_data(about: str, said: str, redacted: int) -> str:
 
 
 def split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """What is said about a record, and how many secrets are masked in it."""
+    """The recorder's own members of a record, and how many secrets are masked in it."""
     said = dict(about)
     redacted = said.pop("redacted", 0)
     return said, redacted if isinstance(redacted, int) else 0
@@ -48,7 +48,7 @@ def split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]
 
 @cache
 def _version() -> str:
-    """The version of this package: readers are mended, and old files say by which they were written."""
+    """The version of this package: readers are corrected later, and old files state which version wrote them."""
     metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
     try:
         return str(metadata.version("trace-recorder"))

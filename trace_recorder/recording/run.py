@@ -146,7 +146,7 @@ class Run:
         self._update_document(kind, when)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
-        """Write one record whose JSON `body` is taken apart into items. Raises NotJsonError where it is no object."""
+        """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is no object."""
         if self.abandoned:
             return
         masked: list[tuple[str, int]] | None = None
@@ -335,7 +335,7 @@ class Run:
     def _close_files(self) -> None:
         self._writer.close()
         with self.guard("close the journal"):
-            self._journal.close()  # first: no thread that comes late opens again what is let go of
+            self._journal.close()  # first: a thread that comes late must not open the files again
         self._writer.release()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)

@@ -1,6 +1,6 @@
-"""Stand-ins: what a tool gives without being run, as in a replay.
+"""Stand-ins: results that tools give without being run, as in a replay.
 
-A tool that has a stand-in stays what it is to its caller: a coroutine function is still awaited, a generator still
+Its caller sees no difference in a tool that has a stand-in: a coroutine function is still awaited, a generator still
 yields. It is recorded like any execution.
 """
 
@@ -32,14 +32,14 @@ class Outcome:
 
 
 StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
-"""Gives what a tool of this name gave for these arguments; None where it is to be run."""
+"""Returns what a tool of this name gave for these arguments; None if the tool is to be run."""
 
 _in_context: ContextVar[StandIn | None] = ContextVar("trace_recorder_stand_in", default=None)
 _in_process: list[StandIn] = []
 
 
 def run_it(_: str, __: Mapping[str, object]) -> None:
-    """Stand in for nothing: every tool is run, whatever another block of the process says."""
+    """Return no outcome: every tool is run, whatever another block of the process says."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def stand_in_for_tools(give: StandIn) -> Iterator[None]:
 
 
 def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outcome | None:
-    """What stands in for a call of a tool; None where it is to be run. Raises ReplayMismatchError; see above."""
+    """Return the outcome of a tool that is not to be run, else None. Raises ReplayMismatchError; see above."""
     give = _in_context.get()
     if give is None and len(_in_process) > 1:
         raise ReplayMismatchError(

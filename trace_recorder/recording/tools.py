@@ -285,7 +285,7 @@ def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
 
 
 class _RecordedGenerator(Generator[Any, Any, Any]):
-    """A generator whose items are recorded."""
+    """A generator with its items recorded."""
 
     def __init__(self, inner: Generator[Any, Any, Any], execution: Execution) -> None:
         self._inner = inner

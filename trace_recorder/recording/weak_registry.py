@@ -22,12 +22,12 @@ class WeakRegistry(Generic[Kept]):
         self._refs: dict[int, ref[Kept]] = {}
 
     def add(self, one: Kept) -> None:
-        """Know of an object for as long as it lives."""
+        """Add an object; it is removed when it is freed."""
         key = id(one)
         self._refs[key] = ref(one, partial(self._refs.pop, key))  # the reference is the default of `pop`
 
     def discard(self, one: Kept) -> None:
-        """Forget it."""
+        """Remove an object."""
         self._refs.pop(id(one), None)
 
     def __contains__(self, one: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a test asks of a run: short names for what is asserted most, and failures that say what was there instead.
+"""Assertions of a test about a run: short names for the usual ones, and failures that state the actual values.
 
 Everything is derived from the `Trajectory` of the run's journal and from the views; there are no rules of its own.
 """
@@ -37,7 +37,7 @@ class TrajectoryAssertions:
 
     @property
     def steps(self) -> Sequence[AgentStep]:
-        """The agent's steps: those that it marks, else one for each LLM call."""
+        """The agent's steps: those that it records, else one for each LLM call."""
         return self.trajectory.agent_steps
 
     @property
@@ -90,7 +90,7 @@ class TrajectoryAssertions:
 
     @property
     def errors(self) -> list[str]:
-        """What failed, each with where it did: LLM calls after their last attempt, tools, marked steps, the run."""
+        """What failed, and where: LLM calls after their last attempt, tools, recorded steps, the run."""
         run = self.trajectory
         found = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
         found += [f"{name}: {one.error or 'no reason given'}" for name, one in self._results() if one.success is False]

@@ -1,4 +1,4 @@
-"""Where a replay takes the place of the network: in the HTTP clients of an SDK's client, or of the whole process."""
+"""Replaces the network by a replay: in the HTTP clients of an SDK's client, or of the whole process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABSENT = object()
 
 
 class Installed:
-    """What one replay has put in, until `remove` puts back what was there."""
+    """The transports that one replay has replaced; `remove` restores the original ones."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -26,14 +26,14 @@ class Installed:
         self._everywhere = TransportPatch(self.replaying)
 
     def wrap(self, client: object) -> None:
-        """Put a replaying transport inside each that the client has; one that records goes on to do so."""
+        """Put a replaying transport inside each that the client has; a recording one continues to record."""
         http_clients = http_clients_of(client)
         for http_client in http_clients:
             for place in slots_of(http_client):
                 self.put(place)
             self._follow_loops(http_client)
         avoid_aiohttp(client)
-        self.undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are back then
+        self.undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are restored by then
         self.skip_sleeps(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
@@ -52,7 +52,7 @@ class Installed:
         self.undo.append(self._everywhere.remove)
 
     def remove(self) -> None:
-        """Put back what was there; a transport that records, put around ours since, stays."""
+        """Restore what was there; a recording transport that was put around ours since stays."""
         self._removed = True
         while self.undo:
             self.undo.pop()()
@@ -96,7 +96,7 @@ class Installed:
         self._replace(http_client, "_inner_client_cls", made)
 
     def skip_sleeps(self, client: Any) -> None:
-        """Have a client's own retries wait for nothing."""
+        """Make a client's own retries wait for nothing."""
         if hasattr(client, "_calculate_retry_timeout"):  # openai and anthropic
             self._replace(client, "_calculate_retry_timeout", lambda *_, **__: 0.0)
         google = getattr(client, "_api_client", None)
@@ -104,7 +104,7 @@ class Installed:
             self._replace(retrying, "wait", lambda _: 0.0)
 
     def _replace(self, owner: Any, name: str, value: object) -> None:
-        """Set an attribute of an object until `remove`, unless somebody sets another meanwhile."""
+        """Set an attribute of an object until `remove`, unless other code sets another value meanwhile."""
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
 
@@ -120,7 +120,7 @@ class Installed:
 
 
 def _take_out(place: TransportSlot, ours: Any) -> None:
-    """Put what is inside of our transport in its place, whatever has been put around it since."""
+    """Replace our transport by the one inside it, whatever has been put around it since."""
     outer = place.get()
     if outer is ours:
         place.put(ours.inner)

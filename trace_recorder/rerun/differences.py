@@ -13,18 +13,18 @@ from trace_recorder.views.comparison.word_changes import marked_words, shortened
 
 MOST_LINES = 40
 MOST_COMPARED = 200
-"""The nearest of so many recorded requests is looked for."""
+"""How many recorded requests are searched for the nearest one."""
 
 
 def nearest(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """The recorded request, of those not given yet or else of all, that has most in common with this one."""
+    """Return the recorded request, of the unused ones or else of all, that has most in common with this one."""
     same = [one for one in left or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
     live_texts = _texts(live.body)
     return max(same, key=lambda one: _in_common(live_texts, _texts(recording.request(one))), default=None)
 
 
 def _texts(body: Payload) -> set[str]:
-    """The members of a request, and the elements of its lists, each as a text."""
+    """Return the members of a request, and the elements of its lists, each as a text."""
     members = body if isinstance(body, dict) else {"": body}
     texts = set()
     for name, value in members.items():
@@ -38,7 +38,7 @@ def _in_common(one: set[str], other: set[str]) -> float:
 
 
 def differences(recorded: Payload, live: Payload) -> Iterator[str]:
-    """Say, line by line, what is in one value and not in the other; nothing where they are equal."""
+    """Describe, line by line, what is in one value and not in the other; nothing if they are equal."""
     return map(_line, changes(recorded, live, equal=fits))
 
 
@@ -57,7 +57,7 @@ def _short(value: Payload) -> str:
 
 
 def explained(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> str:
-    """Why a request is answered by nothing: the nearest recorded one, and what differs."""
+    """Explain why a request has no recorded answer: the nearest recorded one, and what differs."""
     named = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
     head = f"{recording.path.name} has no answer to this request ({named})"
     if not left:

@@ -6,7 +6,7 @@ import builtins
 
 
 class _Shown(str):
-    """A text that is its own `repr`, as KeyError shows what it is given."""
+    """A text that is its own `repr`: KeyError shows the `repr` of its argument."""
 
     __slots__ = ()
 
@@ -15,12 +15,12 @@ class _Shown(str):
 
 
 def builtin_exception(name: str, message: str) -> Exception | None:
-    """An exception of a class of Python's own that says the same; None where the class is not one that can."""
+    """Return an exception of one of Python's own classes with this message; None if the class cannot have it."""
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return None
     try:
         error = kind(_Shown(message) if issubclass(kind, KeyError) else message)
-    except TypeError:  # such as UnicodeDecodeError, which is made of five things
+    except TypeError:  # such as UnicodeDecodeError, which takes five arguments
         return None
     return error if str(error) == message else None

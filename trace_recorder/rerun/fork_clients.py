@@ -1,6 +1,6 @@
 """The transports of a fork: a call is recorded in the child run, and answered from its parent or sent on.
 
-What is sent on may be another request than the agent's. The recording transport lies inside, so that the child's
+What is sent on may be another request than the agent's. The recording transport is inside, so that the child's
 journal holds the request that was sent.
 """
 
@@ -21,15 +21,15 @@ from trace_recorder.rerun.transport import Answer, as_connection_error, endpoint
 
 
 class Decides(Protocol):
-    """Who decides what becomes of a call: an answer, or the body to send. Raises ReplayMismatchError."""
+    """Decides about each call: an answer, or the body to send. Raises ReplayMismatchError."""
 
     speed: float | None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
-        """The answer to one request, or its body where it goes on."""
+        """Return the answer to one request, or its body if it is sent."""
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """A mismatch to raise, of which the fork takes note."""
+        """Return a mismatch to raise; the fork keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def forking_class(library: str, *, asynchronous: bool) -> type:
 
 
 class InstalledFork(Installed):
-    """What one fork has put in, until `remove` puts back what was there."""
+    """The transports that one fork has replaced; `remove` restores the original ones."""
 
     def __init__(self, fork: Any, binding: Callable[[], Binding]) -> None:
         super().__init__(fork)

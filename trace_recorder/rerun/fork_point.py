@@ -1,4 +1,4 @@
-"""From where a run is continued: the call of it that is the first to be made anew."""
+"""From where a run is continued: its first call that is sent live."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from trace_recorder.values.trajectory import Trajectory
 
 
 class ForkPoint:
-    """A call of a recording, and what lies before it.
+    """A call of a recording, and what comes before it.
 
-    `at` is the id of an interaction, such as "llm_7"; `at_step` the number of a step, whose first call it is then.
-    Raises ValueError where neither or both are given, and where the recording has no such call.
+    `at` is the id of an interaction, such as "llm_7"; `at_step` the number of a step, for the first call in it.
+    Raises ValueError if neither or both are given, and if the recording has no such call.
     """
 
     def __init__(self, recording: Recording, at: str | None, at_step: int | None) -> None:
@@ -46,7 +46,7 @@ class ForkPoint:
 
 
 def _steps_of(run: Trajectory) -> dict[str, int]:
-    """The step of each call that belongs to one, marked by the agent or derived."""
+    """Return the step of each call that belongs to one, recorded by the agent or derived."""
     steps: dict[str, int] = {}
     for step in run.agent_steps:
         of_step = step.interaction_ids or ((step.interaction.interaction_id,) if step.interaction else ())

@@ -4,7 +4,7 @@
         run_my_agent(branch.wrap(OpenAI()))
 
 What was recorded before that call is given as in a replay. That call, and whatever follows, is made. All of it is
-recorded in a run of its own, whose first record names its parent.
+recorded in a run of its own; its first record names the parent run.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Fork(Replay):
     given for that call, which is not made then: a response's JSON, or where the call streams, the text of the stream.
     Tools give their recorded results as far as they had ended before the call; from then on they run.
 
-    `recorder` is one that has not been started; without it, the file is beside the parent's. `ignore`, `match`,
-    `speed`, `instrument` and `redact` are those of `replay`. A program that asks for something else before the call
+    `recorder` is one that has not been started; without it, the file is next to the parent's. `ignore`, `match`,
+    `speed`, `instrument` and `redact` are those of `replay`. A program that sends another request before the call
     gets a ReplayMismatchError, as in a replay; so does a block that ends before the call was reached.
 
     Raises TrajectoryFormatError where there is no journal, ValueError where it has no such call.
@@ -78,7 +78,7 @@ class Fork(Replay):
 
     @property
     def unused(self) -> list[str]:
-        """The recorded calls before the fork that nobody has asked for yet."""
+        """Return the recorded calls before the fork that were not used yet."""
         return [one.interaction_id for one in self._missing()]
 
     def __enter__(self) -> Self:
@@ -96,7 +96,7 @@ class Fork(Replay):
         self._blocks.__exit__(kind, error, at)
 
     def _problem(self) -> ReplayMismatchError | None:
-        """What did not fit, where the program has hidden it; None where all of it did."""
+        """Return the first mismatch if the program has hidden it; None if there was none."""
         name = self.recording.path.name
         if self.mismatch is not None:
             return self.mismatch
@@ -106,7 +106,7 @@ class Fork(Replay):
         return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused)) if unused else None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
-        """The answer to one request, or its body where it goes on. Raises ReplayMismatchError before the fork."""
+        """Return the answer to one request, or its body if it is sent. Raises ReplayMismatchError before the fork."""
         with self._lock:
             self._redaction.learn(secrets(headers))
             live = Live(endpoint, self._read(body))
@@ -117,7 +117,7 @@ class Fork(Replay):
         return by_hand or self._edited(body)
 
     def _go_live(self, live: Live) -> Answer | None:
-        """Leave the recording behind; the answer by hand where this is the first live call, and there is one."""
+        """Go live; return the given `answer` if this is the first live call and there is one."""
         missing = self._missing()
         if not self.is_live and missing and not self._requests.knows(live):
             raise self.refused(explained(live, self.recording, missing))
@@ -135,7 +135,7 @@ class Fork(Replay):
         return behind and (not self.is_live or bool(not_asked_for([one], self.tools.given)))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """What a tool gave; None where it is to be run. Raises ReplayMismatchError before the fork."""
+        """Return the outcome of a tool; None if it is to be run. Raises ReplayMismatchError before the fork."""
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_behind_tool)
             if outcome is None and not self._runs(name, arguments):
@@ -152,7 +152,7 @@ class Fork(Replay):
         return self.point.is_behind_tool(one)
 
     def _edited(self, body: bytes) -> bytes:
-        """What is sent in the place of a request's body."""
+        """Return what is sent in place of a request's body."""
         if self._edit is None:
             return body
         try:
@@ -166,7 +166,7 @@ class Fork(Replay):
 
 
 def _answer(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
-    """An answer written by hand. Raises ValueError where the call wants one of the other kind."""
+    """Make the given `answer`. Raises ValueError if the call needs one of the other kind."""
     if isinstance(answer, str) != point.exchange.streams:
         wanted = "streams: answer= is the text of its stream" if point.exchange.streams else "wants JSON: answer= is it"
         raise ValueError(f"{point} {wanted}, and not a {type(answer).__name__}")

@@ -1,7 +1,7 @@
-"""Which recorded call a request is: the first that asks the same and has not been given yet.
+"""Which recorded call a request is: the first equal one that has not been used yet.
 
 Requests are compared by digests of their members, those of long lists element by element, so that a conversation that
-is repeated with each call is digested once. A mask in a recorded text stands for whatever was there.
+is repeated with each call is digested once. A mask in a recorded text matches any text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Payload
 Match: TypeAlias = Callable[[Payload, Payload], bool]
 """Whether a request (the first) is the recorded one (the second), both as JSON values."""
 Claim: TypeAlias = Callable[[int], bool]
-"""Whether what is recorded under this number may be given: another process may have given it."""
+"""Whether the record of this number may be used: another process may have used it."""
 Step: TypeAlias = str | int
 Digest: TypeAlias = bytes
 
@@ -31,7 +31,7 @@ _STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(-?\d+|\*)\]")
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
-    """The steps of a path such as `messages[0].content` or `tools[*].function.description`. Raises ValueError."""
+    """Return the steps of a path such as `messages[0].content` or `tools[*].description`. Raises ValueError."""
     steps: list[Step] = []
     at = 0
     while at < len(path):
@@ -47,7 +47,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
 
 
 def without(value: Payload, paths: Iterable[Sequence[Step]]) -> Payload:
-    """A value without what the paths lead to; what they lead to in a list is null, so that positions stay."""
+    """Return a value without what the paths lead to; an element of a list becomes null, so that positions stay."""
     paths = [path for path in paths if path]
     if isinstance(value, dict):
         dropped = {path[0] for path in paths if len(path) == 1}
@@ -68,14 +68,14 @@ def _element(value: Payload, at: int, length: int, paths: Sequence[Sequence[Step
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A request that is to be answered: where it goes, and what it says."""
+    """A request that is to be answered: its address and its body."""
 
     endpoint: Endpoint
     body: Payload
 
 
 class Requests:
-    """The recorded calls that have not been given yet, by what they asked."""
+    """The recorded calls that have not been used yet, by their requests."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Requests:
 
     @property
     def left(self) -> list[RecordedExchange]:
-        """The recorded calls that nobody has asked for yet, in the order in which they began."""
+        """Return the recorded calls that were not used yet, in the order in which they began."""
         return [*self._left.values()]
 
     def take(self, live: Live, among: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
-        """The first recorded call that this is, of those in question, which is given no second time; else None."""
+        """Return the first recorded call that equals this one, which is then used; None if there is none."""
         for found in self._candidates(live):
             if among(found):
                 del self._left[id(found)]
@@ -110,7 +110,7 @@ class Requests:
         return None
 
     def knows(self, live: Live) -> bool:
-        """Whether this is a recorded call that has not been given yet."""
+        """Whether this is a recorded call that has not been used yet."""
         return next(self._candidates(live), None) is not None
 
     def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
@@ -177,7 +177,7 @@ class Requests:
 
 
 def _address(endpoint: Endpoint) -> tuple[str, str | None, bool]:
-    """What an address says beside who serves it: a replay may be asked under any host."""
+    """Return the address without its host: a replay may be called under any host."""
     return endpoint.api, endpoint.model, endpoint.streams
 
 
@@ -195,7 +195,7 @@ def _of_list(digests: Iterable[Digest]) -> Digest:
 
 
 def fits(recorded: Payload, live: Payload) -> bool:
-    """Whether two values are equal, a mask in a recorded text aside."""
+    """Whether two values are equal, where a mask in a recorded text equals any text."""
     if isinstance(recorded, str) and isinstance(live, str):
         if recorded == live or "[REDACTED:" not in recorded:
             return recorded == live

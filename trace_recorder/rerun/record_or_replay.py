@@ -1,4 +1,4 @@
-"""One block of code against one journal: recorded, or replayed, by a mode.
+"""Records one block of code into a journal, or replays it from there, by a mode.
 
 The modes are those of vcrpy. Either way the block's calls are recorded into a scratch directory, so that what the block
 did this time can be read while it runs; a replay is recorded like any run. The journal takes the place of the one that
@@ -31,7 +31,7 @@ class RecordOrReplay:
 
     `mode` says which: "once" replays where the journal exists and records where it does not; "none" only replays; "all"
     only records; "new_episodes" replays the calls that the journal holds, and sends and records the others.
-    Every client of the process is concerned, of httpx and of httpx2. `scratch` is a directory for this run's files:
+    It affects every client of the process, of httpx and of httpx2. `scratch` is a directory for this run's files:
     `path` is its journal, which may be read at any time.
 
     A replay ends with ReplayMismatchError where `Replay` does; with "new_episodes" nothing is a mismatch. Raises
@@ -53,7 +53,7 @@ class RecordOrReplay:
         self.mode: Mode = mode
         self.path = scratch / self.journal.name
         self.is_kept = False
-        """Whether this run's journal has taken its place."""
+        """Whether this run's journal has replaced the last one."""
         self.replay = self._replay_for(ignore, tools)
         self._recorder = TrajectoryRecorder(self.path, metadata=metadata)
         self._binding = Binding(RecorderTarget(self._recorder), None)

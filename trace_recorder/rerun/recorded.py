@@ -34,17 +34,17 @@ class RecordedExchange:
     parts: list[Record] = field(default_factory=list)
     ending: Record | None = None
     next_url: str | None = None
-    """Where the next attempt went."""
+    """Return the address of the next attempt."""
 
     @property
     def interaction_id(self) -> str:
-        """The interaction of which it is an attempt."""
+        """Return the interaction that it is an attempt of."""
         identity: str = self.begin.data["interaction_id"]
         return identity
 
     @property
     def endpoint(self) -> Endpoint:
-        """Which dialect was spoken, and what the address said."""
+        """Return the dialect of the call, and what its address states."""
         data = self.begin.data
         return Endpoint(data.get("api") or "", data.get("provider") or "", data.get("model"), bool(data.get("stream")))
 
@@ -57,7 +57,7 @@ class RecordedExchange:
 
     @property
     def is_masked(self) -> bool:
-        """Whether the request had secrets, in whose places there are masks."""
+        """Whether the request had secrets, which are masked."""
         return bool(self.begin.data.get("redacted"))
 
     @property
@@ -84,7 +84,7 @@ class RecordedExchange:
 
     @property
     def stopped(self) -> str | None:
-        """Why nothing is on file of what came after the recorded part; None where all of it is."""
+        """Return why what came after the recorded part is not on file; None if all of it is."""
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data
@@ -94,7 +94,7 @@ class RecordedExchange:
 
     @property
     def seconds(self) -> float:
-        """How long it took, from the request to its end; 0.0 where that is not on file."""
+        """Return how long it took, from the request to its end; 0.0 if that is not on file."""
         seconds = self.ending.data.get("duration_seconds") if self.ending else None
         return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -191,7 +191,7 @@ class Recording:
         return self._items.element(number)
 
     def body(self, exchange: RecordedExchange) -> bytes:
-        """The body of a response that was no stream, as its text stands in the journal."""
+        """Return the body of a response that was no stream, as its text is in the journal."""
         record = exchange.ending
         if exchange.parts:
             return b"".join(map(_inflated, exchange.parts))

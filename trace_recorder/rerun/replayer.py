@@ -1,10 +1,10 @@
-"""A replay: what a user holds of a run that is answered from its journal.
+"""A replay: the public class of a run that is answered from its journal.
 
     with trace_recorder.replay("trajectories/run.json") as run:
         run_my_agent(run.wrap(OpenAI(api_key="none")))
 
-Each recorded call is given once, to the request that equals it; what equals nothing raises, and what was never asked
-for is reported at the end.
+Each recorded call is used once, for the request that equals it. A request that equals none raises, and recorded calls
+that were never used are reported at the end.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ logger = logging.getLogger("trace_recorder")
 
 
 class Replay:
-    """Answers LLM calls from one journal, each recorded call once. Threads and tasks may ask at the same time.
+    """Answers LLM calls from one journal, each recorded call once. Threads and tasks may call it at the same time.
 
     `ignore` names what two requests may differ in (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`);
     `match`, a function of the live request and the recorded one, takes the place of comparing them. `speed` plays
     streams at so many times the speed at which they came; None gives all chunks at once. With `strict`, a replay that
-    ends without an exception raises ReplayMismatchError for recorded calls that nobody asked for; else they are logged.
-    `missing` is what becomes of a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends it
-    to the network, and runs the tool; so it does with a call that has no recorded end. `live_calls` counts them.
+    ends without an exception raises ReplayMismatchError for recorded calls that were not used; else they are logged.
+    `missing` says what happens to a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends
+    it to the network, and runs the tool; so it does with a call that has no recorded end. `live_calls` counts them.
 
     Raises TrajectoryFormatError where there is no journal, or one that this version cannot read.
     """
@@ -80,14 +80,14 @@ class Replay:
         self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
         self.mismatch: ReplayMismatchError | None = None
-        """The first call that was refused, whatever the agent made of that."""
+        """Return the first call that was refused, even if the agent caught the exception."""
         self._blocks = ExitStack()
 
     @property
     def unused(self) -> list[str]:
-        """The recorded calls that nobody has asked for yet, as the ids of their interactions, one an attempt.
+        """Return the recorded calls that were not used yet, as the ids of their interactions, one an attempt.
 
-        Calls that were made inside of a tool are not missed where that tool's recorded result was given.
+        Calls that were made inside a tool do not count if that tool's recorded result was used.
         """
         return [one.interaction_id for one in not_asked_for(self._requests.left, self.tools.given)]
 
@@ -102,7 +102,7 @@ class Replay:
         self._blocks.close()
         if error is not None:
             return
-        if self.mismatch is not None and self.strict:  # the agent took it for a failure of a model or a tool
+        if self.mismatch is not None and self.strict:  # the agent handled it as a failure of a model or a tool
             raise self.mismatch
         unused = self.unused
         if not unused:
@@ -113,9 +113,9 @@ class Replay:
         logger.warning("%s", said)
 
     def wrap(self, client: Client) -> Client:
-        """Have a client answered from the recording until the block ends; return the same client.
+        """Answer a client from the recording until the block ends; return the same client.
 
-        Retries do not wait. Raises UnsupportedClientError for what `TrajectoryRecorder.wrap` does not know either.
+        Retries do not wait. Raises UnsupportedClientError for the clients that `TrajectoryRecorder.wrap` refuses.
         """
         self._installed.wrap(client)
         return client
@@ -129,7 +129,7 @@ class Replay:
         return self._installed.http_client(library, asynchronous=True, **arguments)
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
-        """The recorded answer to one request; None where it is to be sent. Raises ReplayMismatchError."""
+        """Return the recorded answer to one request; None if it is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers))
             live = Live(endpoint, self._read(body))
@@ -144,7 +144,7 @@ class Replay:
         return self._recorded(exchange)
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """What a tool gave for these arguments; None where it is to be run. Raises ReplayMismatchError."""
+        """Return the outcome of a tool for these arguments; None if it is to be run. Raises ReplayMismatchError."""
         with self._lock:
             try:
                 return self.tools.take(name, arguments)
@@ -155,17 +155,17 @@ class Replay:
                 raise self.refused(str(mismatch)) from None
 
     def _claim(self, _: int) -> bool:
-        """Whether what is recorded under this number may be given; it may, where one process replays."""
+        """Whether the record of this number may be used; always, if one process replays."""
         return True
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """A mismatch to raise. The first one is raised again at the end, where the agent has caught it."""
+        """Return a mismatch to raise. The first one is raised again at the end, if the agent has caught it."""
         mismatch = ReplayMismatchError(said)
         self.mismatch = self.mismatch or mismatch
         return mismatch
 
     def _read(self, body: bytes) -> Payload:
-        """What a request says, masked as on file: its JSON object, else its text, else its bytes in base64."""
+        """Return a request's body, masked as on file: its JSON object, else its text, else its bytes in base64."""
         try:
             text = body.decode()
         except UnicodeDecodeError:
@@ -197,12 +197,12 @@ class Replay:
 
 
 def not_asked_for(left: Sequence[RecordedExchange], given: Sequence[RecordedTool]) -> list[RecordedExchange]:
-    """Those of the calls that are left which were not made inside of a tool whose recorded result was given."""
+    """Return the unused calls without those that were made inside a tool if its recorded result was used."""
     inside = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in given]
     return [one for one in left if not any(begin < one.begin.seq < end for begin, end in inside)]
 
 
 def report_unused(name: str, unused: Sequence[str]) -> str:
-    """Say which calls of a recording nobody has asked for."""
+    """Describe which calls of a recording were not used."""
     more = f" and {len(unused) - 10} more" if len(unused) > 10 else ""
     return f"{name} has calls that nobody asked for: {', '.join(unused[:10])}{more}"

@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 
 
 class ReplayedToolError(Exception):
-    """A tool raised an exception of a class that is not Python's own; `kind` is that class's name."""
+    """A tool raised an exception of a class that is not Python's own; `kind` is the name of that class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class ReplayedToolError(Exception):
 
 
 class RecordedTools:
-    """The executions that have not been given yet; `given` are those that have."""
+    """The executions that have not been used yet; `given` are those that have."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class RecordedTools:
 
     @property
     def left(self) -> list[RecordedTool]:
-        """The executions that no call has asked for yet, in the order in which they began."""
+        """Return the executions that no call has used yet, in the order in which they began."""
         return [*self._left]
 
     def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
-        """What a tool gave for these arguments. Raises ReplayMismatchError where it was not called so."""
+        """Return the outcome of a tool for these arguments. Raises ReplayMismatchError if there is none."""
         found = self.find(name, arguments)
         if found is None:
             raise self.mismatch(name, arguments)
@@ -58,7 +58,7 @@ class RecordedTools:
         arguments: Mapping[str, object],
         among: Callable[[RecordedTool], bool] = lambda _: True,
     ) -> Outcome | None:
-        """What a tool gave for these arguments, in one of the executions in question; None in none of them.
+        """Return the outcome of a tool for these arguments, from the given executions; None if none of them fits.
 
         Raises ReplayMismatchError where its result is not on file.
         """
@@ -75,7 +75,7 @@ class RecordedTools:
         return bool(self._equal(name, arguments))
 
     def mismatch(self, name: str, arguments: Mapping[str, object]) -> ReplayMismatchError:
-        """Why a call has no result."""
+        """Explain why a call has no result."""
         return ReplayMismatchError(self._explained(name, self._mask(to_jsonable(arguments))))
 
     def _equal(self, name: str, arguments: Mapping[str, object]) -> list[RecordedTool]:
@@ -108,5 +108,5 @@ def _exception(error: Mapping[str, Payload]) -> Exception:
 
 @cache
 def _replayed_class(name: str) -> type[ReplayedToolError]:
-    """A class of this name, so that what is recorded of a replay names the same one."""
+    """Return a class of this name, so that a recorded replay names the same class."""
     return type(name, (ReplayedToolError,), {"__module__": __name__})

@@ -1,4 +1,4 @@
-"""Transports that answer LLM calls from a recording, for httpx and httpx2; other traffic goes on to the one inside."""
+"""Transports that answer LLM calls from a recording, for httpx and httpx2; other traffic goes to the one inside."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from trace_recorder.storage.stream_chunks import TimedBytes
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
 
 Missing = Literal["error", "live"]
-"""What becomes of a request without a recorded answer."""
+"""What happens to a request without a recorded answer."""
 
 _NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
-"""For so much longer than the recorded call took, a call that was cancelled waits to be cancelled again."""
+"""How much longer than the recorded call took, a call that was cancelled waits to be cancelled again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call is answered with: a response whole or in chunks, and the exception that ends it, if one does.
+    """The answer to a call: a response, whole or in chunks, and the exception that ends it, if any.
 
-    `status` is None where no response came. `error` is an exception's class and message. `stopped` says why nothing is
-    on file of what came next: whoever reads on is told so. `seconds` is how long the recorded exchange took.
+    `status` is None where no response came. `error` is an exception's class and message. `stopped` says why what came
+    next is not on file: reading further raises an error with it. `seconds` is how long the recorded exchange took.
     """
 
     status: int | None
@@ -56,7 +56,7 @@ class Answer:
 
 
 class Answers(Protocol):
-    """Who answers: gives the recorded answer to a request. Raises ReplayMismatchError where there is none.
+    """Gives the recorded answer to a request. Raises ReplayMismatchError if there is none.
 
     `missing` is "live" where requests without a recorded answer are sent.
     """
@@ -68,7 +68,7 @@ class Answers(Protocol):
         """The answer to one request; None where it is to be sent."""
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """A mismatch to raise, of which the replay takes note."""
+        """Return a mismatch to raise; the replay keeps it."""
 
 
 class SyncReplaying:
@@ -126,7 +126,7 @@ class AsyncReplaying:
         if answer is None:
             return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
-        await sleep(0)  # others come to run here, as they do beside a network
+        await sleep(0)  # other tasks run here, as they do while a network is waited for
         wait = _Pace(self.answers.speed)
 
         async def end() -> Exception:
@@ -155,23 +155,23 @@ class AsyncReplaying:
 
 
 class _Pace:
-    """How long to wait for a chunk: `speed` times as fast as it came, or not at all."""
+    """Computes how long to wait for a chunk: `speed` times as fast as it came, or not at all."""
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
         self._began = time.perf_counter()
 
     def seconds(self, at: float) -> float:
-        """For how many seconds to wait for what came at this moment, in seconds since its request."""
+        """Return how many seconds to wait for what came at this time, in seconds since its request."""
         return 0.0 if self._speed is None else self.remaining(at / self._speed)
 
     def remaining(self, seconds: float) -> float:
-        """How much is left of so many seconds since the request."""
+        """Return how much is left of this many seconds since the request."""
         return max(0.0, seconds - (time.perf_counter() - self._began))
 
 
 def endpoint_of_request(request: Any) -> Endpoint | None:
-    """Which dialect a request speaks; None where it is no LLM call."""
+    """Return the dialect of a request; None if it is no LLM call."""
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
@@ -192,12 +192,12 @@ def _mismatch_class(connect_error: type[Exception]) -> Callable[..., Exception]:
 
 
 def as_connection_error(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
-    """A mismatch that is a connection error of the HTTP library too, so that each SDK wraps it in its own."""
+    """Return a mismatch that is also a connection error of the HTTP library, which each SDK wraps in its own."""
     return _mismatch_class(library.ConnectError)(str(mismatch), request=request)
 
 
 def _ending(answer: Answer, answers: Answers, library: Any, request: Any) -> Exception:
-    """What ends a call that did not come to its end: the recorded exception, or a mismatch where none is on file."""
+    """Return what ends a call that did not complete: the recorded exception, or a mismatch if none is on file."""
     error = None if answer.error is None else _exception(*answer.error, library, request)
     if error is not None:
         return error
@@ -218,7 +218,7 @@ def _exception(name: str, message: str, library: Any, request: Any) -> Exception
 
 
 def _library(transport: object) -> Any:
-    """The HTTP library whose transport an object is."""
+    """Return the HTTP library that a transport is of."""
     return import_module(type(transport).library)  # type: ignore[attr-defined]
 
 
@@ -230,7 +230,7 @@ def _stream(library: Any, chunks: Any) -> Any:
 def stream_class(library: str) -> type:
     """The stream of a response of a library: sync or async, as what it is given.
 
-    It is read once: whoever iterates a second time, as the openai SDK does to read what follows `[DONE]`, goes on.
+    It is read once: a second iteration, as the openai SDK does to read what follows `[DONE]`, continues the first.
     """
     module = import_module(library)
 

@@ -55,7 +55,7 @@ def sync_file(fd: int) -> None:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        warn_once(f"this file system cannot be told to write to the disk at once ({error.strerror})")
+        warn_once(f"this file system does not support writing to disk at once ({error.strerror})")
 
 
 def lock(fd: int, *, shared: bool = False) -> bool | None:

@@ -3,8 +3,8 @@
     {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
 `crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: a record is on file whole before `append` returns;
-nothing that was written is ever changed; `seq` has no gaps. `journal_reader.py` reads the file, `journal_lock.py` tells
-whether its writer still runs. What records mean is not known here.
+nothing that was written is ever changed; `seq` has no gaps. `journal_reader.py` reads the file, `journal_lock.py` finds
+out whether its writer still runs. What records mean is not known here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The lock of a journal, as others than its writer see it: whether the writer still runs, and taking its place.
+"""The lock of a journal, as seen by others than its writer: whether the writer still runs, and taking its place.
 
 The writer holds an exclusive advisory lock (`flock`) on its file from before the file has its name until it closes it,
-and the system releases the lock when the process dies. On one host, a journal whose lock is free has no writer.
+and the system releases the lock when the process dies. On one host, a journal has no writer if its lock is free.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+import msgspec
+
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
@@ -24,7 +26,6 @@ LINE_BEGIN = '{"seq":'
 
 _LINE_BEGIN = LINE_BEGIN.encode()
 _CRC_LENGTH = len(',"crc":"00000000"}')
-_CRC_AT_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}\Z')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """The beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
@@ -33,7 +34,7 @@ _MAX_ATTEMPTS = 1000
 """How many pairs of a beginning and an end are tried in one line that are no record."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
-_decode = json.JSONDecoder().raw_decode
+_read_json = msgspec.json.Decoder().decode
 
 
 class Record(NamedTuple):
@@ -63,19 +64,13 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
     start = 0
     while start < len(data):
         end = data.find(b"\n", start)
-        torn = end < 0
-        line = data[start:] if torn else data[start:end]
-        if line:
-            yield from _read_line(line, base + start, torn=torn)
+        line = data[start:] if end < 0 else data[start:end]
+        record = _parse_record(line, base + start) if line else None
+        if record is not None:
+            yield record
+        elif line:
+            yield from _read_damaged_line(line, base + start, torn=end < 0)
         start += len(line) + 1
-
-
-def _read_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
-    record = _parse_record(line, offset)
-    if record is not None:
-        yield record
-    else:
-        yield from _read_damaged_line(line, offset, torn=torn)
 
 
 def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
@@ -102,17 +97,28 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
     """Parse one line; None where it is no record, or its CRC does not match."""
-    tail = _CRC_AT_END.search(line, max(0, len(line) - _CRC_LENGTH))
-    if tail is None or not line.startswith(_LINE_BEGIN):
-        return None
-    crc = int(tail[1], 16)
-    if crc32(memoryview(line)[: tail.start()]) != crc:
+    facts = line[:-_CRC_LENGTH]
+    crc = crc32(facts)
+    if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
     try:
-        text = line.decode("utf-8", "surrogatepass")
-        check_depth(text, MAX_DOCUMENT_DEPTH)
-        fields, _ = _decode(text)
-        record = Record(fields["seq"], fields["time"], fields["kind"], fields["data"], crc, offset, len(line))
+        fields = _decode(facts + b"}")
+        data, kind = fields["data"], fields["kind"]
+        if isinstance(data, dict) and isinstance(kind, str):
+            return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return record if isinstance(record.data, dict) and isinstance(record.kind, str) else None
+        pass
+    return None
+
+
+def _decode(text: bytes) -> Payload:
+    """Decode the JSON of a record. Raises ValueError, also for nesting beyond what a document may have.
+
+    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
+    """
+    if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
+        check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
+    try:
+        return _read_json(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return json.loads(text.decode("utf-8", "surrogatepass"))

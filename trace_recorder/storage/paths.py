@@ -29,7 +29,7 @@ from trace_recorder.storage.journal_reader import Record, read
 
 DEFAULT_DIRECTORY = "trajectories"
 _JOURNAL_SUFFIX = ".journal.jsonl"
-"""Added to a document's name that does not end in `.json`, or whose journal would be that of another document."""
+"""Added to a document's name if it does not end in `.json`, or if its journal would be that of another document."""
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files: of a document that a process writes, and of a journal that is being created."""
 _STALE_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""The chunks of a stream: where each ended and when it came, as two short texts beside a part of the stream's text.
+"""The chunks of a stream: where each ended and when it came, as two short texts next to a part of the stream's text.
 
 `chunk_ends` has the ends, relative to the part's text as it is on file: for each chunk how many newlines it has and,
 after a `+`, how many bytes follow the last one; `2*50` means fifty chunks of two lines. Providers send whole events, so

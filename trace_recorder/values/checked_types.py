@@ -1,6 +1,6 @@
 """Checks the values that are read from files against the types that their fields declare.
 
-Anybody may have written a file. `check_types(value)` is for the dataclasses of `values/`: views and the command line
+Anybody may have written a file. `check_types(value)` is for the types of `values/`: views and the command line
 may then rely on the declared types.
 """
 
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from functools import cache
 from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.messages import Payload
@@ -25,7 +28,7 @@ _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
 def check_types(value: Value) -> Value:
-    """Return a dataclass's value. Raises TypeError or ValueError where a field has not its declared type or range."""
+    """Return a value. Raises TypeError or ValueError where a field has not its declared type or range."""
     kind: Any = type(value)
     for name, kinds in _checked_fields(kind):
         found = getattr(value, name)
@@ -45,8 +48,11 @@ def _type_names(kinds: tuple[type, ...]) -> list[str]:
 def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
     """Return the fields that `isinstance` can check; what is inside a list or a mapping is not checked."""
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
-    return [(name, kinds) for name in names if (kinds := _types_of_hint(hints[name]))]
+    return [(name, kinds) for name in _names_of(kind) if (kinds := _types_of_hint(hints[name]))]
+
+
+def _names_of(kind: Any) -> Iterable[str]:
+    return kind.__struct_fields__ if issubclass(kind, Struct) else [field.name for field in dataclasses.fields(kind)]
 
 
 def _types_of_hint(hint: Payload) -> tuple[type, ...]:

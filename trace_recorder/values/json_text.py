@@ -83,7 +83,7 @@ def replace_lone_surrogates(text: str) -> str:
 
 def _refuse_lone_surrogates(text: str) -> None:
     if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
-        raise NotJsonError("half of a surrogate pair stands alone")
+        raise NotJsonError("half of a surrogate pair is alone")
 
 
 def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:

@@ -17,6 +17,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeGuard
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from trace_recorder.guard import stack_has_room, try_call
 from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
@@ -24,7 +27,7 @@ from trace_recorder.values.messages import Payload
 
 _MAX_DEPTH = 200
 """Values nested deeper are described; Python's own json cannot read back a little under 1,000 levels."""
-_MAX_NODES = 1_000_000
+MAX_NODES = 1_000_000
 """Where a value with more parts is cut; lists that contain one another twice would grow without limit."""
 _MAX_REPR = 10_000
 """The longest repr in a description, in characters."""
@@ -39,12 +42,12 @@ _ATTRIBUTES = (
 )
 """The attributes of messages, responses, tools, tool calls and tool results."""
 _NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
-"""The attributes whose values are such objects again."""
+"""The attributes with values that are such objects again."""
 
 
-def to_json(value: object) -> str:
+def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
     """Write any value as JSON text on one line."""
-    return try_call(lambda: _dump(to_jsonable(value)), lambda _: _dump(describe_value(value)))
+    return try_call(lambda: _dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: _dump(describe_value(value)))
 
 
 def members_to_json(value: Mapping[str, object]) -> str:
@@ -62,9 +65,9 @@ def dump_members(value: Mapping[str, Payload]) -> str:
     return _dump(value)[1:-1]
 
 
-def to_jsonable(value: object) -> Payload:
-    """Copy any value into dicts, lists, strings, numbers, booleans and None."""
-    return _Copier().copy(value, 0, (), opens=False)
+def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
+    """Copy any value into dicts, lists, strings, numbers, booleans and None; at most `max_nodes` parts of it."""
+    return _Copier(max_nodes).copy(value, 0, (), opens=False)
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
@@ -100,7 +103,7 @@ def object_to_jsonable(value: object) -> Payload:
     In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
     `_ATTRIBUTES`.
     """
-    return _Copier().copy(value, 0, (), opens=True)
+    return _Copier(MAX_NODES).copy(value, 0, (), opens=True)
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
@@ -124,8 +127,8 @@ class _Copier:
 
     __slots__ = ("_left",)
 
-    def __init__(self) -> None:
-        self._left = _MAX_NODES
+    def __init__(self, max_nodes: int) -> None:
+        self._left = max_nodes
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], *, opens: bool) -> Payload:
         """Copy one value; describe it if its own code raises."""
@@ -220,12 +223,14 @@ def json_key(key: object) -> str:
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """Return the fields of a pydantic model or a dataclass by name; None for anything else."""
+    """Return the fields of a pydantic model, a dataclass or a msgspec struct by name; None for anything else."""
     kind = type(value)
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
         return dict(value.model_dump(warnings=False))  # type: ignore[attr-defined]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        return asdict(value)
     return None
 
 

@@ -7,9 +7,10 @@ demand. `derive/interactions.py` has the one that reads them from a journal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import (
@@ -20,14 +21,14 @@ from trace_recorder.values.messages import (
     RequestReading,
     Tool,
     ToolResult,
+    equal_but,
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_repr import call_repr
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
+class ErrorInfo(Struct, frozen=True):
     """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
     type: str
@@ -39,8 +40,7 @@ class ErrorInfo:
         return {"type": self.type, "message": self.message} | without_none(status=self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
 
     number: int
@@ -113,8 +113,7 @@ class WithoutRawData:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class LLMInteraction:
+class LLMInteraction(Struct, frozen=True):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
@@ -127,7 +126,7 @@ class LLMInteraction:
     timestamp: str
     provider: str | None
     model: str | None
-    source: InteractionSource = field(repr=False, compare=False)
+    source: InteractionSource
     api: str | None = None
     step_number: int | None = None
     agent: str | None = None
@@ -142,6 +141,11 @@ class LLMInteraction:
     complete: bool = True
     ended_by: str | None = None
     parent_execution_id: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is LLMInteraction and equal_but(self, other, "source")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
 
     def __repr__(self) -> str:
         return call_repr(

@@ -8,8 +8,9 @@ Each value renders itself for the document with `to_document`; one that the user
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
@@ -23,8 +24,13 @@ def without_none(**members: Payload) -> dict[str, Payload]:
     return members
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+def equal_but(one: Struct, other: Struct, left_aside: str) -> bool:
+    """Whether two values of one type have equal fields, one field aside."""
+    names = [name for name in one.__struct_fields__ if name != left_aside]
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+class ToolCall(Struct, frozen=True):
     """A model asks for a tool. `arguments` is the parsed object, or the raw text where it is no JSON object.
 
     `call_id` is empty only inside a reader; where the provider gives none, one is made up and
@@ -46,8 +52,7 @@ class ToolCall:
         return document | without_none(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
     `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
@@ -75,8 +80,7 @@ class ToolResult:
         return document | more | without_none(extra=self.extra or None)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message of a conversation, in the one form that all providers share.
 
     `content` is a str where the message is one text; otherwise the list of its parts, in order: text as
@@ -106,8 +110,7 @@ class Message:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A tool that was offered to the model. `raw` is its declaration as it was sent."""
 
     name: str
@@ -116,8 +119,7 @@ class Tool:
     raw: Payload = None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens as the provider counts them; None is unknown.
 
     Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
@@ -154,8 +156,7 @@ class Usage:
 BlockType = Literal["reasoning", "text", "tool_call", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """One block of an answer, in its place among the others.
 
     `text` is the reasoning or the text; it is empty for reasoning that the provider hides. A tool call is identified by
@@ -180,8 +181,7 @@ def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
     return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
 
     index: int
@@ -208,12 +208,11 @@ class Choice:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LLMResponse:
+class LLMResponse(Struct, frozen=True):
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
     `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
-    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` whose counts are all None.
+    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` without any counts.
     `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
 
@@ -257,8 +256,7 @@ NO_RESPONSE = LLMResponse(given={})
 """The response of a call that has none; the document shows it as `{}`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReading:
+class RequestReading(Struct, frozen=True):
     """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
 
     The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
@@ -271,8 +269,7 @@ class RequestReading:
     instructions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedStream:
+class JoinedStream(Struct, frozen=True):
     """A stream put together: `body` has the shape of the provider's answer without streaming.
 
     `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where

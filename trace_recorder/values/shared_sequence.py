@@ -1,6 +1,6 @@
 """An immutable sequence over elements that others share, such as the messages of a request.
 
-The requests of a conversation begin alike: each is a range of one list, and costs no copy of its elements.
+The requests of a conversation begin with the same elements: each is a range of one list and copies no elements.
 """
 
 from __future__ import annotations

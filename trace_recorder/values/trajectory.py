@@ -8,15 +8,19 @@ not known is None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from threading import RLock
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec import Struct
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, equal_but, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_repr import call_repr
 
@@ -27,8 +31,7 @@ Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(Struct, frozen=True):
     """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
 
     `interaction` is the one that it is derived from; for a `with recorder.step()` block, the agent's last one in the
@@ -49,9 +52,14 @@ class AgentStep:
     parent_agent_id: str | None = None
     duration_seconds: float | None = None
     interaction_ids: tuple[str, ...] = ()
-    interaction: LLMInteraction | None = field(default=None, repr=False, compare=False)
+    interaction: LLMInteraction | None = None
     derived: bool = False
-    extra: dict[str, Payload] = field(default_factory=dict)
+    extra: dict[str, Payload] = msgspec.field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AgentStep and equal_but(self, other, "interaction")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
 
     def __repr__(self) -> str:
         return call_repr(
@@ -133,8 +141,28 @@ class Gap:
         return {"timestamp": self.timestamp, "what": self.what, "why": self.why}
 
 
+class _ReadOnDemand:
+    """Fields that are read when one of them is asked for: `_read` makes the whole value, once."""
+
+    __slots__ = ("_lock", "_read")
+
+    if not TYPE_CHECKING:  # it would make every attribute exist
+
+        def __getattr__(self, name: str) -> object:
+            if name not in self.__dataclass_fields__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            with self._lock:  # two threads may ask at once
+                read, whole = self._read, None
+                if read is not None:
+                    whole = read()
+                    for field_name in self.__dataclass_fields__:
+                        object.__setattr__(self, field_name, object.__getattribute__(whole, field_name))
+                    object.__setattr__(self, "_read", None)
+            return object.__getattribute__(self, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Trajectory:
+class Trajectory(_ReadOnDemand):
     """One run of one agent. `execution_time` is in seconds."""
 
     trajectory_id: str | None = None
@@ -156,6 +184,14 @@ class Trajectory:
     llm_interactions: Sequence[LLMInteraction] = ()
     agent_steps: Sequence[AgentStep] = ()
     gaps: tuple[Gap, ...] = ()
+
+    @classmethod
+    def read_on_demand(cls, known: Mapping[str, object], read: Callable[[], Trajectory]) -> Trajectory:
+        """Return a trajectory with the fields `known`; `read` is called once for all others, when one is asked for."""
+        trajectory = object.__new__(cls)
+        for name, value in [*known.items(), ("_read", read), ("_lock", RLock())]:
+            object.__setattr__(trajectory, name, value)
+        return trajectory
 
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]

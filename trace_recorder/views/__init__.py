@@ -1,6 +1,6 @@
 """A trajectory in the formats that others read: pure functions, one file a format, and figures over runs.
 
-Nothing is recorded here and no file is read; what a format cannot carry, its page in `docs/views/` says.
+Nothing is recorded here and no file is read; the page of each format in `docs/views/` says what it cannot carry.
 """
 
 from importlib import import_module

@@ -2,7 +2,7 @@
 
 The table is that of `genai-prices` (the extra `prices`), which is imported when a price is asked for. A figure from it
 is marked as an estimate. A model is looked up under the provider that served it and under no other: the same weights
-cost different things at different places, and nothing on one's own machine. Nothing unknown is ever taken for 0.
+cost different things at different places, and nothing on one's own machine. An unknown cost never counts as 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Price = Callable[[str, str, Counts, datetime | None], float | None]
 """Prices tokens: of a provider and a model, at a time; None where it knows no price."""
 
 _NAMES_THERE = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""How genai-prices calls providers that we call otherwise."""
+"""The names of providers in genai-prices, where they differ from ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,18 @@ def cost_of(one: LLMInteraction, price: Price | None = None) -> Cost | None:
     usage = one.response.usage
     if usage.cost is not None:
         return Cost(usage.cost, estimated=False)
-    counts, model = counts_of(one), one.response.model or one.model
-    look_up = price or table()
-    if counts is None or look_up is None or not model or not one.provider:
-        return None
-    models = dict.fromkeys(filter(None, (model, one.model)))
-    found = (look_up(one.provider, name, counts, _time(one)) for name in models)
-    amount = next((amount for amount in found if amount is not None), None)
+    amount = _estimate(one, price or table())
     return None if amount is None else Cost(amount, estimated=True)
+
+
+def _estimate(one: LLMInteraction, price: Price | None) -> float | None:
+    """Look up the model that answered, or else the one that was asked for."""
+    counts = counts_of(one)
+    if counts is None or price is None or not one.provider:
+        return None
+    models = dict.fromkeys(filter(None, (one.response.model, one.model)))
+    found = (price(one.provider, name, counts, _time(one)) for name in models)
+    return next((amount for amount in found if amount is not None), None)
 
 
 @cache

@@ -32,7 +32,7 @@ _SIDES: Mapping[str, Side] = {
 
 @dataclass(frozen=True, slots=True)
 class ContentSupport:
-    """What a format supports beside texts: contents of these kinds, and everything in these locations."""
+    """What a format supports in addition to texts: contents of these kinds, and everything in these locations."""
 
     kinds: frozenset[str] = frozenset()
     locations: frozenset[Location] = frozenset()
@@ -97,7 +97,7 @@ def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
-CHANGED = "calls that saw a history that the agent had changed, told as it was first"
+CHANGED = "calls that saw a history that the agent had changed, shown as it was first"
 ARGUMENTS = "arguments that are no object, written as `input`"
 CHOICES = "further choices of an answer"
 EMBEDDINGS = "embeddings"

@@ -56,7 +56,7 @@ _SUPPORTED: FormatSupport = {
     "tool results": _SHOWN,
     "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
-"""Parts that are neither text nor image at hand are written as text."""
+"""Parts that are neither text nor an included image are written as text."""
 _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
 """Pi's name for why a model stopped, where that is not "stop". The provider's own is in `finishReason`."""
 

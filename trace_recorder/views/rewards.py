@@ -2,10 +2,10 @@
 
     def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
     def frugal(trajectory: Trajectory) -> float | None: …        a run as it was recorded
-    def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, held against each other
+    def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, compared with each other
 
-Which of them a function is, its first parameter says, as in ToolBrain: `traces` and `trajectories` are a batch; one
-called `trajectory`, or annotated as a `Trajectory`, is given that. None is no reward.
+The first parameter of a function decides which of them it is, as in ToolBrain: `traces` and `trajectories` are a batch;
+one called `trajectory`, or annotated as a `Trajectory`, gets that. None is no reward.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _in_module(module: str, attribute: str) -> object:
 
 
 def _add_to_sys_path(directory: Path) -> None:
-    """Have modules found in a directory, as Python does for the directory of a program."""
+    """Make the modules of a directory importable, as Python does for the directory of a program."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
@@ -71,7 +71,7 @@ def _raise_import_error(place: str, error: Exception) -> object:
 
 
 def _call_without_exit(function: Function, /, *given: object, **named: object) -> Any:
-    """Call what is the user's; one that would end the program is in error."""
+    """Call the user's function; SystemExit becomes an error."""
     try:
         return function(*given, **named)
     except SystemExit as ended:
@@ -89,7 +89,7 @@ def describe_error(error: BaseException, function: Function | None = None) -> st
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
-    """Where an error came up: in this code, or else in a module; at last, where the code begins."""
+    """Return where an error was raised: in this code, or else in a module, or else where the code begins."""
     if isinstance(error, SyntaxError) and code is None:
         yield f"{error.filename}, line {error.lineno}"
     for one in (error, error.__cause__):
@@ -108,7 +108,7 @@ def _first_line(code: CodeType) -> int:
 
 
 def _code_of(function: Function) -> CodeType | None:
-    """The code of a function, under whatever it is wrapped in, or of what is called in its place."""
+    """Return the code of a function, inside its wrappers, or of what is called in its place."""
     inner = inspect.unwrap(function)
     while isinstance(inner, partial):
         inner = inspect.unwrap(inner.func)
@@ -145,7 +145,7 @@ def score_batch(
 ) -> list[float | None]:
     """Return the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
 
-    Raises ValueError where it gives another number of rewards than there are runs.
+    Raises ValueError if it returns another number of rewards than there are runs.
     """
     parameters = _parameters(function)
     takes_turns = parameters[0].name == "traces"

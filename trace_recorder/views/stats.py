@@ -220,16 +220,12 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
 
     Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
-    off; what the agent did itself in that time is part of it, for nothing tells it apart.
+    off; what the agent did itself in that time is part of it, as nothing distinguishes it.
     """
     calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
     llm = _joined((begin, begin + one.duration_seconds) for one, begin in calls if one.duration_seconds is not None)
     tool = _joined(_tool_spans(calls))
-    begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
-    total = trajectory.execution_time
-    if total is None and begin is not None:
-        last = max([end or begin, *(finish for _, finish in llm)])
-        total = last - begin
+    total = _total_seconds(trajectory, llm)
     if total is None:
         return {}
     if not llm:
@@ -240,6 +236,14 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     if any(one.duration_seconds is None for one, _ in calls):
         return found
     return found | {"idle": max(0.0, total - of_llm - of_tools)}
+
+
+def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
+    """Return how long a run took: as it states, or else until its end or that of its last call."""
+    begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
+    if trajectory.execution_time is not None or begin is None:
+        return trajectory.execution_time
+    return max([end or begin, *(finish for _, finish in llm)]) - begin
 
 
 def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
@@ -254,7 +258,7 @@ def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Put spans together that overlap."""
+    """Merge spans that overlap."""
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:

@@ -2,7 +2,7 @@
 
 Dialects differ: Anthropic's input leaves the cached tokens out, Google's output the thoughts. Here the
 prompt is all that went in, cached ones with it, and the completion all that came out, thoughts with it. What was not
-stated is None. Token ids and log-probabilities stand where servers put them: vLLM, OpenAI and its likes, Google.
+stated is None. Token ids and log-probabilities are read where servers put them: vLLM, OpenAI and others, Google.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def counts_of(one: LLMInteraction) -> Counts | None:
 
 
 def is_usage_left_out(one: LLMInteraction) -> bool:
-    """Whether a call's tokens are missing because its stream was not asked for them (`stream_usage.py`)."""
+    """Whether a call's tokens are missing because its request did not ask for them (`stream_usage.py`)."""
     if not (one.stream and one.complete and one.error is None) or one.response.usage.is_known:
         return False
     return may_omit_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))

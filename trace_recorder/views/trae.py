@@ -1,6 +1,6 @@
 """Trae Agent's own document: the members that it writes, in its order, and no others.
 
-Our document has all of these already, and more beside them; this is for readers that refuse what they do not know.
+Our document has all of these already, and others; this is for readers that refuse members that they do not know.
 What was added, from attempts to rewards, is left out. `input_messages` is all that the model saw.
 """
 

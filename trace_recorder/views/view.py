@@ -1,7 +1,7 @@
 """Views: functions from a trajectory to a format, which can also report what the format left out.
 
 A view is written once, with the report as its first parameter. `@view` hides that parameter from callers and adds
-`with_report`, which takes the same arguments and returns the report beside the value:
+`with_report`, which takes the same arguments and returns the value and the report:
 
     document = to_atif(trajectory)
     document, left_out = to_atif.with_report(trajectory)
@@ -40,7 +40,7 @@ class View(Protocol[P, T_co]):
 
 
 def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
-    """Make a view of a function whose first parameter is the report that it fills."""
+    """Make a view of a function that takes the report to fill as its first parameter."""
 
     def with_report(*args: P.args, **kwargs: P.kwargs) -> tuple[T, LeftOut]:
         left_out = LeftOut()

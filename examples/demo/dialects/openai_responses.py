@@ -140,7 +140,7 @@ _ECHOED: dict[str, Payload] = {
     "truncation": "disabled",
     "metadata": {},
 }
-"""What an answer repeats of its request, with the values that stand where the request says nothing."""
+"""What an answer repeats of its request, with default values for what the request does not state."""
 
 
 def _head(exchange: Exchange) -> dict[str, Payload]:

@@ -26,7 +26,7 @@ def connect_async(endpoint: str | None, key: str | None) -> AsyncClient:  # noqa
 
 
 class Chat:
-    """Messages as Ollama wants them: calls have no ids, and results are told apart by their order and name."""
+    """Messages as Ollama wants them: calls have no ids, and results are distinguished by their order and name."""
 
     def __init__(self, client: Any, model: str, task: str, *, thinking: bool = False) -> None:
         self._client = client

@@ -19,6 +19,7 @@ from trace_recorder.derive.live_document import writer as snapshot
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import atomic_write as replacing
+from trace_recorder.storage.journal import Journal
 from trace_recorder.values.messages import Payload
 
 LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
@@ -102,24 +103,23 @@ def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
 
 
 @LISTS_FILES
-def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path) -> None:
     """One that has the document written while its run closes leaves nothing open, or is too late."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     call(recorder, asked("a"), said("fine"))
     run = recorder._lifecycle.run
     assert run is not None
-    close = run._journal.close
+    threads: list[threading.Thread] = []
 
-    def close_late() -> None:
-        thread = threading.Thread(target=run.save)
-        thread.start()
-        thread.join()
-        close()
+    def save_before_the_close(frame: FrameType) -> None:
+        if frame.f_code is Journal.close.__code__:
+            threads.append(threading.Thread(target=run.save))
+            threads[-1].start()
+            threads[-1].join()
 
-    monkeypatch.setattr(run._journal, "close", close_late)
-    recorder.finalize()
+    watch(recorder.finalize, save_before_the_close)
 
-    assert _held(tmp_path) == []
+    assert (len(threads), _held(tmp_path)) == (1, [])
 
 
 def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:

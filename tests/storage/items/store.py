@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
 from trace_recorder.storage.items.item_lists import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal import Data
@@ -16,11 +16,11 @@ LARGE = "x" * MIN_STRING_CHARACTERS
 class Store:
     """Encodes requests into a journal in memory, and reads them back from its bytes."""
 
-    def __init__(self, refused: int = 0) -> None:
+    def __init__(self, refused: int = 0, *, max_known_items: int = MAX_KNOWN_ITEMS) -> None:
         self.lines: list[bytes] = []
         self.lost: list[str] = []
         self._writes_left = refused
-        self._encoder = ItemEncoder()
+        self._encoder = ItemEncoder(max_known_items=max_known_items)
 
     def _write(self, encoded: Encoded) -> int:
         lines = [f'{{"kind":"{kind}","data":{data}}}' for kind, data in records(encoded, len(self.lines) + 1)]

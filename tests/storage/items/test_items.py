@@ -13,17 +13,16 @@ from tests.counting import kept_by
 from tests.json_strategies import exactly, json_objects, json_texts, json_values
 from tests.storage.items.store import LARGE, Store, records
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.storage.items import encoder as items
 from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES
-from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, ItemEncoder
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 
 EXCHANGES = load()
 
 
-def both_ways(*texts: str) -> list[Payload]:
-    store = Store()
+def both_ways(*texts: str, max_known_items: int = MAX_KNOWN_ITEMS) -> list[Payload]:
+    store = Store(max_known_items=max_known_items)
     store.add(*texts)
     return store.expanded()
 
@@ -55,9 +54,9 @@ def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]
     """Whatever is sent again, in whatever order, and however few items are remembered, each request is whole."""
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(items, "MAX_KNOWN_ITEMS", forgets * 10 or items.MAX_KNOWN_ITEMS)
-        assert both_ways(*texts) == [json.loads(text) for text in texts]
+    known = both_ways(*texts, max_known_items=forgets * 10 or MAX_KNOWN_ITEMS)
+
+    assert known == [json.loads(text) for text in texts]
 
 
 SAID = st.sampled_from(['{"a":1}', ' {"a": [2]}', '"x"', "1", "12", '{"a":"],"}', '{"c":{}}', "[]"])
@@ -91,7 +90,7 @@ def test_requests_that_continue_one_another_come_back(texts: list[str]) -> None:
     "added", ['{"b":1}', ',{"b":NaN}', ",", ',{"b":1},', ',{"b":1', ',"b":1', "]", ',{"b":"\\ud800"}']
 )
 def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
-    """What stands behind the beginning of an earlier request is read as strictly as the first time."""
+    """What comes after the beginning of an earlier request is read as strictly as the first time."""
     store = Store()
     store.add('{"list":[{"a":1}],"s":1}')
 
@@ -113,14 +112,14 @@ def test_a_request_that_fails_to_be_written_leaves_the_next_one_whole() -> None:
 
 
 def test_of_two_members_with_one_name_the_last_counts() -> None:
-    """A name that stands twice reads as every JSON reader has it."""
+    """A name that occurs twice reads as in every JSON reader."""
     texts = ['{"a":[{"x":1}],"a":5,"b":5,"b":[{"x":1}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2}]}']
 
     assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
 def test_what_is_equal_in_python_only_is_not_one_item() -> None:
-    """Elements are told apart by their text: 0, 0.0, false and -0.0 are four."""
+    """Elements are distinguished by their text: 0, 0.0, false and -0.0 are four."""
     text = '{"list":[{"a":0},{"a":0.0},{"a":false},{"a":-0.0},{"a":0}]}'
     store = Store()
     store.add(text)
@@ -139,7 +138,7 @@ def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
 
 
 def test_what_is_remembered_of_requests_has_a_limit() -> None:
-    """Requests whose bytes stand behind their longest list are remembered within the same limit."""
+    """Requests whose bytes come after their longest list are remembered within the same limit."""
     encoder = ItemEncoder()
     for number in range(20):
         request = f'{{"list":[{{"n":{number}}}],"image":"{number}{"x" * (MAX_PREFIX_BYTES // 8)}"}}'.encode()

@@ -50,7 +50,7 @@ def test_what_has_no_secret_stays_as_it_was(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("before", range(LARGEST - 120, LARGEST + 20, 7))
 def test_a_key_at_the_border_of_two_parts_is_masked(before: int) -> None:
-    """Wherever in a long string it stands."""
+    """Wherever in a long string it is."""
     content = ("word " * LARGEST)[:before] + f" {KEY} and more " + "words " * 8000
 
     assert masked({"content": content}) == {"content": content.replace(KEY, "[REDACTED:anthropic-key]")}

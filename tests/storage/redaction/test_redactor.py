@@ -1,4 +1,4 @@
-"""Redaction: true keys are masked wherever they stand, prose is not, and what was JSON stays JSON."""
+"""Redaction: true keys are masked wherever they are, prose is not, and what was JSON stays JSON."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def masked(text: str) -> str:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_true_key_is_masked(place: str) -> None:
-    """A key of a well-known shape is masked wherever it stands, and nothing else is, in text and in JSON alike."""
+    """A key of a well-known shape is masked wherever it is, and nothing else is, in text and in JSON alike."""
     left = {
         key: (default_redactor(PLACES[place].format(key)), masked(PLACES[place].format(key))) for _, key in EVERY_KEY
     }
@@ -70,7 +70,7 @@ def test_every_true_key_is_masked(place: str) -> None:
 
 @pytest.mark.parametrize("spelled", ["in json", "in ascii json", "in json in json"])
 def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str) -> None:
-    """A key behind a line break is masked too where JSON spells that break with letters."""
+    """A key behind a line break is masked too where JSON writes that break with letters."""
     text = "Schlüssel für\n{}"
     left = {}
     for what, key in EVERY_KEY:
@@ -94,7 +94,7 @@ def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str)
     ],
 )
 def test_passwords_in_urls_and_bearer_tokens_are_masked(text: str, expected: str) -> None:
-    """What stands where only a secret stands is masked, whatever its shape."""
+    """A text in a place where only secrets are is masked, whatever its shape."""
     assert default_redactor(text) == expected
 
 
@@ -301,7 +301,7 @@ def test_a_user_s_redactor_stands_alone_or_joins(redact: Redactor, expected: lis
 
 
 def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
-    """It is called with each text, not with JSON, and what it returns is spelled as JSON again."""
+    """It is called with each text, not with JSON, and what it returns is written as JSON again."""
     seen: list[str] = []
 
     def quoting(text: str) -> str:
@@ -314,7 +314,7 @@ def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
 
 
 def test_a_user_s_redactor_leaves_numbers_and_names_as_they_were_spelled() -> None:
-    """What is no text is written as it came: 1.10, 1e999 and a name that stands twice are not touched."""
+    """What is no text is written as it came: 1.10, 1e999 and a name that occurs twice are not touched."""
     text = '{"a":1.10,"b":1e999,"a":"whisper"}'
 
     assert Redaction(shout, {}).mask(text)[0] == '{"a":1.10,"b":1e999,"a":"WHISPER"}'

@@ -68,7 +68,7 @@ def test_a_user_s_redactor_changes_what_was_said_and_nothing_else(tmp_path: Path
 
 @pytest.mark.parametrize("text", ["a\u2028b 555", "a\x85b 555", "[555]", "data: 5", "\ud83d"], ids=ascii)
 def test_a_redactor_does_not_break_a_stream(tmp_path: Path, text: str) -> None:
-    """Of an event only its texts are masked, whichever characters stand in them."""
+    """Of an event only its texts are masked, whichever characters are in them."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=digits_out)
     recorder.start()
     event = json.dumps(
@@ -152,7 +152,7 @@ def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, sec
 
 
 def test_a_document_counts_the_secrets_that_were_masked(tmp_path: Path) -> None:
-    """The sum over its records, in the document that was written record by record and in the journal read anew."""
+    """The sum over its records, in the document that was written record by record and in the journal read again."""
     key = "sk-proj-" + "aB3dE6gH9kLmNpQ2" * 3
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {key}", history="delta")
     recorder.start()

@@ -70,7 +70,7 @@ def _tree(document: Payload) -> Payload:
 
 
 def test_each_hangs_on_the_call_that_it_ran_for_and_on_its_parent(researched: Trajectory) -> None:
-    """Parallel ones are told apart by `source_call_id`; one of a sub-agent is in that one's trajectory."""
+    """Parallel ones are distinguished by `source_call_id`; one of a sub-agent is in that one's trajectory."""
     rome, ulm = ("researcher", "Rome"), ("researcher", "Ulm")
     again = [("researcher", f"sum up {topic}", []) for topic in ("Rome", "Ulm")]
     reader = ("reader", "read Rome", [])
@@ -122,7 +122,7 @@ def _seconds(document: Payload) -> list[float]:
 
 
 def test_a_call_takes_its_time() -> None:
-    """What was asked stands at the time of the request, the answer when it was there."""
+    """What was asked is at the time of the request, the answer when it was there."""
     second = ["q", assistant(None, use("c1")), gave("c1", "r")]
     made = run(call(["q"], None, use("c1")), call(second, "done", duration_seconds=0.5))
 

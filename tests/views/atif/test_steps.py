@@ -28,7 +28,7 @@ def steps(document: Payload) -> list[Payload]:
 
 
 def test_tools_in_parallel_are_observed_in_the_step_that_called_them() -> None:
-    """Each result has the id of its call, and stands in its step, whatever came between."""
+    """Each result has the id of its call, and is in its step, whatever came between."""
     second = [system("s"), "q", assistant("I look.", A, B), gave("b", "31"), gave("a", "7")]
     document = to_atif(run(call([system("s"), "q"], "I look.", A, B), call(second, "Rome.")))
 
@@ -169,7 +169,7 @@ def test_a_rewritten_history_is_a_continuation() -> None:
 
 
 def test_one_document_may_hold_a_rewritten_history() -> None:
-    """What came after stands behind what was before, the steps numbered through."""
+    """Later steps follow the earlier ones, with continuous numbers."""
     made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
     document = to_atif(made)
 
@@ -189,7 +189,7 @@ def test_a_sub_agent_is_embedded_and_named_where_it_was_called(trajectories: Map
 
 
 def test_what_the_agent_recorded_of_its_steps_is_there(trajectories: Mapping[str, Trajectory]) -> None:
-    """The object that a tool returned stands beside the text that the model saw."""
+    """The object that a tool returned is next to the text that the model saw."""
     document = to_atif(trajectories["own_steps"])
 
     [result] = document["steps"][2]["observation"]["results"]

@@ -60,7 +60,7 @@ def _decoded(pattern: re.Pattern[str], made: Payload) -> list[bytes]:
 def test_every_image_is_in_the_export(
     shown: Trajectory, view: Callable[[Trajectory], Payload], pattern: re.Pattern[str]
 ) -> None:
-    """Forty went in through the SDK, and the same forty stand in the export, in their order."""
+    """Forty went in through the SDK, and the same forty are in the export, in their order."""
     assert _decoded(pattern, view(shown)) == IMAGES
 
 

@@ -105,7 +105,7 @@ def _texts(value: Payload) -> Iterator[str]:
 
 
 def _searchable(value: Payload) -> str:
-    """All texts of an export; JSON that stands in a text is found too."""
+    """All texts of an export; JSON that is in a text is found too."""
     if isinstance(value, dict):
         return "\n".join(f"{name}\n{_searchable(inner)}" for name, inner in value.items())
     if isinstance(value, list):

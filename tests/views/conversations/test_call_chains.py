@@ -14,7 +14,7 @@ LS = use("c1", command="ls")
 
 
 def relations(trajectory: Trajectory) -> list[tuple[str, str | None]]:
-    """How each turn stands to the others, and to which."""
+    """How each turn is related to which other one."""
     return [
         (turn.relation, turn.previous and turn.previous.interaction.interaction_id) for turn in turns_of(trajectory)
     ]
@@ -76,7 +76,7 @@ def test_an_answer_that_was_begun_for_the_model_is_gone_on_from() -> None:
 
 
 def test_a_prompt_may_name_what_it_goes_on_from() -> None:
-    """`previous_response_id` stands for the prompt and the answer; the turn gives back all that the model saw."""
+    """`previous_response_id` means the prompt and the answer; the turn gives back all that the model saw."""
     refers = {"parameters": {"previous_response_id": "resp_1"}}
     made = run(
         call([system("s"), "q"], "a", response={"id": "resp_1"}, api="openai-responses"),
@@ -129,7 +129,7 @@ def test_agents_have_conversations_of_their_own() -> None:
 
 
 def test_embeddings_are_no_turns() -> None:
-    """A call that is no conversation stands apart."""
+    """A call that is no conversation is separate."""
     assert turns_of(run(call([], None, api="embeddings"))) == []
 
 

@@ -34,7 +34,7 @@ def test_each_call_adds_what_is_new() -> None:
 
 
 def test_a_call_that_failed_is_part_of_it_and_so_is_the_next_attempt() -> None:
-    """What was asked stands there once, with both calls behind it."""
+    """What was asked is there once, with both calls after it."""
     failed = call(["q"]) | {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
 
     assert told(run(failed, call(["q"], "a"))) == [(None, "first", ["q", "None*", "a*"])]

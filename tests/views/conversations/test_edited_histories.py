@@ -94,7 +94,7 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 
 @EVERY
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
-    """One where the history is the same: the steps of the calls stand there once, with their results."""
+    """One where the history is the same: the steps of the calls are there once, with their results."""
     documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
     said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 
@@ -134,7 +134,7 @@ def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
 def test_that_a_history_was_changed_is_counted(change: Change) -> None:
     """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
     made, relations = conversation(change), CHANGES[change].relations.split()
-    lost = "calls that saw a history that the agent had changed, told as it was first"
+    lost = "calls that saw a history that the agent had changed, shown as it was first"
     _, tree = to_hierarchy.with_report(made)
     lines, events = to_invariant_dataset.with_report([made])
     assert len(list(lines)) == 1

@@ -1,4 +1,4 @@
-"""Two agents of one name are two agents in every view, where the run tells them apart."""
+"""Two agents of one name are two agents in every view, where the run distinguishes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOUND = {"llm_1", "llm_3"}, {"llm_2", "llm_4"}
 
 
 def agent(number: int, name: str = "researcher", parent: int | None = None) -> dict[str, Any]:
-    """What a call tells of the agent that made it."""
+    """What a call states about the agent that made it."""
     return {"agent": name, "agent_id": f"agent_{number}", "parent_agent_id": f"agent_{parent}" if parent else None}
 
 

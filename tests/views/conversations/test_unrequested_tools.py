@@ -72,7 +72,7 @@ def test_invariant_has_them_before_the_first_message(recorder: TrajectoryRecorde
 
 
 def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder) -> None:
-    """It stands before the user's words, and is read back as what it was."""
+    """It comes before the user's words, and is read back as what it was."""
     run = retrieval(recorder)
     document = to_atif(run)
 

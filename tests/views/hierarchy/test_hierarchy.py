@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from trace_recorder import Trajectory
 from trace_recorder.values.llm_interaction import ErrorInfo
@@ -171,7 +172,7 @@ def test_runs_that_were_cut_off(trajectories: Trajectories) -> None:
     """By the number of steps, where it did not succeed, and by the length of an answer."""
     few = replace(trajectories["own_steps"], success=None)
     [*before, last] = trajectories["react"].llm_interactions
-    short = replace(last, response=LLMResponse("Thou", finish_reason="length"))
+    short = structs.replace(last, response=LLMResponse("Thou", finish_reason="length"))
 
     reasons = [
         to_hierarchy(run)["execution_metrics"]["termination_reason"]

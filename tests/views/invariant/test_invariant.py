@@ -69,7 +69,7 @@ def test_a_rewritten_history_is_not_told_twice(trajectories: Trajectories) -> No
 
 
 def test_sub_agents_speak_in_the_order_of_time(trajectories: Trajectories) -> None:
-    """The researcher's messages stand between the planner's call and its answer, and say whose they are."""
+    """The researcher's messages are between the planner's call and its answer, and say whose they are."""
     messages = to_invariant(trajectories["sub_agents"])
 
     assert [(one["role"], one["metadata"]["agent"]) for one in messages] == [

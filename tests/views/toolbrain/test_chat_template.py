@@ -78,7 +78,7 @@ def test_a_prompt_is_the_very_string(
 ) -> None:
     """A prompt is the same by a template's source and by a tokenizer that has it: what transformers gives.
 
-    gpt-oss's takes no words beside thoughts and calls; DeepSeek's takes arguments as the text that was sent.
+    gpt-oss's takes no words next to thoughts and calls; DeepSeek's takes arguments as the text that was sent.
     """
     source = (TEMPLATES[0].parent / f"{name}.jinja").read_text()
     tokenizer.chat_template = source

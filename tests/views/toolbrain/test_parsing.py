@@ -72,7 +72,7 @@ def test_models_that_call_tools(
     code: str | None,
     answer: str | None,
 ) -> None:
-    """Calls are the code, in Python; words beside them are thought, and words alone are the answer."""
+    """Calls are the code, in Python; words next to them are thought, and words alone are the answer."""
     parsed = parse_tool_calls(LLMResponse(content, reasoning, calls))
 
     assert parsed == {"thought": thought, "tool_code": code, "final_answer": answer}

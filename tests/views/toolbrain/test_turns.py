@@ -16,7 +16,7 @@ QUESTION = "<|SYSTEM|>You answer in one sentence.\n<|USER|>"
 
 
 def test_a_turn_holds_what_was_seen_said_and_returned(trajectories: Trajectories) -> None:
-    """The tool's text as the model saw it, and beside it the object that the agent recorded."""
+    """The tool's text as the model saw it, and next to it the object that the agent recorded."""
     [first, last] = to_turns(trajectories["own_steps"])
 
     assert first["prompt_for_model"].endswith(f"{QUESTION}Is it warmer in Ulm or in Rome?\n<|ASSISTANT|>")
@@ -73,7 +73,7 @@ def test_a_react_agents_observation_is_its_output(trajectories: Trajectories) ->
 
 
 def test_a_function_of_the_users_own_parses(trajectories: Trajectories) -> None:
-    """Any function from a response to the three members may stand in."""
+    """Any function from a response to the three members may be used."""
 
     def shout(response: LLMResponse) -> ParsedCompletion:
         return {"thought": None, "tool_code": None, "final_answer": (response.content or "").upper()}

@@ -68,7 +68,7 @@ def test_what_the_format_cannot_carry_is_counted() -> None:
 
 
 def test_images_are_data_uris() -> None:
-    """A user's image stands in the row itself, whichever dialect it was sent in."""
+    """A user's image is in the row itself, whichever dialect it was sent in."""
     source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     shown = {"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "source": source}]}
 

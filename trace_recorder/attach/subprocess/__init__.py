@@ -1,1 +1,1 @@
-"""Outside: an agent that knows nothing of this package, recorded from its start to its end."""
+"""Other processes: an agent that does not use this package, recorded from its start to its end."""

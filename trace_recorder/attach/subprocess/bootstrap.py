@@ -67,13 +67,13 @@ class _ProcessRecorder:
 
 
 def _masked(words: list[str]) -> list[str]:
-    """A command line without the secrets that an option before them tells, which no word alone does."""
+    """Return a command line without the secrets that are recognised only by the option before them."""
     masked = default_redactor(shlex.join(words))
     return try_call(lambda: shlex.split(masked), lambda _: [masked])
 
 
 def _end_with_workers(recording: _ProcessRecorder) -> None:
-    """Have the recording end with a worker of multiprocessing, which ends without asking `atexit`."""
+    """End the recording with a worker of multiprocessing, which ends without `atexit`."""
     listening: list[object] = []
 
     def finish(one: _ProcessRecorder) -> None:

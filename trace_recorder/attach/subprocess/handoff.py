@@ -1,6 +1,6 @@
 """What the process that runs an agent asks of the agent's processes: one environment variable, written and read here.
 
-A process that was started without it is asked nothing. The same order reaches every child, however deep; which of
+A process that was started without it does nothing. The same order reaches every child, however deep; which of
 them has the file that the user named is settled among them.
 """
 
@@ -35,7 +35,7 @@ class Handoff:
     task: str | None = None
 
     def to_environment(self) -> dict[str, str]:
-        """The order as it stands in an environment."""
+        """Return the order as a variable of an environment."""
         return {VARIABLE: json.dumps(asdict(self))}
 
     @classmethod

@@ -1,8 +1,8 @@
 """Anthropic's Messages.
 
-System messages stand apart from the others, wherever they were. The results of one turn's tools are one user message.
-Thinking goes back with its signature, redacted thinking as it is, both before what was said. `max_tokens` must be
-given there: where it is not, it is 8,192.
+System messages are separate from the others, wherever they were. The results of one turn's tools are one user message.
+Thinking is sent back with its signature, redacted thinking as it is, both before the text. `max_tokens` is required
+there: if it is not given, it is 8,192.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _message(run: list[Message]) -> JsonObject:
 
 
 def _is_text(message: Message, blocks: list[JsonObject]) -> bool:
-    """Whether a turn is one text and nothing besides."""
+    """Whether a turn is one text and nothing else."""
     return isinstance(message.content, str) and blocks == [{"type": "text", "text": message.content}]
 
 

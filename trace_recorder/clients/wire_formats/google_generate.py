@@ -1,6 +1,6 @@
 """Google's generateContent, in the JSON of its wire; the SDK takes it as it is.
 
-Parameters other than `model` and `config` are members of the config. Signatures go back on the parts they came on.
+Parameters other than `model` and `config` are members of the config. Signatures are sent back on their own parts.
 Gemini 3 refuses a first function call without one: a call that came from elsewhere gets the word that Google gives
 for that case (https://ai.google.dev/gemini-api/docs/thought-signatures). Ids that were made up are not sent.
 """
@@ -26,7 +26,7 @@ from trace_recorder.clients.wire_formats.tools import is_function, named
 from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, without_none
 
 UNSIGNED = base64.b64encode(b"skip_thought_signature_validator").decode()
 _OWN = ("model", "config")
@@ -36,18 +36,21 @@ _SIGNATURE = "thoughtSignature"
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the arguments of `models.generate_content`."""
     system = [message for message in messages if message.role in SYSTEM]
-    names = names_of_calls(messages)
-    made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
-    spoken = [message for message in messages if message.role not in SYSTEM]
     config = _config(system, tools, params)
-    contents = [_content(run, names, made_up) for run in runs(spoken)]
+    contents = _contents([message for message in messages if message.role not in SYSTEM])
     model = {name: params[name] for name in ("model",) if name in params}
     return {**model, "contents": contents} | ({"config": config} if config else {})
 
 
+def _contents(messages: list[Message]) -> list[JsonObject]:
+    names = names_of_calls(messages)
+    made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
+    return [_content(run, names, made_up) for run in runs(messages)]
+
+
 def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the member `config`: parameters, system messages and tools."""
-    config = {name: value for name, value in dict(params.get("config") or {}).items() if value is not None}
+    config: JsonObject = without_none(**dict(params.get("config") or {}))
     config |= {name: value for name, value in params.items() if name not in _OWN}
     if system:
         config["system_instruction"] = {"parts": [_part(part) for message in system for part in parts_of(message)]}
@@ -95,11 +98,14 @@ def _response(message: Message, names: dict[str, str], made_up: set[str]) -> Jso
     if "functionResponse" in message.extra:
         return message.extra
     images = [part for part in parts_of(message) if part.get("type") == "image"]
-    said = "\n".join(as_text(part.get("text")) or "" for part in parts_of(message)) if images else text_of(message)
-    response = _result(said, is_error=bool(message.extra.get("is_error")))
+    response = _result(_texts_of(message) if images else text_of(message), is_error=bool(message.extra.get("is_error")))
     identity = {} if message.call_id in made_up else {"id": message.call_id}
     answered = {**identity, "name": message.name or names.get(message.call_id or "", ""), "response": response}
     return {"functionResponse": answered | ({"parts": [_part(part) for part in images]} if images else {})}
+
+
+def _texts_of(message: Message) -> str:
+    return "\n".join(as_text(part.get("text")) or "" for part in parts_of(message))
 
 
 def _result(said: str, *, is_error: bool) -> JsonObject:

@@ -38,7 +38,7 @@ def to_messages(messages: MessagesInput) -> list[Message]:
 
 
 def text_of(message: Message) -> str:
-    """The text of a message whose content must be text; raises MessageFormatError where it has anything else."""
+    """Return the text of a message that must have only text; raises MessageFormatError if it has anything else."""
     if isinstance(message.content, str | None):
         return message.content or ""
     other = [part for part in message.content if as_dict(part).get("type") != "text"]
@@ -58,7 +58,7 @@ def parts_of(message: Message) -> list[dict[str, Payload]]:
 
 
 def object_of(call: ToolCall) -> dict[str, Payload]:
-    """The arguments of a call as the object that some dialects insist on; text that is none stands inside one."""
+    """Return the arguments of a call as the object that some dialects require; other text becomes a member of one."""
     return call.arguments if isinstance(call.arguments, dict) else {"arguments": call.arguments}
 
 
@@ -203,7 +203,7 @@ def media_type_of(image: dict[str, Payload]) -> str:
 
 
 def rest_of(part: dict[str, Payload], *taken: str) -> dict[str, Payload]:
-    """What a part says besides: `cache_control`, `detail`, a signature."""
+    """Return the other members of a part: `cache_control`, `detail`, a signature."""
     return {name: value for name, value in part.items() if name not in taken}
 
 
@@ -212,7 +212,7 @@ def _kind(part: Payload) -> str:
 
 
 def runs(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Messages with the tool messages that follow each other put together: they answer one turn."""
+    """Yield messages, with adjacent tool messages in one group: they answer one turn."""
     results: list[Message] = []
     for message in messages:
         if message.role == "tool":

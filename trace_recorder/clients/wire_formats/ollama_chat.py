@@ -1,4 +1,4 @@
-"""Ollama's /api/chat: flat messages, images beside the text, arguments as objects, results by the tool's name.
+"""Ollama's /api/chat: flat messages, images next to the text, arguments as objects, results by the tool's name.
 
 Calls have no ids in the SDK's form; thinking goes back as text. An image has to be data: the server fetches nothing.
 """

@@ -6,9 +6,11 @@ The dialect itself takes no reasoning back. A provider that does has its own mem
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of, text_of
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
@@ -42,7 +44,7 @@ def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Paylo
 
 def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
     """Make the wire format of a provider that takes reasoning back in these members."""
-    return replace(
+    return dataclasses.replace(
         WIRE_FORMAT,
         build_request=partial(build_request, reasoning_fields=reasoning_fields),
         assistant=partial(assistant, reasoning_fields=reasoning_fields),

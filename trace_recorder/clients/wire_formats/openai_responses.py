@@ -1,7 +1,7 @@
 """OpenAI's Responses API: items in, items out.
 
-An assistant's turn goes back as the items that came, encrypted reasoning among them. A reasoning item whose content
-is neither encrypted nor kept by the server (`store=False`) cannot be found there again and is left out. One system
+An assistant's turn goes back as the items that came, encrypted reasoning among them. A reasoning item with content
+that is neither encrypted nor kept by the server (`store=False`) cannot be found there again and is left out. One system
 message at the beginning is `instructions`.
 """
 
@@ -23,14 +23,20 @@ _IN_MESSAGES = ("text", "image", "refusal", "input_text", "output_text", "input_
 
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
     """Build the arguments of `responses.create`."""
-    first = messages[0] if messages and messages[0].role == "system" else None
     request = dict(params)
-    if first is not None and isinstance(first.content, str) and "instructions" not in params:
-        request["instructions"] = first.content
+    instructions = _instructions(messages) if "instructions" not in params else None
+    if instructions is not None:
+        request["instructions"] = instructions
         messages = messages[1:]
     items = [item for message in messages for item in _items(message)]
     request["input"] = [item for item in items if params.get("store") is not False or not _is_lost(item)]
     return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
+
+
+def _instructions(messages: list[Message]) -> str | None:
+    """Return the system message at the beginning, if it is a text."""
+    content = messages[0].content if messages and messages[0].role == "system" else None
+    return content if isinstance(content, str) else None
 
 
 def assistant(message: Message) -> list[JsonObject]:
@@ -80,7 +86,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _tool(tool: Tool) -> JsonObject:
-    """A declaration; what is not said to be strict is not, as in the other dialects."""
+    """Return a declaration; it is only strict if that is stated, as in the other dialects."""
     if not is_function(tool):
         return as_dict(tool.raw)
     return {"type": "function", **named(tool, "parameters"), "strict": False, **besides(tool)}

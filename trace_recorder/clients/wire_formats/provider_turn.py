@@ -8,7 +8,7 @@ message from another provider loses its reasoning; the client annotates the run 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from trace_recorder.clients.wire_formats.wire_format import WireFormat
 from trace_recorder.dialects.json_access import as_dict

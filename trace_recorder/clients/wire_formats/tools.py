@@ -31,7 +31,7 @@ def is_function(tool: Tool) -> bool:
 
 
 def besides(tool: Tool) -> dict[str, Payload]:
-    """What a declaration says besides name, description and parameters: `strict`, `cache_control`."""
+    """Return the members of a declaration other than name, description and parameters: `strict`, `cache_control`."""
     raw = as_dict(tool.raw)
     members = raw | as_dict(raw.get("function"))
     return {name: value for name, value in members.items() if name not in _TAKEN}

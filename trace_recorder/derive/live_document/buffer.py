@@ -7,7 +7,7 @@ so what is kept does not grow with the array, except for about 180 bytes for eac
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.storage.atomic_write import Span, write_all
@@ -23,7 +23,8 @@ class ElementText:
     """The text of one element, or of several settled ones: in memory, in parts, or as a span of the last file.
 
     Elements may share parts, as interactions with the same beginning do: `own_bytes` is how many bytes this one adds to
-    memory. `delta_edits`, in order, shorten the text to a delta. `first_seq` is its place among the other elements.
+    memory, `size` how many it has. `delta_edits`, in order, shorten the text to a delta. `first_seq` is its place among
+    the other elements.
     """
 
     parts: Sequence[bytes | Span] = ()
@@ -32,17 +33,17 @@ class ElementText:
     settled: bool = False
     delta_edits: list[Edit] = field(default_factory=list)
     first_seq: int = 0
-    _size: int = 0
+    size: int = 0
 
     def set(self, parts: Sequence[bytes], own_bytes: int | None = None, delta_edits: Sequence[Edit] = ()) -> None:
         """Set another text."""
-        self._size = sum(map(len, parts))
-        self.parts, self.own_bytes, self.span = parts, self._size if own_bytes is None else own_bytes, None
+        self.size = sum(map(len, parts))
+        self.parts, self.own_bytes, self.span = parts, self.size if own_bytes is None else own_bytes, None
         self.delta_edits = [*delta_edits]
 
     def written_at(self, span: Span) -> None:
         """Replace the text in memory by its place in a file."""
-        self.parts, self.own_bytes, self.span, self._size = (), 0, span, span.length
+        self.parts, self.own_bytes, self.span, self.size = (), 0, span, span.length
 
     def shorten(self) -> None:
         """Apply the edits. What they keep of a text in a file stays in that file."""
@@ -52,15 +53,12 @@ class ElementText:
         text = b"".join(_parts_in_memory(self.parts))
         parts: list[bytes | Span] = []
         at = 0
-        for start, end, new in (*delta_edits, (len(self), len(self), b"")):
+        for start, end, new in (*delta_edits, (self.size, self.size, b"")):
             parts += (text[at:start] if span is None else Span(span.fd, span.offset + at, start - at), new)
             at = end
         self.parts, self.span = parts, None
         self.own_bytes = sum(map(len, _parts_in_memory(parts)))
-        self._size = self.own_bytes + sum(part.length for part in parts if isinstance(part, Span))
-
-    def __len__(self) -> int:
-        return self._size
+        self.size = self.own_bytes + sum(part.length for part in parts if isinstance(part, Span))
 
 
 class Layout:
@@ -76,29 +74,34 @@ class Layout:
         self._parts.append(text)
         self.size += len(text)
 
-    def place(self, element: ElementText) -> None:
-        """Append an element."""
-        self._placed.append((element, self.size))
-        self.size += len(element)
-        span = element.span
-        if span is None:
-            self._parts.extend(element.parts)
-            return
-        before = self._parts[-2] if len(self._parts) > 1 else b""
-        joined = _joined(before, span) if isinstance(before, Span) and self._parts[-1] == _SEPARATOR else None
-        if joined is None:
-            self._parts.append(span)
-        else:
-            self._parts[-2:] = [joined]
+    def place(self, elements: Iterable[ElementText]) -> None:
+        """Append the elements of an array."""
+        parts, size, separator = self._parts, self.size, b"\n"
+        last: Span | None = None
+        for element in elements:
+            parts.append(separator)
+            size += len(separator)
+            separator = _SEPARATOR
+            self._placed.append((element, size))
+            size += element.size
+            span = element.span
+            if span is None:
+                parts += element.parts
+                last = None
+            elif last is not None and (joined := _joined(last, span)) is not None:
+                parts[-2:] = [last := joined]
+            else:
+                parts.append(last := span)
+        self.size = size
 
     def __iter__(self) -> Iterator[bytes | Span]:
         """Iterate over the parts in order."""
         return iter(self._parts)
 
     def written(self, fd: int) -> None:
-        """Tell each element its place in the file that was written."""
+        """Set the place of each element in the file that was written."""
         for element, offset in self._placed:
-            element.written_at(Span(fd, offset, len(element)))
+            element.parts, element.own_bytes, element.span = (), 0, Span(fd, offset, element.size)
 
 
 @dataclass(slots=True)
@@ -122,15 +125,10 @@ class ElementTexts:
         self.elements.insert(at, element)
         return element
 
-    def __len__(self) -> int:
-        """Return about how many bytes the array takes in the file."""
-        return sum(map(len, self.elements))
-
-    def lay_out(self, layout: Layout) -> None:
-        """Append the elements to a layout."""
-        for number, element in enumerate(self.elements):
-            layout.put(_SEPARATOR if number else b"\n")
-            layout.place(element)
+    @property
+    def size(self) -> int:
+        """About how many bytes the array takes in the file."""
+        return sum([element.size for element in self.elements])
 
     def unwritten_bytes(self) -> int:
         """Return how many bytes of settled texts are in memory because they are in no file yet."""
@@ -142,8 +140,8 @@ class ElementTexts:
         offset = os.lseek(file, 0, os.SEEK_END)
         write_all(file, (part for element in settled for part in (*element.parts, _SEPARATOR)))
         for element in settled:
-            element.written_at(Span(file, offset, len(element)))
-            offset += len(element) + len(_SEPARATOR)
+            element.written_at(Span(file, offset, element.size))
+            offset += element.size + len(_SEPARATOR)
         self.merge()
 
     def merge(self) -> None:
@@ -151,15 +149,15 @@ class ElementTexts:
         merged: list[ElementText] = []
         for element in self.elements:
             joined = (
-                _joined(merged[-1].span, element.span) if merged and merged[-1].settled and element.settled else None
+                _joined(merged[-1].span, element.span) if element.settled and merged and merged[-1].settled else None
             )
             if joined is None:
                 merged.append(element)
-            else:
-                delta_edits, at = merged[-1].delta_edits, len(merged[-1]) + len(_SEPARATOR)
-                delta_edits += [(start + at, end + at, new) for start, end, new in element.delta_edits]
-                merged[-1] = ElementText(settled=True, delta_edits=delta_edits, first_seq=merged[-1].first_seq)
-                merged[-1].written_at(joined)
+                continue
+            last = merged[-1]
+            at = last.size + len(_SEPARATOR)
+            last.delta_edits += [(start + at, end + at, new) for start, end, new in element.delta_edits]
+            last.written_at(joined)
         self.elements = merged
 
     def shorten(self) -> None:

@@ -3,10 +3,10 @@
 A part of the document is *settled* when nothing more is expected to change it. Of a settled part only figures and the
 position of its text in the last file are kept, and, while the document may still be shortened to deltas, where to cut:
 memory does not grow with the run. What may still change is kept as values: the newest interactions, those in flight,
-those that failed and may be retried, and those whose tools have not answered.
+those that failed and may be retried, and those with tools that have not answered.
 
 If a settled part changes after all, `StaleDraftError` is raised. The caller then makes a new draft from the beginning
-of the journal; `CarryOver` tells it what must not be settled this time.
+of the journal; `CarryOver` holds what must not be settled this time.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Draft:
                 self._add_record(record)
                 yield_to_others()
             self._offset += whole
-            self._interactions_size = len(self._interactions)
+            self._interactions_size = self._interactions.size
             self._update(yield_to_others)
             if len(data) < size:
                 break
@@ -188,9 +188,9 @@ class Draft:
             if not self._fold.tools.has_recorded_steps and is_step(one):
                 shown.step = self._steps.begin(call.first_seq, derived=True)
         shown.one = one
-        self._interactions_size -= len(shown.element)
+        self._interactions_size -= shown.element.size
         self._render(shown, one)
-        self._interactions_size += len(shown.element)
+        self._interactions_size += shown.element.size
         if self._interactions_size > self._limit:
             self._switch_to_deltas()
         shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
@@ -209,7 +209,7 @@ class Draft:
         for shown in self._open_interactions.values():
             if shown.one is not None:
                 self._render(shown, shown.one)
-        self._interactions_size = len(self._interactions)
+        self._interactions_size = self._interactions.size
 
     def _show_derived_step(self, shown: OpenInteraction) -> None:
         if shown.step is not None and shown.one is not None:
@@ -357,9 +357,9 @@ class Draft:
         outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
         layout = Layout()
         layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
-        self._interactions.lay_out(layout)
+        layout.place(self._interactions.elements)
         layout.put(b'],\n"agent_steps": [')
-        self._steps.elements.lay_out(layout)
+        layout.place(self._steps.elements.elements)
         layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout

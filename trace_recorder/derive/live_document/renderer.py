@@ -1,8 +1,8 @@
 """The renderer: the document's parts as JSON in UTF-8. What many interactions repeat is rendered once.
 
 If a request was read together with earlier ones, its interaction shares the texts of its messages with others that
-begin alike, and the text of its parameters and tools with others that offer the same. These texts are parts of the
-result and are never copied. How parts are laid out in a file is left to `buffer.py`.
+begin with the same messages, and the text of its parameters and tools with others that offer the same. These texts
+are parts of the result and are never copied. How parts are laid out in a file is left to `buffer.py`.
 """
 
 from __future__ import annotations

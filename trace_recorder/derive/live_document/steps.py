@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts

@@ -92,7 +92,7 @@ class DocumentWriter:
         self._last_file = _LastFile()
 
     def write(self, yield_to_others: Callable[[], None] = lambda: None) -> None:
-        """Bring the document up to date with the journal. Raises OSError if it cannot be written.
+        """Update the document from the journal. Raises OSError if it cannot be written.
 
         `yield_to_others` is called often, so that a background thread can let the others run.
         """
@@ -134,7 +134,7 @@ class DocumentWriter:
         )
 
     def _up_to_date(self, yield_to_others: Callable[[], None]) -> tuple[Draft, Layout]:
-        draft, self._draft = self._draft, None  # if Ctrl-C interrupts this, the next write begins anew
+        draft, self._draft = self._draft, None  # if Ctrl-C interrupts this, the next write starts over
         if draft is None or self._last_file.changed() or not draft.is_in_place():
             draft = self._new_draft()
         while True:

@@ -48,7 +48,7 @@ class Data(Shape):
 
 
 class ForkedAt(Shape):
-    """The call of the parent from which a run continues it: the first that was made anew."""
+    """The call of the parent from which a run continues it: the first that was sent live."""
 
     interaction_id: str
     step_number: Integer | None

@@ -1,6 +1,6 @@
 """Checks values against the models of the two files, and generates JSON Schemas from these models.
 
-`python -m trace_recorder.derive.schemas.json_schema` writes the JSON Schemas beside the models, and they are shipped
+`python -m trace_recorder.derive.schemas.json_schema` writes the JSON Schemas next to the models, and they are shipped
 from there; a test checks that they are up to date. Whether what a file says is also true is checked by `validate.py`.
 Nothing else imports this module, because it imports pydantic.
 """

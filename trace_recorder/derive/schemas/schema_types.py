@@ -1,8 +1,8 @@
 """The types that the models of both files are made of: an object that may have further members, and scalar types.
 
 An object may always have members beyond those of its model: a provider, a caller or a later version may add some.
-What the caller of the recorder gave has the type that was asked for, or is an `Unrepresentable`. A member whose
-default is `ABSENT` may be missing; it may be null only if its type says so.
+What the caller of the recorder gave has the type that was asked for, or is an `Unrepresentable`. A member with
+the default `ABSENT` may be missing; it may be null only if its type says so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Shape(BaseModel):
 
 
 class Unrepresentable(Shape):
-    """Stands for a value that JSON cannot express: its class and its repr."""
+    """The description of a value that JSON cannot express: its class and its repr."""
 
     type: str = Field(alias="__type__")
     repr: str

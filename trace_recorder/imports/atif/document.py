@@ -2,22 +2,24 @@
 
 An agent step is an LLM interaction; the steps before it are what the model saw. Sub-agents are interactions of an agent
 of their own, in order of time. What our own view wrote into `extra` is read back from there, so that a run keeps its
-ids, times, finish reasons and token counts on the way out and back. What the values have no place for is kept beside
-them (`extra_members.py`). Images stay references to files.
+ids, times, finish reasons and token counts on the way out and back. What the values have no place for is kept
+separately (`extra_members.py`). Images stay references to files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import cast, get_args
 
+from msgspec.structs import replace
+
 from trace_recorder.derive.derived_steps import derive_steps
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
-from trace_recorder.imports.atif.steps import AtifSource, TrajectoryReader, error_of
+from trace_recorder.imports.atif.responses import error_of
+from trace_recorder.imports.atif.steps import AtifSource, TrajectoryReader
 from trace_recorder.imports.atif.tool_steps import tool_steps
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
@@ -49,17 +51,11 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     model = extra.get("model") or document["agent"].get("model_name")
     readers = [*_readers(document)]
     interactions = _in_order_of_time(readers)
-    steps = [*_steps(interactions)]
-    if tools := [*tool_steps(document)]:
-        ordered = sorted([*tools, *steps], key=lambda step: _parsed_time(step.timestamp))
-        numbers = count(1)
-        steps = [replace(step, step_number=next(numbers)) if step.derived else step for step in ordered]
-    stated = extra.get("status")
-    status = cast(Status, stated) if stated in get_args(Status) and stated != "running" else "unknown"
-    begin, end = (None, None) if stated else _span(document["steps"])
+    steps = _with_tool_steps([*_steps(interactions)], [*tool_steps(document)])
+    begin, end = (None, None) if extra.get("status") else _span(document["steps"])
     return Trajectory(
         trajectory_id=document.get("session_id") or document.get("trajectory_id"),
-        status=status,
+        status=_status(extra.get("status")),
         model=model,
         start_time=extra.get("start_time") or begin,
         end_time=extra.get("end_time") or end,
@@ -74,6 +70,19 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         agent_steps=steps,
         gaps=tuple(Gap(**gap) for gap in extra.get("gaps") or ()),
     )
+
+
+def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[AgentStep]:
+    """Insert tool steps in the order of time, and number the derived steps again."""
+    if not tools:
+        return steps
+    ordered = sorted([*tools, *steps], key=lambda step: _parsed_time(step.timestamp))
+    numbers = count(1)
+    return [replace(step, step_number=next(numbers)) if step.derived else step for step in ordered]
+
+
+def _status(stated: Payload) -> Status:
+    return cast(Status, stated) if stated in get_args(Status) and stated != "running" else "unknown"
 
 
 def _span(steps: Iterable[Mapping[str, Payload]]) -> tuple[str | None, str | None]:

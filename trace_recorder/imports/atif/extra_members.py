@@ -93,7 +93,6 @@ def of_document(
     is_root = document is root
     extra = as_dict(document.get("extra"))
     left = _without(extra, _OF_RUN if is_root else frozenset())
-    derived = [name for name in _DERIVED if name not in extra] if is_root and "status" not in extra else []
     stated = document.get("final_metrics")
     return without_none(
         session_id=None if is_root or session == root.get("session_id") else session,
@@ -103,8 +102,13 @@ def of_document(
         final_metrics=None if stated == _totals_of(document) else stated,
         continued_trajectory_ref=document.get("continued_trajectory_ref"),
         extra=left or None,
-        derived=derived or None,
+        derived=(_derived(extra) if is_root else None) or None,
     )
+
+
+def _derived(extra: Mapping[str, Payload]) -> list[str]:
+    """Return what the reader works out about a run whose own view did not write the document."""
+    return [] if "status" in extra else [name for name in _DERIVED if name not in extra]
 
 
 def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) -> dict[str, Payload]:

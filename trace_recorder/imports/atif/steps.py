@@ -1,6 +1,6 @@
 """Reading the steps of one ATIF trajectory: its calls, each with what the model saw and what its tools returned.
 
-What the values have no place for is kept beside them (`extra_members.py`). How the trajectories of a document make up
+What the values have no place for is kept separately (`extra_members.py`). How the trajectories of a document make up
 a run is defined in `document.py`.
 """
 
@@ -12,19 +12,17 @@ from dataclasses import dataclass, field
 from trace_recorder.derive.message_prefix import result_of
 from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
+from trace_recorder.imports.atif.responses import error_of, read_response
 from trace_recorder.imports.atif.tool_steps import is_tool_step
-from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
-    Choice,
-    LLMResponse,
     Message,
     Payload,
     RequestReading,
     Tool,
     ToolCall,
     ToolResult,
-    Usage,
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
@@ -106,7 +104,7 @@ class TrajectoryReader:
             results = _observations(step)
             if called:
                 yield self._call(step, message, self._source(step, tools, results))
-            if message.content or message.tool_calls or message.reasoning or not (called or results):
+            if _says_something(message) or not (called or results):
                 self.messages.append(message)
             self.messages += [self._answer(step, result) for result in results if "content" in result]
 
@@ -161,44 +159,50 @@ class TrajectoryReader:
 
     def _agent_members(self) -> dict[str, Payload]:
         """Return the agent of its calls: as our view wrote it, or else by the trajectory's place among the others."""
+        if self.parent is not None:
+            return self._sub_agent_members(self.parent)
+        agent = self.document["agent"]
+        name, stated = agent.get("name"), _extra(agent)
+        return {"agent": None if name == "agent" else name} | {key: stated.get(key) for key in _IDS}
+
+    def _sub_agent_members(self, parent: TrajectoryReader) -> dict[str, Payload]:
         agent, identity = self.document["agent"], self.document.get("trajectory_id")
         stated, name = _extra(agent), agent.get("name")
-        if self.parent is None:
-            return {"agent": None if name == "agent" else name} | {key: stated.get(key) for key in _IDS}
-        siblings = self.parent.document["subagent_trajectories"]
+        siblings = parent.document["subagent_trajectories"]
         names = [sub["agent"].get("name") for sub in siblings]
         place = next(number for number, sub in enumerate(siblings, start=1) if sub is self.document)
-        nested = self.document.get("subagent_trajectories") or self.parent.parent is not None
-        known_by = stated.get("agent_id") or (identity if nested or names.count(name) > 1 else None)
-        parent = self.parent.calls[0].agent_id if self.parent.parent is not None and self.parent.calls else None
+        nested = self.document.get("subagent_trajectories") or parent.parent is not None
+        outer_id = parent.calls[0].agent_id if parent.parent is not None and parent.calls else None
         return {
             "agent": name or f"subagent_{place}",
-            "agent_id": known_by,
-            "parent_agent_id": stated.get("parent_agent_id") or parent,
-            "parent_execution_id": self.parent.execution_ids.get(identity or ""),
+            "agent_id": stated.get("agent_id") or (identity if nested or names.count(name) > 1 else None),
+            "parent_agent_id": stated.get("parent_agent_id") or outer_id,
+            "parent_execution_id": parent.execution_ids.get(identity or ""),
         }
 
     def _call(self, step: Mapping[str, Payload], said: Message, source: AtifSource) -> LLMInteraction:
         extra = members.written_by_view(_extra(step))
         error = error_of(extra.get("error"))
-        silent = not (said.content or said.tool_calls or said.reasoning)
         kept = members.as_kept(members.of_call(step, self._references(step)))
         return LLMInteraction(
             interaction_id=extra.get("interaction_id") or "",
             timestamp=extra.get("requested_at") or step.get("timestamp") or "",
             provider=extra.get("provider"),
-            model=extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name"),
+            model=self._requested_model(step, extra),
             source=source,
             api=extra.get("api") if extra else members.DIALECT,
             step_number=extra.get("step_number"),
             **self._agent_members(),
-            response=NO_RESPONSE if error and silent else _response(step, said, extra, kept),
+            response=NO_RESPONSE if error and not _says_something(said) else read_response(step, said, extra, kept),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
             attempts=tuple(map(_attempt, extra.get("attempts") or ())),
             stream=extra.get("stream") is True,
             complete=extra.get("complete") is not False,
         )
+
+    def _requested_model(self, step: Mapping[str, Payload], extra: Mapping[str, Payload]) -> Payload:
+        return extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name")
 
     def _references(self, step: Mapping[str, Payload]) -> list[Payload]:
         """The results of a step that are only references to trajectories outside of the document."""
@@ -257,55 +261,5 @@ def _call(call: Mapping[str, Payload]) -> ToolCall:
     return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
 
 
-def _response(
-    step: Mapping[str, Payload], said: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
-) -> LLMResponse:
-    parts = said.content if isinstance(said.content, list) else []
-    text = "".join(part.get("text") or "" for part in parts) if parts else said.content
-    metrics = step.get("metrics") or {}
-    ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
-    prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
-    content = text if isinstance(text, str) else None
-    besides = {**(extra.get("choice_extra") or {}), **ids}
-    choice = Choice(0, content, said.reasoning, said.tool_calls, extra.get("finish_reason"), extra=besides)
-    return LLMResponse(
-        content,
-        said.reasoning,
-        said.tool_calls,
-        extra.get("finish_reason"),
-        _usage(metrics),
-        step.get("model_name"),
-        extra.get("response_id"),
-        (choice, *(_choice(one) for one in extra.get("other_choices") or ())),
-        {**(extra.get("response_extra") or {}), **prompt, **kept},
-    )
-
-
-def _choice(document: Mapping[str, Payload]) -> Choice:
-    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
-    return Choice(**{**document, "tool_calls": calls})
-
-
-def _logprobs(logprobs: list[float] | None) -> Payload:
-    return None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]}
-
-
-def _usage(metrics: Mapping[str, Payload]) -> Usage:
-    """Return the usage as the provider stated it, if our view kept it, else ATIF's own counts."""
-    stated = _extra(metrics).get("usage")
-    if isinstance(stated, dict):
-        return Usage(**stated)
-    counts = without_none(
-        input_tokens=metrics.get("prompt_tokens"),
-        output_tokens=metrics.get("completion_tokens"),
-        cache_read_input_tokens=metrics.get("cached_tokens"),
-        cost=metrics.get("cost_usd"),
-    )
-    return Usage(**counts)
-
-
-def error_of(error: Payload) -> ErrorInfo | None:
-    """Read an error as our view wrote it; return None for anything else."""
-    if not isinstance(error, dict):
-        return None
-    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), error.get("status"))
+def _says_something(message: Message) -> bool:
+    return bool(message.content or message.tool_calls or message.reasoning)

@@ -18,27 +18,36 @@ def is_tool_step(step: Mapping[str, Payload]) -> bool:
 
 def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
     """Yield the tool steps of the main agent and of its sub-agents. They are not numbered yet."""
-    stated = document["agent"].get("extra") or {}
-    name = document["agent"].get("name")
-    about: Payload = {key: stated.get(key) for key in ("agent_id", "parent_agent_id")}
     for step in filter(is_tool_step, document["steps"]):
-        calls = tuple(_call(call) for call in step.get("tool_calls") or ())
-        names = {call.call_id: call.name for call in calls}
-        results = (step.get("observation") or {}).get("results") or ()
-        error = step["extra"].get("error")
-        yield AgentStep(
-            0,
-            step["timestamp"],
-            "error" if error else "calling_tool",
-            tool_calls=calls,
-            tool_results=tuple(_result(result, names) for result in results),
-            error=error,
-            agent=None if name == "agent" else name,
-            **about,
-            derived=True,
-        )
+        yield _tool_step(step, document["agent"])
     for sub in document.get("subagent_trajectories") or ():
         yield from tool_steps(sub)
+
+
+def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> AgentStep:
+    calls = tuple(_call(call) for call in step.get("tool_calls") or ())
+    names = {call.call_id: call.name for call in calls}
+    results = (step.get("observation") or {}).get("results") or ()
+    error = step["extra"].get("error")
+    return AgentStep(
+        0,
+        step["timestamp"],
+        "error" if error else "calling_tool",
+        tool_calls=calls,
+        tool_results=tuple(_result(result, names) for result in results),
+        error=error,
+        **_agent_members(agent),
+        derived=True,
+    )
+
+
+def _agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
+    name, stated = agent.get("name"), agent.get("extra") or {}
+    return {
+        "agent": None if name == "agent" else name,
+        "agent_id": stated.get("agent_id"),
+        "parent_agent_id": stated.get("parent_agent_id"),
+    }
 
 
 def _call(call: Mapping[str, Payload]) -> ToolCall:

@@ -1,1 +1,1 @@
-"""Outside: a program that knows nothing of this package, replayed from its start to its end."""
+"""Other processes: a program that does not use this package, replayed from its start to its end."""

@@ -1,6 +1,6 @@
-"""In a process of the program's: its LLM calls and its marked tools are answered from the journal.
+"""In a process of the program's: its LLM calls and its recorded tools are answered from the journal.
 
-The journal is read when something is asked. `site/sitecustomize.py` of `attach/subprocess/` calls `begin` at the
+The journal is read with the first call. `site/sitecustomize.py` of `attach/subprocess/` calls `begin` at the
 process's start. A process that cannot be replayed ends before it calls a model.
 """
 
@@ -37,7 +37,7 @@ def begin() -> None:
 
 
 class _SharedReplay(Replay):
-    """A replay whose recorded calls are given once among all processes."""
+    """A replay in which each recorded call is used once among all processes."""
 
     def __init__(self, handoff: ReplayHandoff) -> None:
         self._handoff = handoff
@@ -48,7 +48,7 @@ class _SharedReplay(Replay):
 
 
 class _ProcessReplay:
-    """The replay of this process, made when something is asked; each mismatch is reported to who waits."""
+    """The replay of this process, made with the first call; each mismatch is reported to the supervisor."""
 
     def __init__(self, handoff: ReplayHandoff) -> None:
         self.speed = handoff.speed
@@ -66,7 +66,7 @@ class _ProcessReplay:
             self._stand_in.__enter__()
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
-        """The recorded answer to one request. Raises ReplayMismatchError where there is none."""
+        """Return the recorded answer to one request. Raises ReplayMismatchError if there is none."""
         try:
             return self._replay().answer(endpoint, headers, body)
         except ReplayMismatchError as mismatch:
@@ -92,9 +92,9 @@ class _ProcessReplay:
             return self._made
 
     def after_fork(self) -> None:
-        """Called in the child after a fork: its parent's locks may be held for good, and it makes a replay anew."""
+        """Called in the child after a fork: its parent's locks may be held for good, so it makes a new replay."""
         self._lock = threading.Lock()
         self._made = None
 
     def at_exit(self) -> None:
-        """What was given is on file already."""
+        """The records that were used are on file already."""

@@ -1,4 +1,4 @@
-"""The process that replays a program: starts it, waits, and says what the program asked that was not recorded."""
+"""The process that replays a program: starts it, waits, and reports the calls that were not recorded."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ PLACEHOLDER_KEYS: Mapping[str, str] = {
     "TOGETHER_API_KEY": _NO_KEY,
     "XAI_API_KEY": _NO_KEY,
 }
-"""What SDKs look for before they send anything. A variable that is set stays as it is."""
+"""Variables that SDKs require before they send anything. A variable that is set stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How a replayed program ended: its exit code, or -n where signal n ended it; and what did not fit.
+    """How a replayed program ended: its exit code, or -n where signal n ended it; and the mismatches.
 
-    `mismatches` are what it asked that was not recorded, each with what differs; `unused` says which recorded calls
-    it did not ask for, and is None where there are none.
+    `mismatches` are its calls that were not recorded, each with what differs; `unused` says which recorded calls
+    it did not make, and is None if there are none.
     """
 
     code: int
@@ -55,7 +55,7 @@ def replay_program(
     speed: float | None = None,
     tools: Literal["recorded", "live"] = "recorded",
 ) -> ReplayResult:
-    """Run a command whose Python processes are answered from a journal, and return how it ended.
+    """Run a command, answer its Python processes from a journal, and return how it ended.
 
     Raises CommandError where it cannot be started, TrajectoryFormatError where the journal cannot be replayed, and
     ValueError for a path in `ignore` that is none.

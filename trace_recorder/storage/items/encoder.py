@@ -67,7 +67,8 @@ class ItemEncoder:
     Items count as known only after `Encoded.mark_written`: those that could not be written are new the next time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS) -> None:
+        self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
         self._next = {"n": 0, "s": 0}
         self._bases: dict[str, tuple[int, array[int]]] = {}
@@ -88,9 +89,7 @@ class ItemEncoder:
 
         def remember(seq: int) -> None:
             self._known |= {one.key: one.item.pack() for one in new}
-            if len(self._known) > MAX_KNOWN_ITEMS:
-                for key in list(islice(self._known, len(self._known) - MAX_KNOWN_ITEMS // 8 * 7)):
-                    del self._known[key]
+            self._forget_oldest()
             for part in parts.values():
                 if isinstance(part, ItemList):
                     part.mark_written()
@@ -98,6 +97,11 @@ class ItemEncoder:
             self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
 
         return Encoded(new, body, dump_json(described), parts, remember)
+
+    def _forget_oldest(self) -> None:
+        if len(self._known) > self._max_known_items:
+            for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):
+                del self._known[key]
 
     def new_bytes(self, request: bytes) -> int:
         """Return how many bytes of a request are probably new. Can be called from any thread."""

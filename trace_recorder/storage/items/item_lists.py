@@ -53,7 +53,7 @@ class NewItem:
 class ItemList:
     """A list of a request: the numbers of its elements, the same as ranges, and the running check value.
 
-    `waiting` are the elements at the end whose CRCs are not in `check` yet: their records may not be written.
+    `waiting` are the elements at the end with CRCs that are not in `check` yet: their records may not be written.
     """
 
     numbers: array[int] = field(default_factory=lambda: array("L"))

@@ -23,7 +23,7 @@ _MAX_REPEATS = 4
 
 
 class ItemTable:
-    """Expands what `ItemEncoder` wrote, from the item records and the requests whose lists may be a base.
+    """Expands what `ItemEncoder` wrote, from the item records and the requests with lists that may be a base.
 
     `expand` raises KeyError for a request that uses a missing item.
     """

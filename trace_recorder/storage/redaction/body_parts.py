@@ -15,10 +15,10 @@ from typing import Protocol
 from trace_recorder.values.json_text import STRING
 
 LARGEST = 32 * 1024
-"""Of so many bytes a part is made, at most."""
+"""The most bytes that a part is made of."""
 
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
-"""What may stand between the strings of JSON."""
+"""What may be between the strings of JSON."""
 _WHOLE = re.compile(rf'(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*+', re.DOTALL)
 """Up to the end of the last string that ends, which is a group."""
 _TAIL = re.compile(_BETWEEN)
@@ -27,30 +27,30 @@ _REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _BEHIND_NAME = re.compile(r"\s*+(?::\s*+)?")
 _NAMED = re.compile(r'("(?:[^"\\]|\\.){0,200}")\s{0,20}:\s{0,20}\Z', re.DOTALL)
 _LABEL = re.compile(r'"(?:name|key|variable)"\s{0,9}:\s{0,9}"[^"\\]{0,100}"\s{0,9},?\s{0,99}\Z', re.IGNORECASE)
-"""A label, such as the name of a variable, which says what the member behind it holds."""
+"""A label, such as the name of a variable, which names what the following member holds."""
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
-"""An escape that has begun."""
+"""An incomplete escape."""
 
 
 class Masks(Protocol):
     """What masks the parts."""
 
     def mask(self, text: str) -> tuple[str, int]:
-        """Mask the strings of JSON text; how many secrets were in it."""
+        """Mask the strings of JSON text; also return how many secrets were in it."""
 
     def mask_line(self, text: str) -> tuple[str, int]:
         """Mask a text that is not JSON."""
 
     def unfinished(self, text: str) -> int:
-        """How many characters at its end may go on as a secret."""
+        """Return how many characters at the end may be the beginning of a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyPart:
-    """A part: as it is masked, how many secrets were in it, of how many bytes it is; and what it leaves open.
+    """A part: its masked text, how many secrets were in it, its size in bytes; and what it leaves open.
 
-    `within` is the name of the member in whose value it ends, as JSON spells it, or empty in a string of no member;
-    None where it ends outside of strings.
+    `within` is the name, as JSON text, of the member if the part ends in the value of one, and empty if it ends in a
+    string of no member. It is None if the part ends outside of strings.
     """
 
     masked: bytes = b""
@@ -60,7 +60,7 @@ class BodyPart:
     is_json: bool = True
 
     def next(self, masks: Masks, data: bytes, *, last: bool) -> BodyPart:
-        """The part behind this one. `data` begins where this one ended; it is all that is left if it is the `last`."""
+        """Return the next part. `data` begins where this one ended; it is all that is left if it is the `last`."""
         text = (data if last else data[: _whole_characters(data)]).decode("utf-8", "surrogateescape")
         if self.is_json:
             try:
@@ -77,7 +77,7 @@ def _part(text: str, masked: str, redacted: int, within: str | None = None, *, i
 
 
 def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
-    """A part that begins outside of strings. Raises ValueError where it is no JSON."""
+    """Return a part that begins outside of strings. Raises ValueError if it is no JSON."""
     whole = _WHOLE.match(text)
     tail = _TAIL.match(text, whole.end() if whole else 0)
     at = tail.end() if tail else 0
@@ -92,7 +92,7 @@ def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
 
 
 def _end_of_member(text: str, whole: re.Match[str] | None, at: int) -> int:
-    """Where to cut before `at`, up to which all strings are whole: not behind a name, nor a label."""
+    """Return where to cut before `at`, up to which all strings are whole: not after a name, nor a label."""
     behind = whole.end() if whole else 0
     if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, at):
         end = whole.start(1)
@@ -103,7 +103,7 @@ def _end_of_member(text: str, whole: re.Match[str] | None, at: int) -> int:
 
 
 def _opening(masks: Masks, text: str, at: int, *, last: bool) -> BodyPart:
-    """A part that ends in the string that begins at a place, and is left open."""
+    """Return a part that ends in the string that begins at a position, and is left open."""
     named = _NAMED.search(text, max(0, at - 250), at)
     begin = text[: at + 1]
     said = text[at + 1 :] if last else _finished(masks, text[at + 1 :])
@@ -112,7 +112,7 @@ def _opening(masks: Masks, text: str, at: int, *, last: bool) -> BodyPart:
 
 
 def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
-    """A part that begins in the value of a member. Raises ValueError where that is no string."""
+    """Return a part that begins in the value of a member. Raises ValueError if that is no string."""
     rest = _REST.match(text)
     end = rest.end() if rest else 0
     closes = text[end : end + 1] == '"'
@@ -124,7 +124,7 @@ def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
 
 
 def _finished(masks: Masks, text: str) -> str:
-    """What of a string that goes on can be masked now."""
+    """Return how much of a string that continues can be masked now."""
     said = text[: len(text) - masks.unfinished(text)] or text
     escape = _ESCAPE.search(said, max(0, len(said) - 6))
     if escape is not None:
@@ -134,7 +134,7 @@ def _finished(masks: Masks, text: str) -> str:
 
 
 def _whole_characters(data: bytes) -> int:
-    """Up to where bytes do not end in the middle of a character."""
+    """Return the last position that is not in the middle of a character."""
     for back in range(1, min(4, len(data))):
         code = data[-back]
         if code >= 0xC0:

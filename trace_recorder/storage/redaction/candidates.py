@@ -15,30 +15,30 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 SHORTEST = 12
-"""A key has a run of so many letters, digits, hyphens and the like."""
+"""A key has a run of at least this many letters, digits, hyphens and the like."""
 ENCODED = 24
-"""A word in base64 that is worth decoding has a run of so many."""
+"""A word in base64 has at least this many if it is worth decoding."""
 _BEFORE = 8
-"""So many characters before a word are copied with it: they tell whether a key may begin where the word does."""
+"""This many characters before a word are copied with it: they decide whether a key may begin where the word does."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _TELLING = (string.ascii_uppercase + string.digits).encode()
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_TELLING = bytes(code in _TELLING for code in range(256))
-"""What is a capital or a digit: a run of small letters alone is no key."""
+"""Capitals and digits: a run of small letters alone is no key."""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN = b"\1" * SHORTEST
 _BLOCK = 1 << 15
-"""So many characters are looked at together: integers that are larger cost more a character."""
+"""This many characters are searched together: larger integers cost more for each character."""
 _LARGE = 1 << 12
-"""So many are; in fewer, and where a run is longer than a block, the runs are seen one by one."""
+"""In fewer characters than this, and where a run is longer than a block, the runs are examined one by one."""
 
 
 _FEW, _SPARSE = 16, 150
-"""A text that has more than a few of such words, and one in so many characters, is not copied: it is one word."""
+"""A text with more than a few such words, and with one in this many characters, is not copied: it is one word."""
 
 
 class Look:
-    """A text, one byte a character so that places are the same; where long runs begin in it; and its telling words."""
+    """A text, one byte a character so that positions are the same; where long runs begin in it; its possible keys."""
 
     __slots__ = ("_begins", "_starts", "data", "plain", "runs", "words")
 
@@ -53,7 +53,7 @@ class Look:
                 self._see(letters)
 
     def _see(self, letters: bytes) -> None:
-        """Find the runs, and copy the words of those that tell; `letters` has a 1 for each character of a run."""
+        """Find the runs, and copy the words of possible keys; `letters` has a 1 for each character of a run."""
         telling: list[int] = []
         is_dense = False
         for begin, end in _blocks(letters):
@@ -66,7 +66,7 @@ class Look:
             self._copy(telling)
 
     def _see_each(self, begin: int, block: bytes, *, is_asked: bool) -> list[int]:
-        """The runs that tell, if it is asked: one by one, which is faster in a text of a few words."""
+        """Return the runs of possible keys if `is_asked`: one by one, which is faster in a text of a few words."""
         telling: list[int] = []
         at = block.find(_RUN)
         while at >= 0:
@@ -80,7 +80,7 @@ class Look:
         return telling
 
     def _see_all(self, begin: int, block: bytes, *, is_asked: bool) -> list[int]:
-        """The same of many words at once; of each run a place in it."""
+        """Do the same for many words at once; return one position in each run."""
         ones = int.from_bytes(block, "little")
         whole = _windows(ones)
         long = whole & (whole >> (8 * (ENCODED - SHORTEST)))
@@ -92,7 +92,7 @@ class Look:
         return [begin + at for at in _first_places(whole & _in_windows(some), block)]
 
     def _copy(self, telling: list[int]) -> None:
-        """Copy the words in which these runs stand."""
+        """Copy the words that contain these runs."""
         plain, words = self.plain, self.data.translate(_IN_WORDS)
         parts: list[str] = []
         starts: list[int] = []
@@ -109,18 +109,18 @@ class Look:
         self.words, self._starts, self._begins = " ".join(parts), starts, _begins(parts)
 
     def place(self, at: int) -> int:
-        """Where in the text stands what stands there in `words`."""
+        """Return the position in the text of a position in `words`."""
         number = bisect_right(self._begins, at) - 1
         return self._starts[number] + at - self._begins[number]
 
 
 def _is_dense(words: int, size: int) -> bool:
-    """Whether so many words are to be copied of so many characters that it is faster not to."""
+    """Whether there are so many words for the size of a text that it is faster not to copy them."""
     return words >= _FEW and words * _SPARSE > size
 
 
 def _blocks(letters: bytes) -> Iterator[tuple[int, int]]:
-    """Parts that fit into a processor's cache; no run is cut."""
+    """Yield parts that fit into a processor's cache; no run is cut."""
     begin = 0
     while begin < len(letters):
         end = letters.find(0, begin + _BLOCK)
@@ -130,7 +130,7 @@ def _blocks(letters: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _windows(ones: int) -> int:
-    """Where a run begins that is long enough, or goes on for so long."""
+    """Return the positions from which a run is still long enough."""
     ones &= ones >> 8
     ones &= ones >> 16
     ones &= ones >> 32
@@ -138,7 +138,7 @@ def _windows(ones: int) -> int:
 
 
 def _in_windows(ones: int) -> int:
-    """Where, in so many characters from there on, is one of these."""
+    """Return the positions from which one of these follows within the shortest length of a run."""
     ones |= ones >> 8
     ones |= ones >> 16
     ones |= ones >> 32
@@ -146,7 +146,7 @@ def _in_windows(ones: int) -> int:
 
 
 def _places(marked: int, size: int) -> Iterator[int]:
-    """The places of the bytes that are 1."""
+    """Yield the positions of the bytes that are 1."""
     marks = marked.to_bytes(size, "little")
     at = marks.find(1)
     while at >= 0:
@@ -155,7 +155,7 @@ def _places(marked: int, size: int) -> Iterator[int]:
 
 
 def _first_places(marked: int, block: bytes) -> Iterator[int]:
-    """Of each run of a block the first place that is marked."""
+    """Yield the first position in each run of a block that has a 1."""
     marks = marked.to_bytes(len(block), "little")
     at = marks.find(1)
     while at >= 0:
@@ -165,12 +165,12 @@ def _first_places(marked: int, block: bytes) -> Iterator[int]:
 
 
 class Beginnings:
-    """Where words may begin, of any number of groups: the first three letters tell, small or capital."""
+    """Finds where the words of several groups may begin, by their first three letters, small or capital."""
 
     __slots__ = ("_tables",)
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
-        """At most eight groups of words; a question mark stands for any letter. No two groups have a word in common."""
+        """At most eight groups of words; a question mark means any letter. No two groups have a word in common."""
         tables = [bytearray(256) for _ in range(3)]
         for number, group in enumerate(groups):
             for letters in group:
@@ -180,7 +180,7 @@ class Beginnings:
         self._tables = tuple(map(bytes, tables))
 
     def places(self, data: bytes) -> list[tuple[int, int]]:
-        """The groups' numbers, and where in a text a word of each may begin."""
+        """Return the groups' numbers, and where in a text a word of each may begin."""
         first, second, third = self._tables
         places: list[tuple[int, int]] = []
         for begin in range(0, len(data), _BLOCK):
@@ -194,7 +194,7 @@ class Beginnings:
 
 
 def _marked(marks: bytes, begin: int) -> Iterator[tuple[int, int]]:
-    """Each bit that is set alone, and where it is."""
+    """Yield the number of each bit that is set, and its position."""
     for number in range(8):
         at = marks.find(1 << number)
         while at >= 0:
@@ -203,5 +203,5 @@ def _marked(marks: bytes, begin: int) -> Iterator[tuple[int, int]]:
 
 
 def _begins(parts: list[str]) -> list[int]:
-    """Where each part begins, where they stand together with one character between."""
+    """Return where each part begins if they are joined with one character between them."""
     return list(accumulate((len(part) + 1 for part in parts), initial=0))

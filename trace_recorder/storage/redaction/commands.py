@@ -1,4 +1,4 @@
-"""Passwords that a command is given by a flag of its own: `curl -u`, `sshpass -p`, `mysql -p`."""
+"""Passwords that a command takes by its own flag: `curl -u`, `sshpass -p`, `mysql -p`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _COMMANDS = tuple(
 
 
 def secrets_in_commands(text: str) -> Iterator[Span]:
-    """Where a password stands that a command is given by a flag of its own."""
+    """Return where the passwords are that commands take by their own flags."""
     for command, pattern in _COMMANDS:
         if command in text:
             yield from (found.span(1) for found in pattern.finditer(text) if not found[1].startswith("[REDACTED"))
 
 
 def command_sign(word: str, told_at: int = 0) -> str:
-    """A command with its flag, from the letters on that tell it."""
+    """Match a command with its flag, from the letters by which it is recognised."""
     pattern = dict(_COMMANDS)[word].pattern
     found = pattern[pattern.index(word) + told_at :]
     return rf"(?<={re.escape(word[:told_at])}){found}" if told_at else found

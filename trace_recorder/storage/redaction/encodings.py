@@ -18,7 +18,7 @@ LONGEST = 8192
 """Words of more characters are not decoded: they are files."""
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-"""Four letters of base64 that stand for three characters of ASCII; of random bytes one in fifteen does."""
+"""Four letters of base64 that encode three characters of ASCII; of random bytes one group in fifteen does."""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}}+")
 _IN_ESCAPED = bytes(
@@ -31,7 +31,7 @@ Sees = Callable[[str], bool]
 
 
 def signs(look: Look, sees: Sees) -> list[int]:
-    """Where in a text something may be encoded; `sees` says of a text whether a secret may be in it."""
+    """Return where in a text something may be encoded; `sees` says whether a secret may be in a text."""
     places = [at for at in look.runs if _is_text(look.plain, at)] if look.runs else []
     if b"%" in look.data and _ESCAPE.search(look.plain):
         words = dict(_escaped(look))
@@ -41,7 +41,7 @@ def signs(look: Look, sees: Sees) -> list[int]:
 
 
 def _escaped(look: Look) -> Iterator[tuple[int, str]]:
-    """The words that have an escape of a URL, each with what stands before it, and where its first escape is."""
+    """Yield the words that have an escape of a URL, each with the text before it, and where its first escape is."""
     plain, letters = look.plain, look.data.translate(_IN_ESCAPED)
     end = 0
     for found in _ESCAPE.finditer(plain):
@@ -58,7 +58,7 @@ def _unquoted(words: str) -> str:
 
 
 def _is_text(plain: str, at: int) -> bool:
-    """Whether the word there is the encoding of a text; behind an escape it may begin a letter later."""
+    """Whether the word there is the encoding of a text; after an escape it may begin a letter later."""
     word = _WORD.match(plain, at)
     if word is not None and _text_of(word[0]) is not None:
         return True
@@ -67,12 +67,12 @@ def _is_text(plain: str, at: int) -> bool:
 
 
 def mask_encoded(text: str, mask: Mask) -> str:
-    """Mask the words of a text that hold, decoded, what `mask` masks."""
+    """Mask the words of a text in which, once decoded, `mask` finds something."""
     return _in_base64(_in_urls(text, mask) if "%" in text else text, mask)
 
 
 def _in_urls(text: str, mask: Mask) -> str:
-    """Mask what is percent-encoded; no word is looked at that has no escape."""
+    """Mask what is percent-encoded; a word without an escape is not examined."""
     letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
     parts: list[str] = []
     done, at = 0, text.find("%")
@@ -105,7 +105,7 @@ def _in_base64(text: str, mask: Mask) -> str:
 
 
 def _text_of(word: str) -> str | None:
-    """The text that is encoded; None where that is none, or is too long."""
+    """Return the text that is encoded; None if there is none, or if it is too long."""
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST:
         return None

@@ -1,4 +1,4 @@
-"""The strings of JSON text: where they are, what they say, and of which member each is the value."""
+"""The strings of JSON text: their positions, their decoded texts, and the member that each is the value of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VALUES = frozenset({"value", "Value"})
 
 
 def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """JSON text with the letters and signs of ASCII that it spells with escapes, for a look at it, and their spans."""
+    """Return JSON text with its escapes of ASCII decoded, for a quick look, and the spans of these escapes."""
     if "\\" not in text or not (_ESCAPED_LETTER.search(text) or _ESCAPED_SLASH.search(text)):
         return text, []
     parts: list[str] = []
@@ -31,7 +31,7 @@ def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _literals(text: str) -> Iterator[tuple[int, int]]:
-    """Where each string of JSON text begins and ends, with its quotes: `find` is faster than a pattern of strings."""
+    """Yield where each string of JSON text begins and ends, with its quotes: `find` is faster than a pattern."""
     find = text.find
     start = find('"')
     while start >= 0:
@@ -45,7 +45,7 @@ def _literals(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_escaped(text: str, at: int) -> bool:
-    """Whether an odd number of backslashes stands before what is there."""
+    """Whether an odd number of backslashes is before this position."""
     first = at
     while text[first - 1] == "\\":
         first -= 1
@@ -53,16 +53,16 @@ def _is_escaped(text: str, at: int) -> bool:
 
 
 def decode_string(text: str, start: int, end: int) -> str:
-    """What a string of JSON text says."""
+    """Return the decoded text of a string of JSON."""
     inner = text[start + 1 : end - 1]
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
 
 
 def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """The strings of JSON text in which one of the places is, or that are values of a member whose name has one.
+    """Yield the strings of JSON text that contain one of the positions, or have one in their member's name.
 
-    Each with its begin and end, the name of the member whose value it is, if it is one, and whether it is a name
-    itself. What a member "value" holds is that of its neighbour "name", as lists of variables have it.
+    Each comes with its start and end, the name of its member if it is a value, and whether it is a name itself. The
+    value of a member "value" belongs to the name in the member "name" next to it, as in lists of variables.
     """
     name, label, follows, next_place = "", "", False, 0
     for start, end in _literals(text):
@@ -86,7 +86,7 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
 
 
 def _is_value(text: str, start: int) -> bool:
-    """Whether what starts here is the value of the member whose name came last."""
+    """Whether what starts here is the value of the member with the last name."""
     while text[start - 1] in " \t\n\r":
         start -= 1
     return text[start - 1] == ":"

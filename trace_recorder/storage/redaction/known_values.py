@@ -18,24 +18,24 @@ from urllib.parse import quote, quote_plus
 from trace_recorder.storage.redaction.candidates import Look
 
 KEPT = 32
-"""How many of the values that requests carried are kept: the newest, and one that comes again is new again."""
+"""How many of the values that requests carried are kept: the newest. A value that comes again counts as new again."""
 COOKIES = 8
-"""How many of the newest cookies are."""
+"""How many of the newest cookies are kept."""
 FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
-"""Of so many characters a value is masked by itself, if it is no word."""
+"""A value of at least this many characters is masked by itself, if it is no word."""
 SHORTEST_BY_NAME = 4
 TELLING = 3
-"""From so many letters on a text's end is the beginning of a value."""
+"""The end of a text counts as the beginning of a value from this many letters on."""
 ANYWHERE = 16
-"""From so many characters on it is masked within a word too."""
+"""A value of at least this many characters is masked inside a word too."""
 
 MASK = "[REDACTED:known-secret]"
 _MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
 _PLACEHOLDERS = frozenset(
     {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
 )
-"""What people write where a key is asked for and none is needed; masking it would maim prose."""
+"""What people write where a key is required but not needed; masking it would damage prose."""
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
 _WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
 _WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
@@ -53,7 +53,7 @@ def stands_alone(value: str) -> bool:
 
 
 class _Secret:
-    """A value, by which part of it a text is seen to have it, and all the ways in which it may be spelled."""
+    """A value, the part of it that is searched for first, and all the ways in which it may be written."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -62,7 +62,7 @@ class _Secret:
 
     @cached_property
     def base64(self) -> tuple[str, ...]:
-        """What is the same in base64 wherever a text has the value, for each of the three ways in which it may lie."""
+        """The part of its base64 that does not depend on the text around it, for each of the three alignments."""
         data = self.value.encode("utf-8", "surrogatepass")
         if len(data) < 12:
             return ()
@@ -75,7 +75,7 @@ class _Secret:
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
-        """It as it is, as Python's repr has it, as JSON spells it once and twice, as URLs do; the longest first."""
+        """It as it is, as in Python's repr, as in JSON, encoded once and twice, and as in URLs; the longest first."""
         value = self.value
         once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
         twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
@@ -86,7 +86,7 @@ class _Secret:
         return tuple(sorted(all_of_them, key=lambda spelled: (-len(spelled), spelled)))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where a text has it."""
+        """Yield where a text has it."""
         if self.trace in text:
             for spelled in self.spellings:
                 yield from _places(text, spelled, anywhere=len(self.value) >= ANYWHERE)
@@ -116,7 +116,7 @@ def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, i
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Whether what stands there is no part of a longer word."""
+    """Whether the text there is not a part of a longer word."""
     if text[end - 1].isalnum() and text[end : end + 1].isalnum():
         return False
     if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:
@@ -138,7 +138,7 @@ class KnownSecrets:
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
-        """Know these values from now on; return the keys that were not known, and are masked wherever they stand."""
+        """Learn these values; return the keys that are new and are masked wherever they occur."""
         given = list(keys), list(cookies)
         if given == self._learned_last:
             return []
@@ -172,11 +172,11 @@ class KnownSecrets:
                     *self._given.values(),
                     *self._sent.values(),
                     *self._cookies.values(),
-                )  # taken whole by whoever masks meanwhile
+                )  # one assignment: other threads may be masking
             return new
 
     def __len__(self) -> int:
-        """How many values are kept."""
+        """Return how many values are kept."""
         return len(self._all)
 
     def is_short(self, value: str) -> bool:
@@ -184,7 +184,7 @@ class KnownSecrets:
         return value in self._short
 
     def places(self, text: str, look: Look) -> list[int]:
-        """Where a text may have one of the values; what is spelled in base64 has a long run."""
+        """Return where a text may have one of the values; a value in base64 is in a long run."""
         found: list[int] = []
         words = look.words
         for one in self._all:
@@ -206,7 +206,7 @@ class KnownSecrets:
         return longest
 
     def mask(self, text: str, *, names: bool = False) -> str:
-        """A text with all of them masked, but for what stands in a mask; in `names`, those alone that are no names."""
+        """Return a text with all of them masked, except inside masks; in `names`, only those that are no names."""
         some = [one for one in self._all if one.is_no_name] if names else self._all
         spans = [span for one in some for span in one.spans(text)]
         if not spans:

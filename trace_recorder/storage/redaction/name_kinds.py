@@ -1,4 +1,4 @@
-"""Whether a name is that of a secret, and whether a value is made as keys are."""
+"""Whether a name is that of a secret, and whether a value looks like a key."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _NO_NAME = re.compile(
 )
 
 LONGEST_LOOK = 400
-"""Of so many characters of a value it is told whether it is one; all of it is masked."""
+"""Whether a value is a secret is decided by this many characters; all of it is masked."""
 _STEP = re.compile(
     r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
 )
-"""Where small letters, capitals and digits follow one another, but for a capital that begins a word."""
+"""Where small letters, capitals and digits follow each other, except for a capital that begins a word."""
 
 
 @lru_cache(maxsize=4096)
@@ -54,7 +54,7 @@ def kind_of(name: str) -> Kind | None:
 
 
 def is_strange(value: str, shortest: int = 16) -> bool:
-    """Whether a text is made as keys are: long, of letters and digits by turns, no words."""
+    """Whether a text looks like a key: long, with letters and digits mixed, and without words."""
     look = value[:LONGEST_LOOK]
     steps = len(_STEP.findall(look))
     return len(value) >= shortest and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)

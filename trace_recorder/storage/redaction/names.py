@@ -83,7 +83,7 @@ Form = Literal["quoted", "variable", "line", "bare"]
 
 
 def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0911 - one rule a line
-    """Whether what stands behind the name of a secret is one; `form` is how it stands there."""
+    """Whether the text after the name of a secret is one; `form` is how it is written there."""
     look = value[:LONGEST_LOOK]
     if len(value) < _SHORTEST or _is_no_value(name, look, form):
         return False
@@ -103,7 +103,7 @@ def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0
 
 
 def _is_no_value(name: str, look: str, form: Form) -> bool:
-    """Whether it is the place for a value, a type, a version, a URL or an expression."""
+    """Whether it is a placeholder, a type, a version, a URL or an expression."""
     if _PLACE_FOR_ONE.match(look) or ("{" in look and "}" in look) or look.lower() == name.lower():
         return True
     if look.endswith("...") or "xxxx" in look.lower() or "://" in look:
@@ -114,30 +114,30 @@ def _is_no_value(name: str, look: str, form: Form) -> bool:
 
 
 def _is_strange_value(name: str, look: str, form: Form) -> bool:
-    """Whether a value is made as keys are, where the name alone does not say that it is one."""
+    """Whether a value looks like a key, if its name alone does not decide that."""
     if name.lower().endswith(("sig", "signature")) and form != "variable":
-        return False  # reasoning is signed; of URLs, who has the signature may do what they say
+        return False  # signatures of reasoning are no secrets; those of URLs give access
     is_hash = form != "variable" and name.lower().endswith("key") and _HASH.fullmatch(look) is not None
     return is_strange(look) and not is_hash and ":" not in look and not look.startswith(_PATHS)
 
 
 def _has_symbol(look: str) -> bool:
-    """Whether a value that stands alone has a sign of passwords, and is no expression."""
+    """Whether an unquoted value has a symbol as passwords do, and is no expression."""
     is_operator = re.search(r"[=*+?]", look) is not None
     return _SYMBOL.search(look) is not None and not is_operator and _EXPRESSION.fullmatch(look) is None
 
 
 def _is_no_word(value: str) -> bool:
-    """Whether letters alone are no word: capitals among small ones, or more letters than words have."""
+    """Whether letters alone are no word: they have capitals among small ones, or are more than words have."""
     return len(value) > 20 or (
         re.search(r"[a-z][A-Z]", value) is not None and re.search(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}", value) is not None
     )
 
 
 def secrets_by_name(text: str, places: list[int], is_known: Callable[[str], bool]) -> Iterator[Span]:
-    """Where the secrets stand that have their names before them, at the `places` that `signs` gives of the text.
+    """Return where secrets follow their names, at the `places` of the text that `signs` gives.
 
-    `is_known` tells of a value that it is one.
+    `is_known` says whether a value is a known secret.
     """
     done = 0
     for at in sorted(places):
@@ -149,7 +149,7 @@ def secrets_by_name(text: str, places: list[int], is_known: Callable[[str], bool
 
 
 def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) -> Span | None:
-    """Where the secret stands that a name has behind it; None where there is none."""
+    """Return where the secret after a name is; None if there is none."""
     if text.rfind("[REDACTED:", max(0, found.start() - 40), found.start()) > text.rfind(
         "]", max(0, found.start() - 40), found.start()
     ):
@@ -173,7 +173,7 @@ def _value_of(text: str, found: re.Match[str], is_known: Callable[[str], bool]) 
 
 
 def _end_of(text: str, found: re.Match[str], looked: int) -> int:
-    """Where a secret ends of which so many characters have been looked at: it may be longer than that."""
+    """Return where a secret ends after the characters that were examined: it may be longer than these."""
     if looked < LONGEST_LOOK:
         return found.end() + looked
     value = (_QUOTED_VALUE if found["open"] else _BARE_VALUE).match(text, found.end())
@@ -181,7 +181,7 @@ def _end_of(text: str, found: re.Match[str], looked: int) -> int:
 
 
 def _said(text: str, found: re.Match[str]) -> str:
-    """The value that stands behind a name; empty where it is one of several words, a number of JSON, or is called."""
+    """Return the value after a name; empty if it is one of several words, a number of JSON, or a function's name."""
     value = (_QUOTED_LOOK if found["open"] else _BARE_LOOK).match(text, found.end())
     if value is None or value[0][0] in ":,]}" or "[REDACTED" in value[0]:
         return ""
@@ -193,7 +193,7 @@ def _said(text: str, found: re.Match[str]) -> str:
 
 
 def _name_begins(text: str, stem: int) -> int:
-    """Where the name begins of which there is a stem: what stands before it may be an escape that ends in letters."""
+    """Return where the name with this stem begins: the text before it may be an escape that ends in letters."""
     before = _BEFORE.search(text, max(0, stem - 60), stem)
     begin = before.start() if before else stem
     if text[begin - 1 : begin] == "\\" and text[begin : begin + 1] in ("n", "r", "t", "b", "f"):
@@ -211,7 +211,7 @@ def _cookies(text: str, found: re.Match[str]) -> Span | None:
 
 
 def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None:
-    """How a value stands behind its name; None where nothing of the kind stands there."""
+    """Return how a value is written after its name; None if no value is there."""
     before = text[max(0, begin - 60) : begin]
     if found["blank"]:
         return _behind_blank(before, name, found["blank"])
@@ -232,7 +232,7 @@ def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None
 
 
 def _assigned(before: str, name: str) -> Form:
-    """How a value stands right behind an equals sign: a variable's, a parameter's, a setting's, or in an expression."""
+    """Return how a value after an equals sign is written: of a variable, parameter or setting, or an expression."""
     if name.isupper() or re.search(r"[;?&]\Z|--\Z", before):
         return "variable"
     is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
@@ -272,7 +272,7 @@ _VALUE_SIGN = (
     + rf"(?:{_STRANGE_SIGN}|[a-z]{{10}}))"
     + rf"|[a-z0-9_\-]{{0,14}}?(?=-|value){_PAIR_SIGN}{_ASSIGNED_SIGN})"
 )
-"""A value behind a stem; the last way is that of a name which ends where a word goes on."""
+"""A value after a stem; the last form is that of a name that ends inside a word."""
 _COOKIE_SIGN = r"cookie[\\\"']{0,9}[ \t]{0,3}[:=][ \t]{0,3}[\\\"']{0,9}[\w.-]{1,60}="
 
 
@@ -289,12 +289,12 @@ _SIGNS = tuple(
         ("mys", command_sign("mysql")),
     )
 )
-"""Three letters, and what has to stand where they do."""
+"""Three letters, and what has to be where they are."""
 _BEGINNINGS = Beginnings([letters for letters, _ in _SIGNS])
 
 
 def signs(look: Look) -> list[int]:
-    """Where in a text a secret may be that is known by its name."""
+    """Return where in a text a secret may be that is recognised by its name."""
     places: list[int] = []
     low = ""
     for number, at in _BEGINNINGS.places(look.data):

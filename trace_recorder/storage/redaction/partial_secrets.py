@@ -13,7 +13,7 @@ import re
 from trace_recorder.storage.redaction.patterns import BEGINNINGS, PEM_BEGIN, PEM_LONGEST
 
 LONGEST = PEM_LONGEST + 100
-"""So many characters at the end of a text are looked at."""
+"""This many characters at the end of a text are examined."""
 LONGEST_WORD = 4096
 
 _LAST_WORD = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}\Z")
@@ -33,11 +33,11 @@ _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)")
 _BEARER = re.compile(r"[Bb]earer {1,3}\Z")
 _SHOWN = 600
-"""Of so many characters at the end of a text it is asked whether a value's name stands there."""
+"""The name of a value is searched for in this many characters at the end of a text."""
 
 
 def unfinished(text: str) -> int:
-    """How many characters at the end of a text may go on as a secret, or be known as one by what follows."""
+    """Return how many characters at the end of a text may belong to a secret that only what follows shows."""
     word = _LAST_WORD.search(text, max(0, len(text) - LONGEST_WORD - 1))
     start = len(text)
     if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
@@ -61,7 +61,7 @@ _WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 
 def _is_harmless(word: str) -> bool:
-    """Whether a word of small letters is the beginning of nothing: of no key, of no secret's name."""
+    """Whether a word of small letters begins neither a key nor the name of a secret."""
     whole = _WORD.fullmatch(word)
     word = whole[1] if whole is not None else ""
     if len(word) < 3 or word.startswith(BEGINNINGS):
@@ -71,5 +71,5 @@ def _is_harmless(word: str) -> bool:
     low = word.lower()
     if any(stem in low for stem in _STEMS):
         return False
-    ends = whole is not None and whole[2]  # a name of a secret that has begun here goes on with letters
+    ends = whole is not None and whole[2]  # the name of a secret that begins here continues with letters
     return bool(ends) or not any(low.endswith(stem[:n]) for stem in _STEMS for n in range(1, len(stem)))

@@ -1,7 +1,7 @@
 r"""What secrets look like by themselves: one table of the shapes of well-known services' keys and tokens.
 
 A row is added where a shape is unambiguous; keys that look like any other word (Mistral's, Cohere's, Azure's) are known
-by the names beside them (`names.py`), or as values that a run has learned (`known_values.py`). From the table
+by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). From the table
 the patterns are made, the quick look before them, the beginnings that a stream waits for, and the list in
 `docs/secrets.md`.
 
@@ -30,7 +30,7 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     # (what it is, how it begins, what follows), those first that others may touch
     ("anthropic-key", "sk-ant-", r"[A-Za-z0-9_-]{16,}+"),
     ("langfuse-key", "sk-lf-", _UUID + _END),
-    # and those of DeepSeek, OpenRouter, Moonshot, DashScope, which begin so too
+    # and those of DeepSeek, OpenRouter, Moonshot, DashScope, which begin in the same way
     ("openai-key", "sk-", rf"(?<!-sk-)(?!ant-){_DIGIT}(?!{_SLUG})[A-Za-z0-9_-]{{20,}}+"),
     ("mapbox-token", "sk.eyJ", r"[A-Za-z0-9_-]{20,200}\.[A-Za-z0-9_-]{20,}+"),
     ("google-key", "AIza", r"[A-Za-z0-9_-]{35}" + _END),
@@ -144,13 +144,13 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     ("tailscale-key", "tskey-auth- tskey-api- tskey-client-", r"[A-Za-z0-9]{8,40}-[A-Za-z0-9]{16,}+"),
     ("jwt", "eyJ", r"(?<!-eyJ)[A-Za-z0-9_-]{8,1000}+\.eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{8,}+"),
 )  # fmt: skip
-"""Those that begin in a way of their own. Several beginnings are set apart by spaces."""
+"""Secrets with a beginning of their own. Several beginnings are separated by spaces."""
 
 _UNMISTAKABLE = ("AIza", "AKIA", "ASIA", "dapi")
-"""Letters that may stand behind a slash; others are found in images that are written in base64."""
+"""Letters that may follow a slash; others occur in images that are written in base64."""
 
 _INNER: tuple[tuple[str, str, str, str, str], ...] = (
-    # (what it is, a text in the middle of it, what stands before that, and at its end, what follows)
+    # (what it is, a text in the middle of it, what is before that, and at its end, what follows)
     ("telegram-token", ":A", r"[0-9]{8,10}", "[0-9]{8}", r"[A-Za-z0-9_-]{34}" + _END),
     ("azure-secret", "Q~", r"[A-Za-z0-9_~.]{3}[0-9]", "[0-9]", r"[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
     ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}", "[A-Za-z0-9]{14}", r"[A-Za-z0-9_=-]{60,70}" + _END),
@@ -160,22 +160,22 @@ _INNER: tuple[tuple[str, str, str, str, str], ...] = (
     ("newrelic-key", "NRAL", r"[0-9a-f]{36}", "[0-9a-f]{36}", _END),
     ("discord-token", ".", r"[MNO][A-Za-z0-9_-]{23,27}", "[A-Za-z0-9_-]{24}", r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}" + _END),  # noqa: E501 - a pattern is read in one piece
 )  # fmt: skip
-"""Those of which only the middle tells."""
+"""Secrets that are recognised by their middle only."""
 
 _PLACED: tuple[tuple[str, str, str], ...] = (
-    # (what it is, how its place begins, what follows, of which the group is the secret)
+    # (what it is, how the text before it begins, what follows, with the secret as its group)
     ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9/]{20,}+)"),
     ("discord-webhook", "/api/webhooks/", r"[0-9]{15,22}/([A-Za-z0-9_-]{50,}+)"),
     ("teams-webhook", ".webhook.office.com/", r"webhookb2/([A-Za-z0-9@/-]{60,}+)"),
     ("bearer-token", "earer ", r"((?=[A-Za-z._~+/-]{0,60}[0-9])[A-Za-z0-9._~+/-]{20,}+=*+)"),
     ("account-key", "AccountKey=", r"([A-Za-z0-9+/]{40,}+=*+)"),
 )  # fmt: skip
-"""Those that are known by what stands before them in a text."""
+"""Secrets that are recognised by the text before them."""
 
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
 _PEM_LINE = rf"(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}}+(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
 PEM_LONGEST = 20_000
-"""So many characters behind a private key's BEGIN its END is looked for."""
+"""The END of a private key is searched for in this many characters after its BEGIN."""
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
@@ -186,7 +186,7 @@ PEM_BEGIN = "-----BEGIN "
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One pattern, the texts of which every secret of it has one, and the mask; the group `secret`, if there is one."""
+    """One pattern, texts of which each of its secrets has one, and the mask, for the group `secret` if there is one."""
 
     what: str
     signs: tuple[str, ...]
@@ -194,7 +194,7 @@ class Shape:
     grouped: bool = False
 
     def mask(self, text: str) -> str:
-        """A text with every secret of this shape masked."""
+        """Return a text with every secret of this shape masked."""
         if not any(sign in text for sign in self.signs):
             return text
         mask = f"[REDACTED:{self.what}]"
@@ -207,8 +207,8 @@ class Shape:
 
 
 def _boundary(prefix: str) -> str:
-    r"""What stands before a prefix where a secret may begin: no word, but for an escape of JSON, of a URL or of a
-    terminal, whose last letter is none.
+    r"""The text before a prefix where a secret may begin: no word, except for an escape of JSON, of a URL or of a
+    terminal, as its last letter is no word.
     """
     spelled = re.escape(prefix)
     within = "+/" if prefix == "sk-" or (prefix.isalnum() and prefix not in _UNMISTAKABLE) else ""
@@ -242,18 +242,18 @@ _LONG = (
     rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})"
     r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
 )
-"""What stands behind a mark in a key, and seldom in anything else."""
+"""What follows a mark in a key, and seldom in anything else."""
 
 
 _RARE = re.compile("[~|A-Z]")
-"""Characters that are seldom enough to be looked for alone."""
+"""Characters that are rare enough to be searched for alone."""
 
 
 def _signs() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Texts that have to be there, and patterns that begin with them: `re` looks for these without trying to match.
 
-    The beginnings that have a mark are looked for by it, all of them at once; others one by one. In either case a whole
-    secret has to stand there, so that nothing is looked at twice that has none.
+    The beginnings that have a mark are searched for by it, all of them at once; others one by one. In either case a
+    whole secret has to be there, so that a text without one is not searched twice.
     """
     by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
     alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
@@ -296,7 +296,7 @@ _PLACED_SIGNS = (
 
 
 def signs(look: Look) -> list[int]:
-    """Where in a text a secret of the table may be."""
+    """Return where in a text a secret of the table may be."""
     plain, words = look.plain, look.words
     places: list[int] = []
     for gate, pattern in _PLACED_SIGNS:

@@ -31,7 +31,7 @@ _SECRET_NAME = re.compile(
     r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
     re.IGNORECASE,
 )
-"""Variables of the environment that hold a secret, and not where one is to be found."""
+"""Variables of the environment that hold a secret, and not the place of one."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 _KINDS = frozenset(
     {
@@ -48,12 +48,12 @@ _KINDS = frozenset(
         "provider",
     }
 )
-"""Members by whose value a reader knows what it reads."""
+"""Members with values by which a reader knows what it reads."""
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
-"""Members whose value a provider has signed or encrypted: it comes back as it was, or not at all."""
+"""Members with values that a provider has signed or encrypted: they have to be sent back unchanged."""
 _SEAL = 40
 _OVERLAP = 4 * 1024
-"""So much of what was looked through is looked at again with what follows: no secret's sign is longer."""
+"""This much of a searched text is searched again with what follows: no sign of a secret is longer."""
 
 
 class Redaction:
@@ -71,7 +71,7 @@ class Redaction:
         )
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
-        """Mask these values from now on; return the keys that were not known and are masked wherever they stand.
+        """Mask these values from now on; return the keys that are new and are masked wherever they occur.
 
         Short ones, and words, are masked only behind the name of a secret.
         """
@@ -101,11 +101,11 @@ class Redaction:
         return "".join([*parts, mask_text(text[done:] if done else text, self._known.is_short, kinds)])
 
     def mask_gap(self, text: str) -> str:
-        """Mask what is said of a failure; where it is a redactor that fails, with what this package knows itself."""
+        """Mask the text of a failure; if a redactor failed, with what this package knows itself."""
         return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
-        """Mask a name, past a redactor of the user's: what has the shape of a key, or is known, long, and no word."""
+        """Mask a name, without a user's redactor: what has the shape of a key, or is known, long, and no word."""
         text = self._known.mask(text, names=True)
         return mask_text(text) if default_redactor in self._redactors else text
 
@@ -139,7 +139,7 @@ class Redaction:
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
     def _mask_value(self, name: str, value: str, kinds: int) -> str:
-        """Mask a string of JSON; `name` is that of the member whose value it is."""
+        """Mask a string of JSON; `name` is that of its member, if it is a value."""
         if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
             return value
         if name in _SEALED and len(value) >= _SEAL:
@@ -160,14 +160,14 @@ class Redaction:
         return [self.mask(text) for text in texts]
 
     def sees(self, text: str) -> bool:
-        """Whether to look at every string: a sign or a secret is there, or may be, spelled with escapes."""
+        """Whether to examine every string: a sign or a secret is there, or may be, written with escapes."""
         return self._looks_at_all or self._sees_secrets(text)
 
     def _sees_secrets(self, text: str) -> bool:
         return self._see(text).is_any()
 
     def _see(self, text: str) -> Sightings:
-        """What may be secret in JSON text, whose letters may be spelled with escapes. A long one is seen bit by bit."""
+        """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
             return Sightings("")
         if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
@@ -210,13 +210,13 @@ class Redaction:
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
-        """Mask the part of a plain body that follows `before`, as far as it can be told from what has come."""
+        """Mask the part of a plain body that follows `before`, as far as what was received allows."""
         if not self._redactors:
             return BodyPart(data, 0, len(data))
         return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Mask what is known, or has the shape of a secret, in bytes that are no UTF-8, and so will stand in base64."""
+        """Mask what is known, or looks like a secret, in bytes that are no UTF-8, before they become base64."""
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -224,11 +224,11 @@ class Redaction:
         return data
 
     def unfinished(self, text: str) -> int:
-        """How many characters at the end of a text may go on as a secret, or may be known as one by what follows."""
+        """Return how many characters at the end of a text may belong to a secret that only what follows shows."""
         return max(unfinished(text), self._known.begins_at_end(text))
 
     def _mask_secrets(self, text: str) -> str:
-        """Mask what is known to be secret, and what has the shape of it, past a redactor of the user's."""
+        """Mask what is known to be secret, and what has the shape of it, without a redactor of the user's."""
         text = self._known.mask(text)
         return mask_text(text, self._known.is_short) if default_redactor in self._redactors else text
 
@@ -255,7 +255,7 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 
 def masks_in(text: str, masked: str) -> int:
-    """How many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
+    """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
     return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
 
 
@@ -268,5 +268,5 @@ def _is_json(text: str) -> bool:
 
 
 def _encodes(text: str) -> bool:
-    """Whether no half of a surrogate pair stands in a text, as one that was cut off has it."""
+    """Whether a text has no half of a surrogate pair, as one that was cut off may have."""
     return text.isascii() or not _SURROGATE.search(text)

@@ -25,7 +25,7 @@ _NAMES = (
 """The members that hold what a model says, piece by piece."""
 _PIECE = re.compile(rf'"(?:{"|".join(_NAMES)})"[ ]?:[ ]?"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _TELLING = ("index", "output_index", "content_index", "summary_index", "item_id")
-"""The members that tell apart the texts of one place in the events."""
+"""The members that distinguish the texts of one place in the events."""
 _INDEX = re.compile(r'index"[ ]?:[ ]?(\d+)')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON_BEGIN = re.compile(r"[{\[]")
@@ -37,7 +37,7 @@ Waits = Callable[[str], int]
 
 @dataclass(slots=True)
 class _Piece:
-    """A string of an event: in which line, where in that line, and what it says."""
+    """A string of an event: its line, its position in that line, and its decoded text."""
 
     line: int
     start: int
@@ -54,7 +54,7 @@ class Part:
         self._said = _said(self._lines)
 
     def mask(self, sees: Sees, mask: Mask) -> tuple[str, int]:
-        """Mask what its texts hold, put together; return the part with the number of texts masked."""
+        """Mask the secrets in its joined texts; return the part with the number of texts masked."""
         if not any(map(sees, self._said)):
             return self.text, 0
         lines = self._lines[:]
@@ -73,7 +73,7 @@ class Part:
         return "".join(lines), count
 
     def unfinished(self, waits: Waits) -> int:
-        """How many characters at its end are to wait: those from the event on in which begins what `waits`."""
+        """Return how many characters at its end are to wait: from the event on in which what `waits` begins."""
         if not any(waits(_decoded(said)[-LONGEST:]) for said in self._said):
             return 0
         first = len(self._lines)
@@ -85,7 +85,7 @@ class Part:
 
 
 def _decoded(said: str) -> str:
-    """What the pieces of JSON's strings say together; as they are spelled where that cannot be told."""
+    """Return the decoded text of the joined pieces of JSON's strings; as they are written if they cannot be decoded."""
     try:
         return str(json.loads(f'"{said}"'))
     except ValueError:
@@ -93,7 +93,7 @@ def _decoded(said: str) -> str:
 
 
 def _said(lines: list[str]) -> list[str]:
-    """What the pieces of the events make, told apart by the indices in their lines alone: enough for a first look."""
+    """Return the joined pieces of the events, separated by the indices in their lines alone, for a first look."""
     groups: dict[tuple[str, ...], list[str]] = {}
     group: list[str] = []
     form: _Form | None = None
@@ -113,7 +113,7 @@ def _said(lines: list[str]) -> list[str]:
 
 
 class _Form:
-    """The form of an event with one piece, which most that follow have too.
+    """The form of an event with one piece, which most of the following events have too.
 
     `line` has its piece between `start` and `end`; the last string behind it, which is none, is filler and may differ.
     """
@@ -130,7 +130,7 @@ class _Form:
         self._tail = behind[closing:] if self._open else ""
 
     def piece_of(self, line: str) -> str | None:
-        """The piece of a line that has this form; None of one that may have another."""
+        """Return the piece of a line that has this form; None for a line that may have another."""
         if not line.startswith(self._head):
             return None
         start = len(self._head)
@@ -144,7 +144,7 @@ class _Form:
 
 
 def _holding(pieces: list[_Piece], letters: int) -> _Piece:
-    """The piece in which the last letters begin."""
+    """Return the piece in which the last letters begin."""
     for piece in reversed(pieces):
         letters -= len(piece.text)
         if letters <= 0:
@@ -153,7 +153,7 @@ def _holding(pieces: list[_Piece], letters: int) -> _Piece:
 
 
 def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...], list[_Piece]]:
-    """The pieces of each text; with `several`, of those that grow over several events."""
+    """Return the pieces of each text; with `several`, of those that grow over several events."""
     texts: dict[tuple[Payload, ...], list[_Piece]] = {}
     for number, line in enumerate(lines):
         begin = _JSON_BEGIN.search(line)
@@ -179,7 +179,7 @@ def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload,
 
 
 def _strings(value: Payload, place: tuple[Payload, ...]) -> Iterator[tuple[tuple[Payload, ...], str]]:
-    """Every string of an event in the order of its text, names too, which have no place."""
+    """Yield every string of an event in the order of its text, including names, which have no place."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, dict):
@@ -195,7 +195,7 @@ def _strings(value: Payload, place: tuple[Payload, ...]) -> Iterator[tuple[tuple
 
 
 def _spread(pieces: list[_Piece], said: str, masked: str) -> Iterator[tuple[_Piece, str]]:
-    """Give the pieces that change, with what is left of them: what is new goes to the first."""
+    """Yield the pieces that change, with the rest of them: new text goes to the first."""
     head = _common(said, masked)
     head = min(head, len(said) - 1)
     tail = min(_common(said[head:][::-1], masked[head:][::-1]), len(said) - head - 1)
@@ -210,7 +210,7 @@ def _spread(pieces: list[_Piece], said: str, masked: str) -> Iterator[tuple[_Pie
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return how many characters at the beginning of two texts are the same."""
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter

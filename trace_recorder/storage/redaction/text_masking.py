@@ -18,20 +18,20 @@ from trace_recorder.storage.redaction.known_values import KnownSecrets
 
 
 def default_redactor(text: str) -> str:
-    """Mask what has the shape of a key or token of a well-known provider, and what stands behind a secret's name.
+    """Mask what has the shape of a key or token of a well-known provider, and what follows the name of a secret.
 
-    Works on plain text and on JSON text alike: no mask crosses a string's end.
+    Works on plain text and on JSON text: no mask crosses a string's end.
     """
     return mask_text(text)
 
 
 SHAPE, NAME, ENCODED, KNOWN = 1, 2, 4, 8
 EVERY = SHAPE | NAME | ENCODED | KNOWN
-"""How a secret is known; a text is looked at in so many ways."""
+"""How a secret is recognised; a text is searched in each of these ways."""
 
 
 class Sightings:
-    """What a look saw in a text: where a secret may be, of each kind that it was looked at for."""
+    """What a first look found in a text: where a secret may be, of each kind that was searched for."""
 
     __slots__ = ("_text", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
 
@@ -46,7 +46,7 @@ class Sightings:
         self.escapes: list[int] = []
 
     def add(self, other: Sightings, at: int) -> None:
-        """Take what was seen in a part of the text that begins there."""
+        """Add what was found in a part of the text that begins there."""
         for some, more in zip(self._all(), other._all(), strict=True):
             some += [at + place for place in more]
 
@@ -58,7 +58,7 @@ class Sightings:
         return bool(self.by_name or self.shapes or self.known or self.in_urls or self.encoded or self.escapes)
 
     def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
-        """Have the places be those in a text that spells letters with escapes; strings with these are looked at."""
+        """Convert the positions to those in a text with escapes; strings with escapes are examined."""
         starts: list[int] = []
         more = 0
         for start, end in escapes:
@@ -70,13 +70,13 @@ class Sightings:
         self.escapes = [start for start, _ in escapes]
 
     def places(self) -> list[int]:
-        """Where a secret of any kind may be, in order."""
+        """Return where a secret of any kind may be, in order."""
         for some in self._all():
             some.sort()
         return sorted(chain.from_iterable(self._all()))
 
     def kinds(self, start: int, end: int) -> int:
-        """Of which kinds one may be in a part of the text, after `places`."""
+        """Return the kinds of secrets that may be in a part of the text, after `places`."""
         if _has_any(self.escapes, start, end):
             return EVERY
         return (
@@ -87,7 +87,7 @@ class Sightings:
         )
 
     def mask(self, is_known: Callable[[str], bool]) -> str:
-        """The text with every secret masked that is not encoded."""
+        """Return the text with every secret masked that is not encoded."""
         text = self._text
         if self.in_urls:
             text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
@@ -112,7 +112,7 @@ def _has_any(places: list[int], start: int, end: int) -> bool:
 
 
 def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False, kinds: int = EVERY) -> str:
-    """Mask every secret that a text shows by itself; `is_known` tells of a value behind a name that it is one."""
+    """Mask every secret that a text shows by itself; `is_known` says whether a value after a name is a known one."""
     seen = Sightings(text, kinds)
     masked = seen.mask(is_known)
     if not seen.encoded:
@@ -124,7 +124,7 @@ def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     parts: list[str] = []
     done = 0
     for start, end in sorted(spans):
-        if start >= done:  # one command may stand within another's flags
+        if start >= done:  # one command may be inside another's flags
             parts += (text[done:start], mask)
             done = end
         elif end > done:

@@ -25,7 +25,7 @@ _SLASHES = ("://", r":\/\/")
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:
-    """Where the user and password of a URL stand, or the token that stands for both."""
+    """Return where the user and password of a URL are, or the token in place of both."""
     at = text.find(":")
     while at >= 0 and (found := _URL.search(text, at)):
         password, token = found["password"], found["token"]
@@ -39,7 +39,7 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
 
 
 def url_signs(look: Look) -> list[int]:
-    """Where in a text a URL may have a user and a password."""
+    """Return where in a text a URL may have a user and a password."""
     data, plain = look.data, look.plain
     places: list[int] = []
     at = data.find(b"@")

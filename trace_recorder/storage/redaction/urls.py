@@ -12,7 +12,7 @@ _HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
 
 @lru_cache(maxsize=256)
 def clean_url(url: str) -> str:
-    """A URL without user, password and query, but for parameters that are known to be harmless."""
+    """Return a URL without user, password and query, except for parameters that are known to be harmless."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     query = [(name, value) for name, value in parse_qsl(parts.query) if name in _HARMLESS_PARAMETERS]
@@ -21,7 +21,7 @@ def clean_url(url: str) -> str:
 
 @lru_cache(maxsize=256)
 def url_secrets(url: str) -> tuple[str, ...]:
-    """The password and the keys in a URL, which `clean_url` leaves out: what else repeats them is masked."""
+    """Return the password and the keys in a URL, which `clean_url` leaves out: whatever repeats them is masked."""
     parts = urlsplit(url)
     password = parts.netloc.rpartition("@")[0].partition(":")[2]
     return (unquote(password), *(value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETER.search(name)))

@@ -35,7 +35,7 @@ _SUPPORTED: FormatSupport = {
     "tool results": _SHOWN,
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""Images, and other parts as text. What an answer has beside its text is in `extra`, where no reader looks."""
+"""Images, and other parts as text. What an answer has in addition to its text is in `extra`, which no reader uses."""
 
 
 @view

@@ -14,7 +14,7 @@ from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.token_counts import counts_of, tokens_of
 
 RECORDED_AFTER_ANSWER = frozenset({None, DIALECT})
-"""Dialects of calls whose time is that of the answer: those recorded by hand, and those of other tools."""
+"""Dialects of calls that have the time of the answer: those recorded by hand, and those of other tools."""
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 
 
@@ -38,7 +38,7 @@ def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Pay
 
 
 def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
-    """Return what a result has beside the `content` of its observation. A derived one has no object of its own."""
+    """Return what a result has other than the `content` of its observation. A derived one has no object of its own."""
     value = None if derived or result.result == content else result.result
     error = None if result.error == content else result.error
     return without_none(
@@ -57,7 +57,7 @@ def call_members(call: ToolCall) -> dict[str, Payload]:
 
 
 def model_members(turn: Turn) -> dict[str, Payload]:
-    """Return which model answered, and how hard it was asked to think."""
+    """Return which model answered, and the reasoning effort that was requested."""
     one, parameters = turn.interaction, turn.parameters
     response = one.response
     return without_none(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))

@@ -1,7 +1,7 @@
 """Why an answer ended, whichever dialect says it, and whether it is one to learn from. Defined once for all views.
 
-An answer that was cut off, was stopped by a filter, or has neither a text nor a tool call teaches a model to break off
-or to be silent. Views that make training data leave it out, or mask it, unless they are asked not to.
+An answer that was cut off, was stopped by a filter, or has neither a text nor a tool call teaches a model to stop early
+or to be silent. Views that make training data leave it out, or mask it, unless an argument says otherwise.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def ending_of(finish_reason: str | None) -> Ending | None:
 
 
 def fault_of(said: LLMResponse | Choice) -> str | None:
-    """Say why an answer is none to learn from, in the words in which it is counted; None where it is one."""
+    """Return why an answer is not to be learnt from, as it is counted in reports; None if it is one to learn from."""
     if ending_of(said.finish_reason) not in _WHOLE:
         return CUT_OFF
     return None if said.tool_calls or (said.content or "").strip() else SILENT

@@ -1,7 +1,7 @@
-"""The contents of a message or an answer beside its texts and tool calls, by kind, in every dialect.
+"""The contents of a message or an answer other than its texts and tool calls, by kind, in every dialect.
 
 Media, refusals, citations, signatures, the output of a server's own tools: dialects have them as parts, as members
-beside the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that is in no
+next to the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that is in no
 table has the provider's name for it, so that nothing is overlooked. Members that describe the call and not what was
 said, such as a fingerprint, are in `_OF_THE_CALL`.
 """
@@ -22,7 +22,7 @@ IMAGES, IMAGES_BY_ADDRESS, IMAGES_ELSEWHERE = "images", "images by address", "im
 AUDIO, VIDEO, DOCUMENTS = "audio", "video", "documents"
 THOUGHTS, SIGNATURES = "thoughts", "signatures and encrypted thoughts"
 NAMES = "names of speakers"
-UNSUMMARISED = "thoughts of which the summary is told"
+UNSUMMARISED = "full texts of thoughts that have a summary"
 REFUSALS, BLOCKED, CITATIONS = "refusals", "blocked prompts or contents", "citations"
 CODE = "executed code and its output"
 INTERLEAVING = "interleaved thoughts, texts and calls"
@@ -78,7 +78,7 @@ _PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
 
 
 def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
-    """Yield what calls have beside a name and arguments, such as a signature."""
+    """Yield what calls have in addition to a name and arguments, such as a signature."""
     return (content for call in calls for content in _of_members(call.extra))
 
 
@@ -117,17 +117,27 @@ def _of_element(element: Payload, location: Location) -> Iterator[Content]:
         yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
     elif kind in _CALLS:
         return
-    elif kind in _THINKING or (kind is None and element.get("thought") is True):
+    elif _is_thought(element):
         yield from _beside_thought(element)
-    elif isinstance(element.get("text"), str) and (kind is None or kind in _TEXTS):
+    elif _is_text(element):
         left = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
         yield from (Content(one.kind, "beside a text", one.raw) for one in _of_members(left))
     else:
         yield Content(_kind_of(element), location, element)
 
 
+def _is_thought(element: Mapping[str, Payload]) -> bool:
+    kind = element.get("type")
+    return kind in _THINKING or (kind is None and element.get("thought") is True)
+
+
+def _is_text(element: Mapping[str, Payload]) -> bool:
+    kind = element.get("type")
+    return isinstance(element.get("text"), str) and (kind is None or kind in _TEXTS)
+
+
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
-    """Yield what a thought has beside its summary: its full text, and that it is signed."""
+    """Yield what a thought has in addition to its summary: its full text, and that it is signed."""
     if element.get("summary") and element.get("content"):
         yield Content(UNSUMMARISED, "beside", element)
     if any(element.get(name) for name in _SIGNATURES):
@@ -161,7 +171,7 @@ def _kind_of_media(kind: Payload) -> str:
     return {"image": IMAGES, "audio": AUDIO, "video": VIDEO}.get(family, DOCUMENTS)
 
 
-# ── members beside the text ──────────────────────────────────────────────────────────────────────────────────────────
+# ── members next to the text ─────────────────────────────────────────────────────────────────────────────────────────
 
 _SIGNATURES = ("signature", "thoughtSignature", "thought_signature", "encrypted_content")
 _LISTS = frozenset(
@@ -226,7 +236,7 @@ def _of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
 
 
 def _listed(name: str, element: Payload) -> Iterator[Content]:
-    """Yield the contents of an element of a list beside the text, such as Ollama's and OpenRouter's images."""
+    """Yield the contents of an element of a list next to the text, such as Ollama's and OpenRouter's images."""
     if isinstance(element, str):
         yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
     else:

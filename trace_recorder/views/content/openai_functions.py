@@ -1,4 +1,4 @@
-"""Tools and their calls in the words of OpenAI's functions, which most formats have taken over."""
+"""Tools and their calls in the form of OpenAI's functions, which most formats use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trace_recorder.values.messages import Payload, Tool, ToolCall, ToolResult, 
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
-    """Return a tool's declaration as OpenAI's chat API has it. What is built in at a provider has a name alone."""
+    """Return a tool's declaration as OpenAI's chat API has it. A provider's built-in tool has only a name."""
     parameters = tool.parameters if isinstance(tool.parameters, dict) else None
     return {
         "type": "function",
@@ -18,7 +18,7 @@ def function_of(tool: Tool) -> dict[str, Payload]:
 
 
 def is_function(tool: Tool) -> bool:
-    """Whether a tool is the agent's own, with a schema, and none that is built in at a provider."""
+    """Whether a tool is the agent's own, with a schema, and not built in at a provider."""
     return isinstance(tool.parameters, dict)
 
 
@@ -28,7 +28,7 @@ def built_in(tools: Iterable[Tool]) -> list[Payload]:
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
-    """Return a call's arguments as an object; what is none is its member `input`."""
+    """Return a call's arguments as an object; anything else becomes its member `input`."""
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 

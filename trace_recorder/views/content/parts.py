@@ -1,7 +1,7 @@
 """What a message's content is made of: texts, images, and parts that are neither, whichever dialect it came in.
 
-Every view that has a place for images asks here. Nothing is lost: what is not known to be a text or an image is given
-as it is. Whether a format has a place for it is the view's to say.
+Every view that has a place for images uses this module. Nothing is lost: what is not known to be a text or an image is
+returned as it is. Whether a format has a place for it is decided by the view.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trace_recorder.dialects.blocks import Blocks, is_reference
@@ -74,7 +74,7 @@ def standard_base64(data: str) -> str:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """Return the parts of a message's content, in order; the images that some have beside the text come last."""
+    """Return the parts of a message's content, in order; the images that some have next to the text come last."""
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
     parts = [part_of(part) for part in listed]
@@ -133,16 +133,18 @@ def _image(part: dict[str, Payload]) -> Image | None:
 
 def _of_source(source: Payload) -> Image | None:
     """Read an image's source: what kind, and its bytes or its address, under any of their names."""
-    kinds = (source.get(name) for name in ("media_type", "mimeType", "mime_type"))
-    kind = next((one for one in kinds if isinstance(one, str)), None)
-    addresses = (source.get(name) for name in ("url", "uri", "fileUri", "file_uri", "path"))
-    url = next((one for one in addresses if isinstance(one, str)), None)
+    kind = _first_text(source, "media_type", "mimeType", "mime_type")
+    url = _first_text(source, "url", "uri", "fileUri", "file_uri", "path")
     data = source.get("data")
     if kind is not None and not kind.startswith("image/"):
         return None
     if isinstance(data, str):
         return _of_base64(data, kind)
     return _of_address(url, kind) if url else None
+
+
+def _first_text(members: Mapping[str, Payload], *names: str) -> str | None:
+    return next((value for name in names if isinstance(value := members.get(name), str)), None)
 
 
 def _of_address(address: str, kind: str | None = None) -> Image:

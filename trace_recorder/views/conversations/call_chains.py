@@ -8,8 +8,8 @@ gave to tool calls itself and what a server's own tools left behind make no diff
 Where a history was changed, each of its messages is looked up in the earlier ones. The request `edits` the history
 where all answers of the model are still there and other messages were shortened, replaced, added or removed. It
 `rewrites` the history where answers are gone, as after compaction. A request with no answer of its agent and other
-instructions `begins` a chain of its own beside the agent's others. So does a prompt of unclear origin that the agent
-did not continue, where it continued what came before: that is known only when all calls have been read.
+instructions `begins` a chain of its own, next to the agent's others. So does a prompt of unclear origin that the
+agent did not continue, where it continued what came before: that is known only when all calls have been read.
 
 What is kept is a digest for each distinct message, and the new messages of each prompt.
 """
@@ -114,7 +114,7 @@ class CallChains:
         return self._extend(prompt, history) or self._continue_changed(prompt, history)
 
     def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
-        """The turn whose response id a request names."""
+        """Return the turn with the response id that a request names."""
         if call.api is None:
             return None
         ids = [value for key, value in reading.parameters.items() if key in _PREVIOUS and isinstance(value, str)]
@@ -131,7 +131,7 @@ class CallChains:
         )
 
     def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
-        """Continue the turn whose whole prompt and answer are the beginning, if no later answer follows them."""
+        """Continue the turn with the prompt and answer that are the beginning, if no later answer follows them."""
         agent, instructions = agent_key(prompt.call), prompt.instructions_digest
         for at in reversed(range(len(prompt.prefix_digests))):
             key = instructions, prompt.prefix_digests[at]
@@ -146,7 +146,7 @@ class CallChains:
         return None
 
     def _continue_changed(self, prompt: Prompt, history: AgentHistory) -> Continuation:
-        """Continue the turn whose answer is the last one in a prompt whose history was changed."""
+        """Continue the turn with the last answer in a prompt, if the history of the prompt was changed."""
         if history.last is None:
             return Continuation("begins")
         answers, unbroken = history.find_answers(prompt.messages)

@@ -6,8 +6,8 @@ conversation, which *continues* the agent's first; messages from before are *cop
 continues none of them is *apart*, such as a title that is asked for over the same question. The agent's longest chain
 is not.
 
-Each agent has conversations of its own, also where two agents have one name and the run tells them apart. An agent that
-has another id in each of its calls is the same one where it continues its own newest answer, under the same name and
+Each agent has conversations of its own, also where the run distinguishes two agents with one name. An agent that has
+another id in each of its calls is the same one where it continues its own newest answer, under the same name and
 parent.
 """
 
@@ -30,7 +30,7 @@ Kind = Literal["first", "continues", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class ConversationLine:
-    """One message of a conversation. `turn` is the one in whose prompt or answer it was first.
+    """One message of a conversation. `turn` is the one that had it first, in its prompt or answer.
 
     `answer` is whether the model said it, and `choice` the number of that answer. `copied` is whether an earlier
     conversation of the agent has it.
@@ -76,7 +76,7 @@ class Conversation:
 
     @property
     def chain_start(self) -> Turn:
-        """The first turn of the chain of calls that it belongs to."""
+        """Return the first turn of the chain of calls that it belongs to."""
         return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
 
     def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:

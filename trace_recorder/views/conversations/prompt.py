@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, RequestReading
@@ -133,7 +135,7 @@ class Prompt:
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
     def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
-        """Where new messages stand; in a prompt that begins a chain, empty ones too, which are not normalized."""
+        """Return the positions of new messages; in the first prompt of a chain, of empty, not normalized ones too."""
         for one in known.unknown(self.messages):
             yield from range(one.begin, one.end)
         if continued.relation == "begins":

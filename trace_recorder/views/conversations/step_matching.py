@@ -1,9 +1,9 @@
 """Which steps of the agent and which turns belong together.
 
-Two questions, which have different answers where a step has several calls, or several steps tell of one call:
+Two questions, which have different answers if a step has several calls, or several steps describe one call:
 
 - `step_of_turns`: in which step a call was made. Each turn has one step at most; a step may have several turns.
-- `steps_by_turn`: which steps tell something of a call. Each step has one turn at most; a turn may have several steps.
+- `steps_by_turn`: which steps describe a call. Each step has one turn at most; a turn may have several steps.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 class StepsByTurn:
     """The steps of each turn: those that are derived from it, and those that the agent recorded of it.
 
-    Tools that no model requested are in none of the `steps`. They are in `unrequested`, by the turn in whose step they
-    ran, or by None.
+    Tools that no model requested are in none of the `steps`. They are in `unrequested`, by their step's turn, or by
+    None.
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)

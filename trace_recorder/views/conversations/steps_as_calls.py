@@ -11,7 +11,7 @@ from trace_recorder.values.trajectory import AgentStep
 
 @dataclass(frozen=True, slots=True)
 class _Source(WithoutRawData):
-    """The source of a call that is known from its step alone."""
+    """The source of a call that is only known from its step."""
 
     messages: list[Message]
     new_tool_results: list[ToolResult] = field(default_factory=list)

@@ -7,9 +7,12 @@ no tool calls: its results are in the next message, whatever the role of that is
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
@@ -80,7 +83,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
         after = following.get(turn)
         shown, choice = (after.appended, after.choice) if after else ((), 0)
         one = AnsweredTurn(turn, steps.get(turn), shown, choice=choice)
-        found.append(replace(one, results=_results(one.step, one.response.tool_calls)))
+        found.append(dataclasses.replace(one, results=_results(one.step, one.response.tool_calls)))
     return found
 
 
@@ -120,8 +123,10 @@ def _results(step: AgentStep | None, calls: Sequence[ToolCall]) -> tuple[ToolRes
     if step is None:
         return ()
     results = tuple(one for one in step.tool_results if not step.derived or one.duration_seconds is not None)
-    if not calls:
-        return results
+    return _results_of_calls(results, calls) if calls else results
+
+
+def _results_of_calls(results: tuple[ToolResult, ...], calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
     if len(results) == len(calls) and not any(result.call_id for result in results):
         return tuple(replace(result, call_id=call.call_id) for result, call in zip(results, calls, strict=True))
     ids = {call.call_id for call in calls}

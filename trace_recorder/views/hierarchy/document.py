@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from trace_recorder.values.messages import Payload, without_none
@@ -40,7 +40,7 @@ from trace_recorder.views.view import LeftOut, view
 SOURCE = "trace_recorder"
 _LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, ANNOTATIONS, GAPS)
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-"""Parts that are no text, and members beside the text, are in `metadata`."""
+"""Parts that are no text, and members next to the text, are in `metadata`."""
 
 
 @view
@@ -158,14 +158,19 @@ def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
 
 
 def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
-    messages = [line.message for one in made for line in one.new]
-    calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
-    responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
-    failures = sum(response["error"] is not None for response in responses)
     return {
         "steps": len(made),
         "tokens_generated": _sum(one.completion for one in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
+        **_tool_metrics([line.message for one in made for line in one.new]),
+    }
+
+
+def _tool_metrics(messages: Sequence[Mapping[str, Payload]]) -> dict[str, Payload]:
+    calls = sum(len(message["tool_calls"] or ()) for message in messages if message["role"] == "assistant")
+    responses = [message["tool_response"] for message in messages if message["tool_response"] is not None]
+    failures = sum(response["error"] is not None for response in responses)
+    return {
         "num_tool_calls": calls,
         "num_tool_failures": failures,
         "num_tool_response_none": max(0, calls - len(responses)),
@@ -178,7 +183,7 @@ def _token_counts(trajectory: Trajectory) -> list[Counts]:
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
-    """Times in seconds: with models, between a model's tool calls and the request that brings the answers, in all."""
+    """Times in seconds: with models, between a model's tool calls and the request with their answers, and in all."""
     total = trajectory.execution_time
     if total is None and trajectory.start_time and trajectory.end_time:
         total = _seconds(trajectory.start_time, trajectory.end_time)
@@ -218,7 +223,7 @@ def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
 
 
 def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
-    """Where it comes from, and by what a copy is known: a hash of what was said and came of it."""
+    """Return where it comes from, and what identifies a copy: a hash of its messages and its result."""
     source, name = tree["task"]["data_source"], tree["task"]["conversation_id"]
     found = content_hash(tree)
     data = {"conversation_id": name, "content_hash": found, "idempotency_key": f"{source}:{name}:{found}"}

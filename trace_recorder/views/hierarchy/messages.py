@@ -145,17 +145,21 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
     identity = message.call_id or ""
     call, result = calls.get(identity), results.get(identity)
     text = _text(message) or ""
-    failed = text if message.extra.get("is_error") is True else None
-    if result is not None and result.success is False:
-        failed = result_text(result)
     return {
         "id": identity,
         "name": message.name or (call.name if call else ""),
         "arguments": _arguments(call) if call else {},
         "response": text if result is None or result.result is None else result.result,
-        "error": failed,
+        "error": _error(message, result, text),
         "metadata": None,
     }
+
+
+def _error(message: Message, result: ToolResult | None, text: str) -> str | None:
+    """Return why a tool failed, as the agent recorded it or else as the model saw it; None if it did not fail."""
+    if result is not None and result.success is False:
+        return result_text(result)
+    return text if message.extra.get("is_error") is True else None
 
 
 def _definition(tool: Tool) -> dict[str, Payload]:

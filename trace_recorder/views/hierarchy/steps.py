@@ -1,8 +1,8 @@
 """The Hierarchy's steps: the conversations of a run, cut into cumulative snapshots.
 
-A conversation is a chain of turns, each of which goes on from the one before. Where answers are gone from a history, or
-it went on twice from one place, there are several, and each step holds the messages that the model then saw. Where only
-other messages were changed, each stands as it was first sent, and instructions as they were last. Two ways to cut:
+A conversation is a chain of turns, each of which continues the one before. If answers are gone from a history, or two
+requests continue one place, there are several, and each step holds the messages that the model then saw. If only other
+messages were changed, each is as it was first sent, and instructions are as they were last. Two ways to cut:
 
     turn      before each message of a user that follows what an agent did: one step for each exchange
     message   after the first user message, after each tool message, and after each answer without tool calls, as
@@ -143,15 +143,14 @@ def _instructed_anew(running: Sequence[Line], line: Line) -> list[Line]:
 
 
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
-    """The conversations, from the beginning of each to where it ends; what two share belongs to the first."""
+    """Return the conversations, from the beginning of each to its end; what two share belongs to the first."""
     by_turn = {one.turn: one for one in turns}
     told: dict[Turn, list[Line]] = {}
     for number, leaf in enumerate(_leaves(turns)):
         chain = _ancestors(leaf, by_turn)
         begin = sum(len(told[one.turn]) for one in chain if one.turn in told)
-        for before, one in zip([None, *chain], chain, strict=False):
-            if one.turn not in told:
-                told[one.turn] = lines_of(one, before)
+        new = [pair for pair in zip(chain, [None, *chain], strict=False) if pair[0].turn not in told]
+        told.update((one.turn, lines_of(one, before)) for one, before in new)
         lines = [*(line for one in chain for line in told[one.turn]), *last_results(leaf)]
         if not begin and chain[0].turn.relation == "rewrites":
             begin = sum(not line.said for line in told[chain[0].turn])
@@ -174,5 +173,5 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 
 def _origin(turn: Turn) -> Turn | None:
-    """Return the turn whose conversation a turn continues; None where answers are gone, which begins another one."""
+    """Return the turn that a turn continues in its conversation; None if answers are gone, which begins another."""
     return None if turn.relation == "rewrites" else turn.previous

@@ -32,16 +32,16 @@ _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
 """Members of the document that are no metadata: two say how it is written, two become annotations."""
 _SHOWN = ContentSupport.of(IMAGES)
 _SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
-"""Images at hand; thoughts, other parts, and members beside the text are in `metadata`."""
+"""Images that are included; thoughts, other parts, and members next to the text are in `metadata`."""
 ROOT = "<root>"
-"""The address of what is said of a run as a whole."""
+"""The address of annotations of a run as a whole."""
 
 
 def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
     """Return a run as a list of messages: system, user, assistant, tool.
 
-    What has no place in a message stands in its `metadata`: the agent, the interaction, thinking, parts that are
-    neither text nor an image at hand. A run in which nothing was sent is an empty list.
+    What has no place in a message is in its `metadata`: the agent, the interaction, thinking, parts that are
+    neither text nor an included image. A run in which nothing was sent is an empty list.
     """
     return Events.of(trajectory).messages
 
@@ -53,7 +53,7 @@ def to_invariant_dataset(
     """Return a dataset, line by line: its `metadata` first, if there is any, then one object a run.
 
     Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
-    was annotated, and what steps say beside their messages, at the address that each is about.
+    was annotated, and what steps state in addition to their messages, at the address that each is about.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})

@@ -1,7 +1,7 @@
 """The events of a run in Invariant's form: messages in the order of time, each once.
 
-A message stands where it was first sent or said, whoever of several agents it belongs to; so a history that was
-rewritten, or shared by several calls, is not told twice. Tool messages carry both `tool_call_id` and `id`, as the
+A message is where it was first sent or said, whichever of several agents it belongs to; so a history that was
+rewritten, or shared by several calls, is not repeated. Tool messages carry both `tool_call_id` and `id`, as the
 format's readers differ; an id that comes again within a run is made unique.
 """
 
@@ -25,7 +25,7 @@ _ROLES = {"developer": "system"}
 class Events:
     """The messages of a run; `answers` is at which of them the model spoke in each step.
 
-    `names` are the ids under which calls were told.
+    `names` are the ids under which calls were written.
     """
 
     messages: list[dict[str, Payload]] = field(default_factory=list)
@@ -122,7 +122,7 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
 
 
 def _besides(message: Message) -> dict[str, Payload]:
-    """What a message says that is not its content."""
+    """Return the members of a message other than its content."""
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
     return {
         "reasoning": message.reasoning,
@@ -144,7 +144,7 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
 
 
 def _has_place(part: Part) -> bool:
-    """Texts have one, and images that are here: the Explorer shows data URIs alone."""
+    """Texts have one, and images that are included: the Explorer only shows data URIs."""
     return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
 
 

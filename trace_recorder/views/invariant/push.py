@@ -1,7 +1,7 @@
 """Sending a dataset's traces to an Invariant Explorer, by its own client: `invariant-sdk`, the extra `invariant`.
 
 All traces go in one request, so that all arrive or none does. The key is the environment's INVARIANT_API_KEY; it
-stands in no message, whatever a server answers.
+is in no message, whatever a server answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST = 300
 def check_name(dataset: str | None) -> None:
     """Raise ValueError where a dataset's name has other characters than letters, digits, - and _."""
     if dataset is not None and not _DATASET_NAME.fullmatch(dataset):
-        raise ValueError(f"The dataset is called {dataset!r}. Only letters, digits, - and _ may stand in its name.")
+        raise ValueError(f"The dataset is called {dataset!r}. Only letters, digits, - and _ may be in its name.")
 
 
 def explorer(api_url: str | None = None) -> Any:

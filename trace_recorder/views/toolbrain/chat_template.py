@@ -35,11 +35,11 @@ class Renderer(Protocol):
         tokenize: bool = False,
         **variables: Payload,
     ) -> Any:
-        """Return the text of a conversation, with what asks the model to speak where that is wanted."""
+        """Return the text of a conversation, on request with the prompt for the model's next answer."""
 
 
 class ChatTemplate:
-    """The Jinja source of a chat template. `variables` are what else it names, such as `bos_token`."""
+    """The Jinja source of a chat template. `variables` are the other names in it, such as `bos_token`."""
 
     def __init__(self, source: str, **variables: Payload) -> None:
         self._template = _environment().from_string(source)
@@ -103,7 +103,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Write JSON without the escapes for HTML that Jinja's own filter has."""
+    """Write JSON without the escapes for HTML that Jinja's own filter adds."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

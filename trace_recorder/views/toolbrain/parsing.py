@@ -1,8 +1,8 @@
-"""Parsers: what a model said → thought, tool code, final answer, in the sense of ToolBrain's `ParsedCompletion`.
+"""Parsers: what a model said → thought, tool code, final answer, as in ToolBrain's `ParsedCompletion`.
 
 One parser a kind of agent: `parse_tool_calls` for models that call tools, `parse_code` for those that write code,
 `parse_react` for those that write `Action:` and `Action Input:`. Any function from an `LLMResponse` to a
-`ParsedCompletion` may stand in. What a parser does not recognise is the final answer, as nobody acts on it.
+`ParsedCompletion` can replace them. What a parser does not recognise is the final answer, as no tool acts on it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BLOB = re.compile(r"^[ \t]*Action:\s*(?:```(?:json)?\s*)?(?P<blob>\{.*\})\s*(?:
 def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
     """Read a model that calls tools: its calls are the code; without any, its words are the answer.
 
-    Words beside calls are part of the thought. A single call of `final_answer` is the answer.
+    Words next to calls are part of the thought. A single call of `final_answer` is the answer.
     """
     calls = response.tool_calls
     if not calls:
@@ -63,7 +63,7 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
 def parse_code(response: LLMResponse) -> ParsedCompletion:
     """Read a code agent: `Thought: …`, then code in `<code>`, in a fence, or behind `Code:`; or `Final Answer: …`.
 
-    The thought is what stands before the code. Several pieces of code are run as one. Code that is nothing but
+    The thought is the text before the code. Several pieces of code are run as one. Code that consists only of
     `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
     """
     text = response.content or ""

@@ -140,9 +140,9 @@ class Rendering:
     def completion(self, prompt: str, answer: Message) -> str:
         """The string that the model gave.
 
-        Where it gave words alone, these. A server that found thinking or tool calls in that string has taken it
-        apart: the template that puts such a message into a prompt puts it together again. Where it cannot, the
-        plain form stands in.
+        If it gave only a text, this is the string. If a server found thinking or tool calls in that string, it has
+        split it: the template that puts such a message into a prompt joins it again. If it cannot, the plain form is
+        used.
         """
         if not (answer.reasoning or answer.tool_calls):
             return text_of(answer)
@@ -157,7 +157,7 @@ class Rendering:
         return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
 
     def _accepted(self, messages: list[ChatMessage]) -> str | None:
-        """Render what no prompt was made of: some templates take it only in another form, and refuse it."""
+        """Render what was in no prompt: some templates accept it only in another form, and refuse it."""
         try:
             return self._render(messages)
         except RenderingError:
@@ -210,7 +210,7 @@ def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
     """Write messages in the form that chat templates know.
 
     As servers do before they render: arguments are objects, no content is an empty text, texts alone are one text,
-    a line apart. Images stay parts, in the form of OpenAI.
+    a line apart. Images remain parts, in the form of OpenAI.
     """
     return [_chat_message(message) for message in messages]
 

@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4); rewards are functions of it.
 
 A turn is one call in which the model said something. What cannot be known is None, or the turn is left out where the
-format has no None: a call that failed, one in flight, one whose request is damaged. `docs/views/toolbrain.md` says what
+format has no None: a call that failed, one in flight, one with a damaged request. `docs/views/toolbrain.md` says what
 the format has no place for.
 """
 
@@ -87,7 +87,7 @@ def to_turns(
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
-    form. `agent` picks the turns of one agent, by its name or its id. `action_output` is the object that a tool
+    form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object that a tool
     returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
     own type has it. Raises RenderingError where the template does not take the messages.
     """
@@ -174,14 +174,14 @@ def _turn(
 
 
 def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
-    """What the model was shown of what its tools returned; a text agent's is whatever was said next."""
+    """What the model saw of its tools' results; for a text agent it is the next message."""
     if parsed["tool_code"] and not one.response.tool_calls and one.next_messages:
         return list(one.next_messages)
     return one.tool_messages()
 
 
 def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
-    """What came back, as text; a text agent's without the label before it, which is its loop's and no tool's."""
+    """The result as text; a text agent's without the label before it, which its loop adds."""
     if not after:
         return None
     text = "\n".join(map(text_of_message, after))
@@ -208,7 +208,7 @@ def _texted(turn: ToolBrainTurn) -> ToolBrainTurn:
 
 
 def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[str]:
-    """Walk through a trace: what the model saw and said, what came of it, and a warning wherever something is odd."""
+    """Iterate over a trace: what the model saw and said, the results, and a warning wherever something is odd."""
     yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
         yield f"=== Turn {number} ==="

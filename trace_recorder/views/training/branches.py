@@ -1,17 +1,19 @@
 """Branches: which turns one row of training data covers.
 
-Where each call extends the one before, the last call's messages and its answer hold every turn: that call is a leaf,
-and one row a leaf covers all. Where a history was rewritten, or went on twice from one place, there are several
-leaves. A turn that two leaves hold is new in the first of them only, so that nothing is trained twice.
+If each call extends the one before, the last call's messages and its answer hold every turn: that call is a leaf,
+and one row for the leaf covers all. If a history was rewritten, or was continued twice from one place, there are
+several leaves. A turn that two leaves hold is new in the first of them only, so that nothing is trained twice.
 
-An answer that did not come whole, was cut off, or says nothing is nothing to learn from
-(`content/finish_reasons.py`): it is part of a row where the agent went on from it, and then it is context.
+An answer that is incomplete, was cut off, or is empty is not learnt from (`content/finish_reasons.py`): it is part of a
+row if the agent continued from it, and then it is context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import Trajectory
@@ -106,7 +108,7 @@ def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
-    """Say why what was said in a turn is nothing to learn from, in the words in which it is counted; None for nothing.
+    """Return why the answer of a turn is not to be learnt from, as it is counted in reports; None if it is.
 
     `choice` is the number of the answer that was taken.
     """
@@ -114,7 +116,7 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
-    """Return the turns whose prompts and answers the model saw unchanged, from the last to the first."""
+    """Return the turns with prompts and answers that the model saw unchanged, from the last to the first."""
     path = [turn]
     while path[-1].exact and path[-1].previous is not None:
         path.append(path[-1].previous)
@@ -128,7 +130,7 @@ def count_unlearned(
     held = frozenset[Turn]().union(*(branch.new for branch in branches))
     for turn in turns:
         if turn not in held:
-            left_out.add(fault_of_turn(turn) or CUT_OFF)  # whole, but for the choice that was taken
+            left_out.add(fault_of_turn(turn) or CUT_OFF)  # whole, except for the choice that was taken
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

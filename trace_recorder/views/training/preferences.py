@@ -1,8 +1,8 @@
 """Preference pairs from scored runs of one task: what the better run did is chosen, what the worse did is rejected.
 
-Runs are held against each other where the model was asked the very same thing: the same messages and tools at the
-beginning. Of each such group the best run is paired with every one that is worse. A run whose history was rewritten
-cannot be one answer to one prompt, nor one in which an answer was cut off, is incomplete or says nothing: both are left
+Runs are compared if the model got the same request: the same messages and tools at the
+beginning. Of each such group the best run is paired with every one that is worse. A run with a rewritten history
+cannot be one answer to one prompt, nor one in which an answer was cut off, is incomplete or is empty: both are left
 out and counted.
 """
 
@@ -90,7 +90,7 @@ def _is_faulty(turns: Iterable[Turn], branch: Branch) -> bool:
 
 
 def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
-    """The branch of the agent that the run began with, where it has one alone beside runs of calls of their own."""
+    """Return the branch of the agent that the run began with, if it has exactly one, other than separate calls."""
     found = branches(turns, include_incomplete=include_incomplete)
     if not found:
         return None

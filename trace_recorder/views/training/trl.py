@@ -2,8 +2,8 @@
 
 Three forms. "messages" is the conversation, up to the first answer that is none to learn from: it has no weights.
 "prompt_completion" cuts it before each answer to learn from that is new and behind something else, so that of a turn
-that an earlier row has nothing is learnt again. "tokens" is what was sampled itself, where the server gave
-the ids: text is never tokenised again, for it does not map back to the ids that were sampled.
+that an earlier row has nothing is learnt again. "tokens" is what was sampled itself, if the server gave
+the ids: text is never tokenised again, as that may give other ids than those that were sampled.
 
 Rows go into a dataset with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer): without it,
 objects that differ, such as arguments, are padded with nulls. It takes its columns from the first row, so that all rows
@@ -42,7 +42,7 @@ Row = dict[str, Payload]
 BEHIND = "answers behind one that is none to learn from, which this form cannot mask"
 _SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
 SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
-"""What messages carry; of the form "tokens", which has what the model saw itself, nothing is asked."""
+"""What messages carry; the form "tokens" has what the model saw itself, so nothing counts as left out."""
 
 
 @view
@@ -57,7 +57,7 @@ def to_trl(
 
     Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
 
-    Beside TRL's own columns stand `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
+    In addition to TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
     each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
     they were recorded.
     """
@@ -115,7 +115,7 @@ def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
 
 
 def _is_faulty(line: Line) -> bool:
-    """Whether it is the model's, and none to learn from: every message of a model's that a row holds is learnt."""
+    """Whether it is the model's, and not to be learnt from: every message of a model in a row is learnt."""
     message = line.message
     if message.role != "assistant":
         return False
@@ -123,12 +123,12 @@ def _is_faulty(line: Line) -> bool:
 
 
 def _end_of_answers(lines: Sequence[Line]) -> int:
-    """Where the last answer ends: what is said behind it asks for another."""
+    """Return where the last answer ends: the messages after it ask for another."""
     return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
 
 
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """One row as long as answers are new and to be learnt from; behind any other, another row."""
+    """Yield one row as long as answers are new and to be learnt from; after any other, another row."""
     lines = branch.lines()
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []
@@ -202,12 +202,15 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
     if message.role == "tool":
         name = message.name or names.get(message.call_id or "")
         return {"role": "tool", "content": lines_of(message), **without_none(name=name, tool_call_id=message.call_id)}
-    role = "user" if message.role == "user" else "system"
+    return {"role": "user" if message.role == "user" else "system", "content": _content(message)}
+
+
+def _content(message: Message) -> str | list[Row]:
+    """Return the text of a message; its parts if it has images."""
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
-        return {"role": role, "content": text_of(message)}
-    shown = [part for part in parts if not isinstance(part, Other)]
-    return {"role": role, "content": [_part(part) for part in shown]}
+        return text_of(message)
+    return [_part(part) for part in parts if not isinstance(part, Other)]
 
 
 def _assistant(message: Message, left_out: LeftOut) -> Row:

@@ -2,7 +2,7 @@
 
 A process is recorded if it uses HTTP. It is replayed from its start, since its tools may run before it does.
 
-This directory stands first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run behind it, and the
+This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run after it, and the
 process's path is left as it would be without it. A process that imports no HTTP library pays for this file and no
 more: what is slow to import is imported where it is needed. It may run in an environment that does not have the
 package, which is then imported from where this file is, and in a Python that is too old for that.
@@ -26,7 +26,7 @@ started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any P
 
 
 class ImportHook:
-    """Stands before the finders of modules until an HTTP library is looked for."""
+    """Comes before the other finders of modules until an HTTP library is imported."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002, RUF100 - it runs in any Python
         """Begin to record, then find what the others find."""
@@ -82,7 +82,7 @@ def import_from_here() -> None:
 
 
 def run_users_sitecustomize() -> None:
-    """Leave the path as the user made it, and run the `sitecustomize` that stands there."""
+    """Leave the path as the user made it, and run the `sitecustomize` that is there."""
     sys.path[:] = [path for path in sys.path if os.path.realpath(path) != HERE]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
