@@ -80,7 +80,7 @@ def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tup
         yield from _step(step)
     if len(differing) > 1 and not every:
         yield "", ""
-        yield f"{pluralize(len(differing) - 1, 'more step')} that differ: --all shows them", ""
+        yield f"differences in {pluralize(len(differing) - 1, 'more step')}: --all shows them", ""
 
 
 def _run(run: DiffRun) -> str:
