@@ -1,4 +1,4 @@
-.PHONY: demo test bench clean
+.PHONY: demo test test-viewer bench clean
 
 demo: ## a small agent on the real SDKs, recorded, then shown
 	@scripts/setup
@@ -7,6 +7,10 @@ demo: ## a small agent on the real SDKs, recorded, then shown
 test: ## every check
 	@scripts/setup
 	@scripts/check
+
+test-viewer: ## the viewer's page in a headless browser
+	@scripts/setup
+	@scripts/test-viewer
 
 bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKLOADS= CONTENDERS= QUICK=1 PEERS=1
 	@scripts/setup

@@ -23,7 +23,7 @@ from benchmarks.server import serving
 from benchmarks.suite import BASE, CONTENDERS, PEERS_BASE, WORKLOADS
 from benchmarks.workloads import Conversation
 
-COUNTED = (BASE, "control", "ours", "full-lines")
+COUNTED = (BASE, "control", "ours", "ours-unmasked", "full-lines")
 """Whose instructions are counted; it is slow."""
 QUICK_LEAVES_OUT = ("turns-200", "agents-mb", "long")
 

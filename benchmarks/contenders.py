@@ -86,6 +86,13 @@ class OursOnDisk(Ours):
     settings = {"durability": "disk"}  # noqa: RUF012 - a constant
 
 
+class OursUnmasked(Ours):
+    """Without masking: what it differs by from ours is the cost of masking."""
+
+    title = "trace_recorder, redact=None"
+    settings = {"redact": None}  # noqa: RUF012 - a constant
+
+
 class OursInside(Ours):
     """With timers around what capture calls, which disturb its other figures a little."""
 
@@ -190,6 +197,7 @@ OWN: dict[str, type[Unrecorded]] = {
     "control": Control,
     "ours": Ours,
     "ours-disk": OursOnDisk,
+    "ours-unmasked": OursUnmasked,
     "ours-inside": OursInside,
     "whole-file": WholeFile,
     "full-lines": FullLines,

@@ -14,6 +14,7 @@ from tests.capture.server import CHAT, plain, serving
 from trace_recorder import load
 
 ROOT = Path(__file__).parents[1]
+PAGE = "trace_recorder/viewer/page/viewer.html"
 
 
 def first_example() -> str:
@@ -26,13 +27,13 @@ def first_example() -> str:
 def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     """A wheel of this tree, installed with its openai extra and nothing else, runs the README's first example.
 
-    The pytest plugin is a module of its own in it.
+    The pytest plugin is a module of its own in it, and the viewer's built page is there.
     """
     wheels, environment = tmp_path / "wheels", tmp_path / "environment"
     pip = [sys.executable, "-m", "pip", "--quiet"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True)
     [wheel] = wheels.iterdir()
-    assert {"pytest_trace_recorder.py", "trace_recorder/py.typed"} <= set(zipfile.ZipFile(wheel).namelist())
+    assert {"pytest_trace_recorder.py", "trace_recorder/py.typed", PAGE} <= set(zipfile.ZipFile(wheel).namelist())
     venv.create(environment, with_pip=False)
     python = str(environment / "bin" / "python")
     subprocess.run([*pip, "--python", python, "install", f"{wheel}[openai]"], check=True)

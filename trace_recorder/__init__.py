@@ -53,11 +53,13 @@ if TYPE_CHECKING:
     from trace_recorder.recording.context import Step
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
+    from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.storage.redaction.redactor import Redactor
     from trace_recorder.storage.redaction.text_masking import default_redactor
     from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
+    from trace_recorder.viewer.notebook import display
     from trace_recorder.views.comparison.trajectory_diff import diff
     from trace_recorder.views.dataframes import to_dataframe
 
@@ -86,6 +88,7 @@ __all__ = [
     "RenderingError",
     "Replay",
     "ReplayMismatchError",
+    "ReplayedToolError",
     "Reward",
     "Step",
     "StreamNotFinishedError",
@@ -106,6 +109,7 @@ __all__ = [
     "current_recorder",
     "default_redactor",
     "diff",
+    "display",
     "fork",
     "http_client",
     "instrument",
@@ -169,6 +173,7 @@ _MODULES = {
     "recording.context": ("Step",),
     "rerun.forking": ("Fork",),
     "rerun.replayer": ("Replay",),
+    "rerun.tools": ("ReplayedToolError",),
     "storage.redaction.redactor": ("Redactor",),
     "storage.redaction.text_masking": ("default_redactor",),
     "values.llm_interaction": (
@@ -188,6 +193,7 @@ _MODULES = {
         "Reward",
         "Trajectory",
     ),
+    "viewer.notebook": ("display",),
     "views.comparison.trajectory_diff": ("diff",),
     "views.dataframes": ("to_dataframe",),
 }

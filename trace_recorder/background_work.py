@@ -29,14 +29,22 @@ def yield_to_others() -> None:
         function()
 
 
-def run_yielding(work: Callable[[], None]) -> None:
-    """Run `work` in this thread, which was started for it; `yield_to_others` sleeps at most every `WORK_SECONDS`."""
+def run_yielding(
+    work: Callable[[], None],
+    is_awaited: Callable[[], bool] = lambda: False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Run `work` in this thread, which was started for it; `yield_to_others` sleeps at most every `WORK_SECONDS`.
+
+    It does not sleep while `is_awaited` says that another thread waits for the work: each sleep may cost five
+    milliseconds where a third thread is busy.
+    """
     next_yield = 0.0
 
     def sleep_if_due() -> None:
         nonlocal next_yield
-        if time.perf_counter() >= next_yield:
-            time.sleep(YIELD_SECONDS)
+        if time.perf_counter() >= next_yield and not is_awaited():
+            sleep(YIELD_SECONDS)
             next_yield = time.perf_counter() + WORK_SECONDS
 
     current_yield.set(sleep_if_due)  # in this thread's context alone

@@ -347,7 +347,8 @@ def test_help_names_the_commands() -> None:
     assert commands == [
         ["list", "List the runs in a directory."],
         ["show", "Show a run, step by step."],
-        ["tail", "Follow a run while its agent works, until the run ends or Ctrl-C."],
+        ["tail", "Follow a run while its agent works."],
+        ["view", "Look at runs in the browser."],
         ["stats", "Count over runs."],
         ["diff", "Compare two runs: where they part, and what each cost."],
         ["grep", "Search runs: in prompts, answers, and tools."],
@@ -357,6 +358,8 @@ def test_help_names_the_commands() -> None:
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["replay", "Run a command, its LLM calls answered from a run."],
+        ["fork", "Run a command that repeats a run up to a call, and goes on live..."],
+        ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.capture.server import serving
 from tests.examples.environment import environment
+from tests.examples.test_readme import alike
 from tests.processes import ROOT
 from tests.rerun.runs import said
 from trace_recorder import load
@@ -37,7 +38,26 @@ LEFT = (
 
 def test_every_block_is_run() -> None:
     """The page has no block that the next test does not know."""
-    assert [language for language, _ in BLOCKS] == ["python"] * len(LEFT)
+    assert [language for language, _ in BLOCKS] == ["python"] * len(LEFT) + ["console"]
+
+
+def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None:
+    """Each command of the transcript, on an agent of three calls, with what it says on stderr."""
+    agent = f"import openai\n{AGENT}\nrun_my_agent(openai.OpenAI())\n"
+    (tmp_path / "agent.py").write_text(agent)
+    transcript = BLOCKS[-1][1]
+    printed = []
+    with serving(said("one"), said("two"), said("three"), said("live")) as server:
+        surroundings = environment(server.url, tmp_path)
+        surroundings.pop("COLUMNS", None)
+        for command in [line for line in transcript.splitlines() if line.startswith("$ ")]:
+            run = ["sh", "-c", f"{command.removeprefix('$ ')} 2>&1"]
+            done = subprocess.run(run, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
+            printed += [command, *done.stdout.splitlines()]
+        models = [json.loads(body)["model"] for _, _, body in server.requests]
+
+    assert list(map(alike, printed)) == list(map(alike, transcript.splitlines()))
+    assert models == ["gpt-4o-mini"] * 3 + ["gpt-4o"] * 2
 
 
 @pytest.mark.parametrize("number", range(len(LEFT)))

@@ -1,9 +1,10 @@
 """What every framework is held to: a run is recorded, exchange for exchange, and is what it was without recording.
 
 An agent is a program that prints its answer. It is run twice, each time in a process of its own and with a provider of
-its own that says the same: as it is without us, and recorded. What it prints and what it sends are to be equal; what is
-on file is to be what went over the wire. The steps and the results of tools are given back, to be compared by each
-framework's own tests.
+its own that says the same: as it is without us, and recorded. What it prints and what it sends are to be equal; what
+is on file is to be what went over the wire. Then it is run a third time, answered from its run, where there is no
+provider: it is to print the same. The steps and the results of tools are given back, to be compared by each framework's
+own tests.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ recorder.start()
 recorder.finalize(success=True)
 """
 MADE_UP = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
+NOWHERE = "http://127.0.0.1:9"
+"""No server is here."""
 QUIET = {
     "PYTHONWARNINGS": "ignore",  # what frameworks warn of is theirs
     "OPENAI_AGENTS_DISABLE_TRACING": "1",  # its own tracer sends to api.openai.com
@@ -58,6 +61,13 @@ class Runs:
     """Runs the programs of one test, in a directory of its own."""
 
     place: Path
+
+    ignore: tuple[str, ...] = ()
+    """What requests of a replay may differ in: ids that a framework makes up anew each time."""
+
+    def ignoring(self, *paths: str) -> Runs:
+        """The same, for programs whose requests are never twice the same."""
+        return replace(self, ignore=paths)
 
     def recorded(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
         """Run a program that records itself, and the same one without our lines; give the steps on file."""
@@ -100,7 +110,16 @@ class Runs:
             expected = pool.submit(self.printed, plain, alone)
             printed = self.printed(recording, provider, *command)
         assert (printed, asked(provider)) == (expected.result(), asked(alone))
-        return judged(self.place, provider)
+        [document] = self.place.glob("trajectories/*.json")
+        steps = judged(document, provider)
+        assert self._replayed(recording, document) == printed
+        return steps
+
+    def _replayed(self, code: str, document: Path) -> str:
+        """What a program prints that is answered from its run; it has to ask for all of it, and for nothing else."""
+        options = [word for path in self.ignore for word in ("--ignore", path)]
+        command = ["-m", "trace_recorder.cli", "replay", *options, str(document), "--", sys.executable]
+        return self.printed(code, Provider(NOWHERE, ()), *command)
 
 
 def _is_setting(name: str) -> bool:
@@ -112,9 +131,8 @@ def asked(provider: Provider) -> list[tuple[str, Payload]]:
     return [(one.path, json.loads(MADE_UP.sub("ID", json.dumps(one.body)))) for one in provider.sent]
 
 
-def judged(place: Path, provider: Provider) -> list[Step]:
-    """Hold the one run that was recorded against what went over the wire; give its steps."""
-    [document] = place.glob("trajectories/*.json")
+def judged(document: Path, provider: Provider) -> list[Step]:
+    """Hold the run that was recorded against what went over the wire; give its steps."""
     trajectory = load(document)
     assert (validate(document).ok, trajectory.gaps, trajectory.status) == (True, (), "completed")
     assert on_file(trajectory) == on_the_wire(provider)

@@ -34,6 +34,8 @@ asyncio.run(main())
 """
 FOR_GOOGLE = (*ASKED[:2], ['{"return_value":"It\'s sunny in Tokyo."}'])
 """To Google the result is sent as an object."""
+MADE_UP_FOR_GOOGLE = ("contents[*].parts[*].functionCall.id", "contents[*].parts[*].functionResponse.id")
+"""Google gives calls no ids; the framework makes them up, and sends them."""
 TYPED = """
 from pydantic import BaseModel
 class Weather(BaseModel):
@@ -61,7 +63,7 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
     """Each provider's calls are recorded with their results, of one that gives calls no ids too."""
     code = "".join(agent("Pydantic AI").replace(MODELS[0], model) + way for model in MODELS)
-    assert runs.instrumented(code, SCRIPT * len(MODELS)) == EACH
+    assert runs.ignoring(*MADE_UP_FOR_GOOGLE).instrumented(code, SCRIPT * len(MODELS)) == EACH
 
 
 def test_an_answer_of_a_type_is_a_call(runs: Runs) -> None:

@@ -243,3 +243,18 @@ def test_an_edit_returns_the_body(path: Path) -> None:
     """What it returns in its place is said."""
     with pytest.raises(TypeError, match="edit= returned NoneType"), fork(path, at="llm_1", edit=print) as branch:
         work(branch.wrap(client(NOWHERE)))
+
+
+def test_what_was_put_around_a_fork_stays(path: Path, server: Server, tmp_path: Path) -> None:
+    """A recorder that wraps the client inside the block goes on to record it; wrapped twice, it is forked once."""
+    made = client(f"{server.url}/v1")
+    before = made._client._transport
+    with TrajectoryRecorder(tmp_path / "other.json", strict=True) as recorder:
+        with fork(path, at="llm_1") as branch:
+            ask(branch.wrap(recorder.wrap(branch.wrap(made))), "first")
+        ask(made, "behind")
+        recorded = texts(tmp_path / "other.json")
+    recorder_s, inside = made._client._transport, made._client._transport.inner  # type: ignore[attr-defined]
+
+    assert (recorded, texts(branch.recorder.trajectory_path)) == (["four", "five"], ["four"])
+    assert (recorder_s is before, inside is before) == (False, True)

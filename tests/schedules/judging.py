@@ -25,8 +25,9 @@ from tests.processes import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
+from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
-from trace_recorder.derive.validate import _difference, validate
+from trace_recorder.derive.validate import validate
 
 PAUSE = 4000
 """At most so many moments within the package pass between two interruptions,"""
@@ -113,10 +114,9 @@ def problems(
 
 def disagreement(path: Path) -> str | None:
     """Where the document that is there differs from what the whole journal says."""
-    written = json.loads(path.read_bytes())
-    whole = load(path).to_document("inline") | {"history": written["history"]}
-    written = expanded(written)
-    return None if json.dumps(written) == json.dumps(whole) else _difference(written, whole)
+    written, run = json.loads(path.read_bytes()), load(path)
+    whole = run.to_document("inline") | {"history": written["history"]}
+    return None if json.dumps(expanded(written)) == json.dumps(whole) else first_difference(written, run) or "it"
 
 
 def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,7 +56,27 @@ def replayed(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
         )
 
 
-def compare_all(exchanges: tuple[Exchange, ...], mode: Mode) -> dict[int, Verdicts]:
+def served(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
+    """Make the calls again, answered over HTTP by a local provider from the file; what it lacks gets an error."""
+    from trace_recorder import replay
+    from trace_recorder.rerun.serving import ReplayServer
+
+    with ReplayServer(replay(path)) as server, watch() as deliveries:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            made = call_all(
+                exchanges, mode, lambda client: client, lambda exchange: f"{server.url}/x/{exchange.number}"
+            )
+        finally:
+            server.shutdown()
+            thread.join()
+    return Seen(made.outcomes, deliveries)
+
+
+def compare_all(
+    exchanges: tuple[Exchange, ...], mode: Mode, again: Callable[..., Seen] = replayed
+) -> dict[int, Verdicts]:
     """Record every call, replay it, and judge each exchange by its number.
 
     Calls are made one after the other: of those that are equal, the first is answered as the first was.
@@ -63,7 +84,7 @@ def compare_all(exchanges: tuple[Exchange, ...], mode: Mode) -> dict[int, Verdic
     mode = replace(mode, at_once=1)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "run.json"
-        first, second = recorded(exchanges, mode, path), replayed(exchanges, mode, path)
+        first, second = recorded(exchanges, mode, path), again(exchanges, mode, path)
     return {exchange.number: compare(exchange, first, second, mode) for exchange in exchanges}
 
 
@@ -129,12 +150,14 @@ def _without_framing(value: Payload) -> Payload:
 
 
 MODES = {
-    "sync": (False, Mode()),
-    "async": (False, Mode(asynchronous=True)),
-    "sync, streams cut at random": (True, Mode(seed=1)),
-    "async, streams compressed and cut at random": (True, Mode(asynchronous=True, seed=2, compress=True)),
+    "sync": (False, Mode(), replayed),
+    "async": (False, Mode(asynchronous=True), replayed),
+    "sync, streams cut at random": (True, Mode(seed=1), replayed),
+    "async, streams compressed and cut at random": (True, Mode(asynchronous=True, seed=2, compress=True), replayed),
+    "sync, from a local provider": (False, Mode(), served),
+    "async, from a local provider": (False, Mode(asynchronous=True), served),
 }
-"""By its title, whether a mode is for streams alone, and the mode."""
+"""By its title, whether a mode is for streams alone, the mode, and how the calls are made again."""
 
 
 def main() -> None:
@@ -142,10 +165,10 @@ def main() -> None:
     exchanges = load()
     if not exchanges:
         sys.exit(f"there is no corpus in {DIRECTORY}: set TRACE_RECORDER_WIRE")
-    for title, (streams_alone, mode) in MODES.items():
+    for title, (streams_alone, mode, again) in MODES.items():
         chosen = tuple(exchange for exchange in exchanges if exchange.stream or not streams_alone)
         began = time.perf_counter()
-        verdicts = compare_all(chosen, mode)
+        verdicts = compare_all(chosen, mode, again)
         print(f"\n{title}: {time.perf_counter() - began:.1f} s")
         print("\n".join(rows(chosen, verdicts, COLUMNS)))
         print("\n".join(_differences(chosen, verdicts)) or "no differences")

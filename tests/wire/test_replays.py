@@ -24,10 +24,10 @@ EXCHANGES = tuple(exchange for exchange in load() if random.Random(exchange.numb
 @pytest.mark.parametrize("title", MODES)
 def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
     """Objects, exceptions, status, headers, body and chunks of every exchange are the same."""
-    streams_alone, mode = MODES[title]
+    streams_alone, mode, again = MODES[title]
     exchanges = tuple(exchange for exchange in EXCHANGES if exchange.stream or not streams_alone)
 
-    verdicts = compare_all(exchanges, mode)
+    verdicts = compare_all(exchanges, mode, again)
 
     differing = {
         (exchange.source, column)

@@ -24,21 +24,22 @@ async def yield_to_event_loop() -> None:
         await asyncio.sleep(0)
 
 
-async def run_in_thread(work: Callable[[], None]) -> None:
+async def run_in_thread(work: Callable[[], None], is_awaited: Callable[[], bool] = lambda: False) -> None:
     """Run `work`, which does not raise, in a new thread, and wait for it.
 
-    A cancelled caller stops waiting; the work continues to its end.
+    The thread yields to others, unless `is_awaited` says that another thread waits for it. A cancelled caller stops
+    waiting; the work continues to its end.
     """
     trio = _trio()
     if trio is not None:
         done = trio.Event()
         wake = _waker(trio.lowlevel.current_trio_token().run_sync_soon, done.set)
-        if _start(work, wake):
+        if _start(work, wake, is_awaited):
             await done.wait()
             return
     elif (asyncio := _asyncio()) is not None:
         event = asyncio.Event()
-        if _start(work, _waker(asyncio.get_running_loop().call_soon_threadsafe, event.set)):
+        if _start(work, _waker(asyncio.get_running_loop().call_soon_threadsafe, event.set), is_awaited):
             await event.wait()
             return
     work()
@@ -52,12 +53,12 @@ def _waker(call: Callable[[Callable[[], None]], Any], wake: Callable[[], None]) 
     return call_wake
 
 
-def _start(work: Callable[[], None], wake: Callable[[], None]) -> bool:
+def _start(work: Callable[[], None], wake: Callable[[], None], is_awaited: Callable[[], bool]) -> bool:
     """Start a thread that does the work and then calls `wake`. Return False if the system has no more threads."""
 
     def run() -> None:
         try:
-            run_yielding(work)
+            run_yielding(work, is_awaited)
         finally:
             wake()
 

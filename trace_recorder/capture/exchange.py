@@ -56,6 +56,7 @@ class Exchange(ResponseParts):
         self._request_written: threading.Event | None = None
         self._cancelled_by: BaseException | None = None
         self._ended_at = -1.0
+        self._is_awaited = False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""
@@ -224,15 +225,23 @@ class Exchange(ResponseParts):
 
     def _end_in_thread(self, done: threading.Event) -> None:
         try:
-            run_yielding(self.ended)
+            run_yielding(self.ended, self.is_awaited)
         finally:
             done.set()
 
     def wait(self) -> None:
-        """Wait for background threads, with a time limit: a signal handler may have interrupted what they wait for."""
+        """Wait for background threads, with a time limit: a signal handler may have interrupted what they wait for.
+
+        They do not yield to others from now on.
+        """
+        self._is_awaited = True
         for one in (self._request_written, self._assembly_done):
             if one is not None:
                 one.wait(ASSEMBLY_TIMEOUT_SECONDS)
+
+    def is_awaited(self) -> bool:
+        """Whether the run that ends waits for background threads."""
+        return self._is_awaited
 
     def closed(self, why: str) -> None:
         """Record that the caller closed the response early."""

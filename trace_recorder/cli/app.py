@@ -14,6 +14,7 @@ COMMANDS = {
     "list": "list_command:list_",
     "show": "show_command:show",
     "tail": "tail:tail",
+    "view": "view:view",
     "stats": "stats:stats",
     "diff": "diff:diff",
     "grep": "grep:grep",
@@ -23,9 +24,11 @@ COMMANDS = {
     "score": "score:score",
     "run": "run:run",
     "replay": "replay:replay",
+    "fork": "fork:fork",
+    "serve": "serve:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
-_FOLLOWED_BY_A_COMMAND = {"run", "replay"}
+_FOLLOWED_BY_A_COMMAND = {"run", "replay", "fork"}
 """These pass what follows their own arguments on to another program."""
 _COMPLETING = "_TRACE_RECORDER_COMPLETE"
 """Set by a shell that wants completions."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from trace_recorder.cli.text_layout import pluralize, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolResult
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.views.content.cache_marks import without_cache_marks
 from trace_recorder.views.content.parts import text_of as said_in
 
 MAX_EARLIER_PROMPTS = 8
@@ -155,19 +156,7 @@ class Prompts:
 
 
 def _text(message: Message) -> str:
-    return json.dumps(_without_cache_marks(message.to_document()), sort_keys=True)
-
-
-def _without_cache_marks(value: Payload) -> Payload:
-    """Remove cache marks, and what exists only because of them: a list of one text part, an empty extra."""
-    if isinstance(value, list):
-        parts = [_without_cache_marks(part) for part in value]
-        only = parts[0] if len(parts) == 1 else None
-        return only["text"] if isinstance(only, dict) and only.keys() == {"type", "text"} else parts
-    if isinstance(value, dict):
-        members = {name: _without_cache_marks(member) for name, member in value.items() if name != "cache_control"}
-        return {name: member for name, member in members.items() if member != {}}
-    return value
+    return json.dumps(without_cache_marks(message.to_document()), sort_keys=True)
 
 
 def _repeats(message: Message, answer: LLMResponse | None) -> bool:

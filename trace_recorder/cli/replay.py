@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory
 from trace_recorder.cli.run import exit_as
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.rerun.subprocess.supervisor import ReplayResult, replay_program
+from trace_recorder.rerun.subprocess.supervisor import replay_program
 
 _MOST_MISMATCHES = 10
 """How many mismatches are printed."""
@@ -73,19 +74,19 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(str(error))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--ignore") from None
-    _report(ended)
+    report(ended.mismatches, ended.unused)
     differs = bool(ended.mismatches or ended.unused)
     exit_as(1 if differs and not loose and ended.code == 0 else ended.code)
 
 
-def _report(ended: ReplayResult) -> None:
-    """Print the mismatches; the first line of each as a sentence of ours."""
-    for text in ended.mismatches[:_MOST_MISMATCHES]:
+def report(mismatches: Sequence[str], problem: str | None) -> None:
+    """Print the mismatches, the first line of each as a sentence of ours, and another problem."""
+    for text in mismatches[:_MOST_MISMATCHES]:
         first, *lines = text.splitlines()
         warn(first)
         for line in lines:
             typer.echo(f"  {in_one_line(line.strip())}", err=True)
-    if len(ended.mismatches) > _MOST_MISMATCHES:
-        warn(f"{len(ended.mismatches) - _MOST_MISMATCHES} more calls were not recorded")
-    if ended.unused:
-        warn(ended.unused)
+    if len(mismatches) > _MOST_MISMATCHES:
+        warn(f"{len(mismatches) - _MOST_MISMATCHES} more calls were not recorded")
+    if problem:
+        warn(problem)

@@ -53,7 +53,7 @@ def run(
         warn(f"run: {error}")
         raise typer.Exit(error.exit_code) from None
     if not quiet:
-        _tell(ended, command)
+        report_recorded(ended, command)
     exit_as(ended.code)
 
 
@@ -64,7 +64,7 @@ def exit_as(code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def _tell(ended: parent.CommandResult, command: Sequence[str]) -> None:
+def report_recorded(ended: parent.CommandResult, command: Sequence[str]) -> None:
     """Print what was recorded. A failure to print, or Ctrl-C, does not change the exit code."""
 
     def tell() -> None:

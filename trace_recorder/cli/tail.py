@@ -33,10 +33,10 @@ Last = Annotated[int, typer.Option("-n", "--last", min=0, help="Of the steps tha
 
 
 def tail(file: File = None, last: Last = 3, full: Full = False) -> None:
-    """Follow a run while its agent works, until the run ends or Ctrl-C.
+    """Follow a run while its agent works.
 
-    Each step is shown once its tools have returned. Exits with 0 if the run is completed, 1 if it failed or was broken
-    off, 130 after Ctrl-C.
+    Until the run ends, or Ctrl-C, each step is shown once its tools have returned. Exits with 0 if the run is
+    completed, 1 if it failed or was broken off, 130 after Ctrl-C.
     """
     try:
         path = _journal(file or default_directory())

@@ -60,7 +60,7 @@ class CallRecords:
     ) -> None:
         self.interaction_id = interaction_id
         self.first_seq = first_seq
-        self._items = items
+        self.items = items
         self._records: list[Record] = []
         self.requests: list[Record] = []
         self.streams: list[Record] = []
@@ -98,7 +98,7 @@ class CallRecords:
         """Return the interaction as it was when one of its records was added."""
         if record is self._records[-1]:
             return self
-        earlier = CallRecords(self.interaction_id, self._items, self.first_seq, keeps_request=self._keeps_request)
+        earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self._keeps_request)
         for one in self._records[: self._records.index(record) + 1]:
             earlier.add(one)
         return earlier
@@ -121,9 +121,22 @@ class CallRecords:
         if "items" not in self.request_data:
             return raw_body(self.request_data)
         try:
-            return self._items.expand(self.request_data)
+            return self.items.expand(self.request_data)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
+
+    def request_in_items(self) -> tuple[Payload, dict[str, int | list[int]]]:
+        """The request as it is on file: its body, and by name the numbers of the items of each list, or of one item.
+
+        Raises KeyError if a record that it needs is missing.
+        """
+        if "items" not in self.request_data:
+            return raw_body(self.request_data), {}
+        parts: Mapping[str, Payload] = self.request_data["items"]
+        numbers = {
+            name: part if isinstance(part, int) else self.items.numbers(name, part) for name, part in parts.items()
+        }
+        return self.request_data["body"], numbers
 
     def request(self) -> RequestReading:
         """The request as its dialect's reader reads it. Its parts may be shared with others: do not change them."""
@@ -185,7 +198,7 @@ class CallRecords:
     def body_in_parts(self) -> Mapping[str, Payload]:
         """The plain response of the newest attempt, if it was written in parts."""
         if self._body_in_parts is None:
-            self._body_in_parts = self.body_of_attempt(self.request_data.get("attempt", 0))
+            self._body_in_parts = self._body_of_attempt(self.request_data.get("attempt", 0))
         return self._body_in_parts
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
@@ -193,6 +206,9 @@ class CallRecords:
 
         It is empty before the response has ended, and if a part is missing.
         """
+        return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
+
+    def _body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
         ending = self.endings.get(attempt) if self.streams else None
         if ending is None or "parts" not in ending.data:
             return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import quote
 
 API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (api, re.compile(pattern))
@@ -93,6 +94,12 @@ def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> E
             streams = _STREAMING_PATH.search(path) is not None
             return Endpoint(api, provider_of(host, path, api, port), model[1] if model else None, streams)
     return None
+
+
+def with_model(path: str, model: str) -> str:
+    """Return a path that names another model, or at Azure another deployment; the same one where it names none."""
+    found = _MODEL_IN_PATH.search(path)
+    return path if found is None else f"{path[: found.start(1)]}{quote(model, safe='')}{path[found.end(1) :]}"
 
 
 def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:

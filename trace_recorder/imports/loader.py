@@ -71,22 +71,33 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     data = path.read_bytes()
     for record in journal_reader.read(data):
         fold.add(record)
-    _refuse_others(fold, data, path)
+    refuse_others(fold, data, path)
+    status = status_without_end(path, fold)
+    fold.run.gaps += cut_off_gaps(path, fold)
+    known = try_call(fold.run.known, partial(_refuse, path), status)
+    return Trajectory.read_on_demand(known, partial(folded, fold, status, path)), fold
+
+
+def status_without_end(path: Path, fold: Fold) -> Status:
+    """Return the status of a run whose journal has no end, by the lock of its writer."""
     host = fold.run.start.data.get("host") if fold.run.start else None
     alive = journal_lock.writer_is_alive(path, host)
-    status: Status = "unknown" if alive is None else "running" if alive else "interrupted"
-    if fold.run.end is None and not fold.run.ends_in_damage and not journal_lock.is_locked(path):
-        fold.run.gaps += _cut_off(path)
-
-    def refuse(error: Exception) -> NoReturn:
-        raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
-
-    known = try_call(fold.run.known, refuse, status)
-    return Trajectory.read_on_demand(known, partial(try_call, fold.trajectory, refuse, status)), fold
+    return "unknown" if alive is None else "running" if alive else "interrupted"
 
 
-def _cut_off(path: Path) -> list[Gap]:
-    """Return a gap if a journal has no end although its document says that the run has ended."""
+def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
+    """Return the trajectory of a fold. Raises TrajectoryFormatError where its records make none."""
+    return try_call(fold.trajectory, partial(_refuse, path), status)
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    raise TrajectoryFormatError(f"{path} is a damaged journal: {type(error).__name__}: {error}") from error
+
+
+def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
+    """Return a gap if a journal has no end, and no writer, although its document says that the run has ended."""
+    if fold.run.end is not None or fold.run.ends_in_damage or journal_lock.is_locked(path):
+        return []
     try:
         document: Payload = json.loads(document_path_for(path).read_bytes())
         status = document.get("status")
@@ -97,7 +108,8 @@ def _cut_off(path: Path) -> list[Gap]:
     return [Gap(None, MISSING_LINES, f"its end is missing: the document beside it is of a run that is {status}")]
 
 
-def _refuse_others(fold: Fold, data: bytes, path: Path) -> None:
+def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
+    """Raise TrajectoryFormatError where a file, of which `data` is the beginning, is no journal, or is too new."""
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
             raise TrajectoryFormatError(

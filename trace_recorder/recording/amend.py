@@ -51,6 +51,18 @@ def rebuild_document(path: Path) -> Path:
         return _files_of(path)[0]
 
 
+def append_annotation(path: Path, key: str, value: Payload) -> None:
+    """Append an annotation to the journal of a run that has ended, with secrets masked. `value` is JSON.
+
+    Otherwise as `append_rewards`.
+    """
+    said = to_json({"key": key, "value": value})
+    masked = default_redactor(said)
+    count = masks_in(said, masked)
+    with _amended(path) as writer:
+        writer.append("annotation", f'{masked[:-1]},"redacted":{count}}}' if count else masked, now())
+
+
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
     """Append the exit code of a run's process as an annotation; with `status`, also another `finalize` record.
 

@@ -8,9 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from trace_recorder.capture.all_clients import TransportPatch
-from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
+from trace_recorder.capture.http_clients import TransportSlot, library_of, newest_library, slots_of
 from trace_recorder.capture.sdk_clients import avoid_aiohttp, http_clients_of, restore_settings
 from trace_recorder.capture.transport import RecordingTransport
+from trace_recorder.rerun.retry_pauses import RetryPauses
 from trace_recorder.rerun.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
 
 _ABSENT = object()
@@ -24,6 +25,8 @@ class Installed:
         self.undo: list[Callable[[], None]] = []
         self._removed = False
         self._everywhere = TransportPatch(self.replaying)
+        self._answers_all = False
+        self._pauses = RetryPauses(self._is_answered)
 
     def wrap(self, client: object) -> None:
         """Put a replaying transport inside each that the client has; a recording one continues to record."""
@@ -34,7 +37,7 @@ class Installed:
             self._follow_loops(http_client)
         avoid_aiohttp(client)
         self.undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are restored by then
-        self.skip_sleeps(client)
+        self.skip_pauses(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
         """Make an HTTP client of a library: the one that is given, or else the newest that is installed."""
@@ -44,16 +47,20 @@ class Installed:
         network = module.AsyncHTTPTransport if asynchronous else module.HTTPTransport
         inner = network() if self._answers.missing == "live" else None
         transport = replaying_class(library, asynchronous=asynchronous)(inner, self._answers)
+        self._pauses.skip()
         return kind(**{"follow_redirects": True, **arguments, "transport": transport})
 
     def everywhere(self) -> None:
         """Answer every client of the process, also those that are made later."""
         self._everywhere.install()
+        self._answers_all = True
+        self._pauses.skip()
         self.undo.append(self._everywhere.remove)
 
     def remove(self) -> None:
         """Restore what was there; a recording transport that was put around ours since stays."""
         self._removed = True
+        self._pauses.restore()
         while self.undo:
             self.undo.pop()()
 
@@ -69,10 +76,11 @@ class Installed:
             outer.inner = ours
         else:
             place.put(ours)
-        self.undo.append(partial(_take_out, place, ours))
+        self.undo.append(partial(take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """A transport that answers around another one, which a recording one stays around."""
+        self._pauses.skip()  # an SDK may have been imported since
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:
             return transport
         if isinstance(transport, RecordingTransport):
@@ -95,11 +103,15 @@ class Installed:
 
         self._replace(http_client, "_inner_client_cls", made)
 
-    def skip_sleeps(self, client: Any) -> None:
-        """Make a client's own retries wait for nothing."""
-        if hasattr(client, "_calculate_retry_timeout"):  # openai and anthropic
-            self._replace(client, "_calculate_retry_timeout", lambda *_, **__: 0.0)
-        google = getattr(client, "_api_client", None)
+    def _is_answered(self, http_client: Any) -> bool:
+        """Whether the retries of an HTTP client are answered from the recording, and by no provider."""
+        if self._answers.missing == "live" or library_of(http_client) is None:
+            return False
+        return self._answers_all or any(_holds(place.get(), self._answers) for place in slots_of(http_client))
+
+    def skip_pauses(self, client: Any) -> None:
+        """Make the retries of a client of google-genai wait for nothing, which keeps its pauses itself."""
+        google = getattr(client, "_api_client", None) if self._answers.missing == "error" else None
         for retrying in filter(None, (getattr(google, "_retry", None), getattr(google, "_async_retry", None))):
             self._replace(retrying, "wait", lambda _: 0.0)
 
@@ -119,7 +131,16 @@ class Installed:
         self.undo.append(undo)
 
 
-def _take_out(place: TransportSlot, ours: Any) -> None:
+def _holds(transport: Any, answers: Answers) -> bool:
+    """Whether a transport, or one inside it, answers from a replay."""
+    while transport is not None:
+        if isinstance(transport, SyncReplaying | AsyncReplaying) and transport.answers is answers:
+            return True
+        transport = getattr(transport, "inner", None)
+    return False
+
+
+def take_out(place: TransportSlot, ours: Any) -> None:
     """Replace our transport by the one inside it, whatever has been put around it since."""
     outer = place.get()
     if outer is ours:

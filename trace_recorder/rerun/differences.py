@@ -17,20 +17,63 @@ MOST_COMPARED = 200
 
 
 def nearest(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """Return the recorded request, of the unused ones or else of all, that has most in common with this one."""
+    """The recorded request, of those not given yet or else of all, that has most in common with this one.
+
+    What requests repeat is read once, so that the time taken does not grow with the number of requests x their length.
+    """
     same = [one for one in left or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
     live_texts = _texts(live.body)
-    return max(same, key=lambda one: _in_common(live_texts, _texts(recording.request(one))), default=None)
+    recorded = _RecordedTexts(recording)
+    return max(same, key=lambda one: _in_common(live_texts, recorded.of(one)), default=None)
 
 
 def _texts(body: Payload) -> set[str]:
-    """Return the members of a request, and the elements of its lists, each as a text."""
+    """The members of a request, and the elements of its lists, each as a text."""
     members = body if isinstance(body, dict) else {"": body}
-    texts = set()
-    for name, value in members.items():
-        values = value if isinstance(value, list) else [value]
-        texts |= {f"{name} {json.dumps(one, sort_keys=True)}" for one in values}
-    return texts
+    return {text for name, value in members.items() for text in _texts_of_member(name, value)}
+
+
+def _texts_of_member(name: str, value: Payload) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [_text(name, one) for one in values]
+
+
+def _text(name: str, value: Payload) -> str:
+    return f"{name} {json.dumps(value, sort_keys=True)}"
+
+
+class _RecordedTexts:
+    """The texts of recorded requests; those of an item are made once, for all the requests that have it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._of_items: dict[tuple[str, int], list[str]] = {}
+
+    def of(self, one: RecordedExchange) -> set[str]:
+        """The same texts as `_texts` of the whole request; none where a line that it needs is damaged."""
+        if "items" not in one.begin.data:
+            return _texts(self._recording.request(one))
+        try:
+            body, numbers = self._recording.elements(one)
+            return {text for name, value in body.items() for text in self._of_member(name, value, numbers.get(name))}
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return set()
+
+    def _of_member(self, name: str, value: Payload, items: int | list[int] | None) -> Iterator[str]:
+        if items is None:
+            yield from _texts_of_member(name, value)
+        elif isinstance(items, int):
+            yield from self._of_item(name, items, whole=True)
+        else:
+            for number in items:
+                yield from self._of_item(name, number, whole=False)
+
+    def _of_item(self, name: str, number: int, *, whole: bool) -> list[str]:
+        """The texts of an item, which is a whole member, or an element of one."""
+        if (name, number) not in self._of_items:
+            value = self._recording.item(number)
+            self._of_items[name, number] = _texts_of_member(name, value) if whole else [_text(name, value)]
+        return self._of_items[name, number]
 
 
 def _in_common(one: set[str], other: set[str]) -> float:

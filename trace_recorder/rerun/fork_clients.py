@@ -14,19 +14,20 @@ from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
 from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
-from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.clients import Installed
+from trace_recorder.rerun.clients import Installed, take_out
+from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.transport import Answer, as_connection_error, endpoint_of_request, replaying_class
 
 
 class Decides(Protocol):
-    """Decides about each call: an answer, or the body to send. Raises ReplayMismatchError."""
+    """Decides about each call: an answer, or the request to send. Raises ReplayMismatchError."""
 
     speed: float | None
 
-    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
-        """Return the answer to one request, or its body if it is sent."""
+    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
+        """Return the answer to one request, or what is sent in its place."""
 
     def refused(self, said: str) -> ReplayMismatchError:
         """Return a mismatch to raise; the fork keeps it."""
@@ -55,7 +56,7 @@ class Forking:
 
     library: str
 
-    def __init__(self, inner: Any, fork: Decides, binding: Binding) -> None:
+    def __init__(self, inner: Any, fork: Decides, binding: Callable[[], Binding]) -> None:
         self.inner = inner
         self.fork = fork
         self.binding = binding
@@ -74,9 +75,9 @@ class Forking:
             inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork))
             if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
                 inner = type(self.inner)(inner, self.inner.binding)
-        elif decided != body:
-            request = _with_body(request, decided)
-        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding), request
+        else:
+            request = _as_decided(request, body, decided)
+        return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding()), request
 
 
 class SyncForking(Forking):
@@ -105,11 +106,16 @@ class AsyncForking(Forking):
         await self.inner.aclose()
 
 
-def _with_body(request: Any, body: bytes) -> Any:
+def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
+    """The request that is sent; the same one where nothing of it changes."""
+    url = request.url
+    if decided.model is not None:
+        url = url.copy_with(raw_path=with_model(url.raw_path.decode("ascii"), decided.model).encode("ascii"))
+    if decided.body == body and url == request.url:
+        return request
     headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"content-length"]
-    return type(request)(
-        request.method, request.url, headers=headers, content=body, extensions=dict(request.extensions)
-    )
+    extensions = dict(request.extensions)
+    return type(request)(request.method, url, headers=headers, content=decided.body, extensions=extensions)
 
 
 @cache
@@ -140,14 +146,21 @@ class InstalledFork(Installed):
     def put(self, place: TransportSlot) -> None:
         """Answer what comes to one transport, or send it on to it."""
         transport = place.get()
-        place.put(self.replaying(transport, place.library, asynchronous=place.asynchronous))
-        self.undo.append(partial(place.put, transport))
+        ours = self.replaying(transport, place.library, asynchronous=place.asynchronous)
+        if ours is not transport:
+            place.put(ours)
+            self.undo.append(partial(take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """A transport that answers, or sends on to another one."""
-        if isinstance(transport, Forking) and transport.fork is self._fork:
+        if self._holds(transport):
             return transport
-        return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding())
+        return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
 
-    def skip_sleeps(self, client: Any) -> None:
+    def _holds(self, transport: Any) -> bool:
+        """Whether a transport, or a recording one around it, is one of this fork."""
+        inner = transport.inner if isinstance(transport, RecordingTransport) else transport
+        return isinstance(inner, Forking) and inner.fork is self._fork
+
+    def skip_pauses(self, client: Any) -> None:
         """Leave the client's pauses between retries as they are: some of them are before a live provider."""

@@ -10,7 +10,7 @@ recorded in a run of its own; its first record names the parent run.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,24 +25,22 @@ from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.fork_point import ForkPoint
 from trace_recorder.rerun.matching import Live, Match
+from trace_recorder.rerun.outgoing import Changes, Edit, Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import Replay, not_asked_for, report_unused
 from trace_recorder.rerun.transport import Answer
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.messages import Payload
-
-Edit = Callable[[Any], Any]
-"""A function of a request's JSON body that returns the one to send in its place."""
 
 
 class Fork(Replay):
     """Repeats a run up to a call, goes on live, and records all of it in `recorder`.
 
-    The call is `at="llm_7"`, or the first of `at_step=3`; it is the first that is made. `edit`, a function of a live
-    request's JSON body, returns the body that is sent in its place, for that call and all that follow. `answer` is
-    given for that call, which is not made then: a response's JSON, or where the call streams, the text of the stream.
-    Tools give their recorded results as far as they had ended before the call; from then on they run.
+    The call is `at="llm_7"`, or the first of `at_step=3`; it is the first that is made. That call and all that follow
+    may be changed: `model` takes the place of the model that the call asks for, wherever it is asked for; `system`
+    that of the system prompt; `edit`, a function of the JSON body, returns the body that is sent. `answer` is given for
+    the call, which is not made then: a response's JSON, or where the call streams, the text of the stream. Tools give
+    their recorded results as far as they had ended before the call; from then on they run.
 
     `recorder` is one that has not been started; without it, the file is next to the parent's. `ignore`, `match`,
     `speed`, `instrument` and `redact` are those of `replay`. A program that sends another request before the call
@@ -57,6 +55,8 @@ class Fork(Replay):
         *,
         at: str | None = None,
         at_step: int | None = None,
+        model: str | None = None,
+        system: str | None = None,
         edit: Edit | None = None,
         answer: Mapping[str, Any] | str | None = None,
         recorder: TrajectoryRecorder | None = None,
@@ -69,8 +69,9 @@ class Fork(Replay):
         super().__init__(path, ignore=ignore, match=match, speed=speed, instrument=instrument, redact=redact)
         self.point = ForkPoint(self.recording, at, at_step)
         self.is_live = False
-        self._edit = edit
-        self._by_hand = None if answer is None else _answer(answer, self.point)
+        self._changes = Changes(model, system, edit)
+        self._changes.replace_model_of(self.point.exchange.endpoint, self.recording.request(self.point.exchange))
+        self._by_hand = None if answer is None else answer_by_hand(answer, self.point)
         self.recorder = recorder or TrajectoryRecorder(
             task=self.point.task, directory=self.recording.path.parent, redact=redact
         )
@@ -101,12 +102,12 @@ class Fork(Replay):
         if self.mismatch is not None:
             return self.mismatch
         if not self.is_live:
-            return ReplayMismatchError(f"the fork of {name} ended before {self.point}: nothing was asked for live.")
+            return ReplayMismatchError(report_not_reached(name, self.point))
         unused = self.unused
         return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused)) if unused else None
 
-    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | bytes:
-        """Return the answer to one request, or its body if it is sent. Raises ReplayMismatchError before the fork."""
+    def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
+        """Return the answer to one request, or what is sent for it. Raises ReplayMismatchError before the fork."""
         with self._lock:
             self._redaction.learn(secrets(headers))
             live = Live(endpoint, self._read(body))
@@ -114,16 +115,18 @@ class Fork(Replay):
             by_hand = self._go_live(live) if exchange is None else None
         if exchange is not None:
             return self._recorded(exchange)
-        return by_hand or self._edited(body)
+        return by_hand or self._changes.applied(endpoint, body)
 
     def _go_live(self, live: Live) -> Answer | None:
         """Go live; return the given `answer` if this is the first live call and there is one."""
-        missing = self._missing()
-        if not self.is_live and missing and not self._requests.knows(live):
-            raise self.refused(explained(live, self.recording, missing))
+        if not self.is_live:
+            missing = self._missing()
+            if missing and not self._requests.knows(live):
+                raise self.refused(explained(live, self.recording, missing))
+            self._changes.replace_model_of(live.endpoint, live.body)
+            self.is_live = True
         by_hand, self._by_hand = self._by_hand, None
-        self.is_live = True
-        return by_hand
+        return by_hand if by_hand and self._claim(self.point.exchange.begin.seq) else None
 
     def _missing(self) -> list[RecordedExchange]:
         behind = [one for one in self._requests.left if self.point.is_behind(one)]
@@ -146,26 +149,18 @@ class Fork(Replay):
         """Whether a tool is run that has no recorded result before the fork."""
         if self.is_live or self.tools.knows(name, arguments):
             return True
-        return not self._missing() and not any(map(self._is_missing, self.tools.left))
+        return not self._missing() and not self._missing_tools()
 
-    def _is_missing(self, one: RecordedTool) -> bool:
-        return self.point.is_behind_tool(one)
-
-    def _edited(self, body: bytes) -> bytes:
-        """Return what is sent in place of a request's body."""
-        if self._edit is None:
-            return body
-        try:
-            value: Payload = json.loads(body)
-        except ValueError:
-            return body
-        edited = self._edit(value)
-        if not isinstance(edited, dict):
-            raise TypeError(f"edit= returned {type(edited).__name__}, and has to return the body to send, a dict")
-        return json.dumps(edited, ensure_ascii=False).encode()
+    def _missing_tools(self) -> list[RecordedTool]:
+        return [one for one in self.tools.left if self.point.is_behind_tool(one)]
 
 
-def _answer(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
+def report_not_reached(name: str, point: object) -> str:
+    """Say that a fork of a recording never came to its call."""
+    return f"the fork of {name} ended before {point}: nothing was asked for live."
+
+
+def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
     """Make the given `answer`. Raises ValueError if the call needs one of the other kind."""
     if isinstance(answer, str) != point.exchange.streams:
         wanted = "streams: answer= is the text of its stream" if point.exchange.streams else "wants JSON: answer= is it"

@@ -89,7 +89,7 @@ class SyncReplaying:
             return self.inner.handle_request(request)
         if answer.status is None:
             raise _ending(answer, self.answers, library, request)
-        wait = _Pace(self.answers.speed)
+        wait = Pace(self.answers.speed)
 
         def chunks() -> Iterator[bytes]:
             for at, data in answer.pieces:
@@ -127,7 +127,7 @@ class AsyncReplaying:
             return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
         await sleep(0)  # other tasks run here, as they do while a network is waited for
-        wait = _Pace(self.answers.speed)
+        wait = Pace(self.answers.speed)
 
         async def end() -> Exception:
             if answer.was_cancelled:
@@ -154,7 +154,7 @@ class AsyncReplaying:
             await self.inner.aclose()
 
 
-class _Pace:
+class Pace:
     """Computes how long to wait for a chunk: `speed` times as fast as it came, or not at all."""
 
     def __init__(self, speed: float | None) -> None:

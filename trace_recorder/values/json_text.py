@@ -40,7 +40,7 @@ _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_BRACKETS = re.compile(r"[\[\]{}]+")
+_NO_BRACKETS = bytes(code for code in range(256) if chr(code) not in "[]{}")
 _CLOSED = re.compile(r"\[\]|\{\}")
 COLON = re.compile(r"[ \t\n\r]*:")
 _HEX = "[0-9a-fA-F]"
@@ -82,7 +82,7 @@ def replace_lone_surrogates(text: str) -> str:
 
 
 def _refuse_lone_surrogates(text: str) -> None:
-    if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
+    if "\\" in text and ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
 
 
@@ -91,7 +91,7 @@ def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) 
     end = min(end, len(text))
     if end - at <= 2 * max_depth or text.count("[", at, end) + text.count("{", at, end) <= max_depth:
         return
-    left = "".join(_BRACKETS.findall(STRING.sub("", text[at:end])))
+    left = STRING.sub("", text[at:end]).encode("ascii", "replace").translate(None, _NO_BRACKETS).decode()
     for _ in range(max_depth):
         left = _CLOSED.sub("", left)  # one level less, from the inside
         if not left:

@@ -25,6 +25,7 @@ from trace_recorder.values.messages import (
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.short_html import folded_rows, table
 from trace_recorder.values.short_repr import call_repr
 
 
@@ -153,6 +154,27 @@ class LLMInteraction(Struct, frozen=True):
             {"interaction_id": self.interaction_id, "provider": self.provider, "model": self.model}
             | without_none(agent=self.agent, error=self.error and self.error.type, content=self.response.content),
             [(len(self.response.tool_calls), "tool call")] if self.response.tool_calls else [],
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the interaction in a notebook."""
+        calls = [(call.name, call.arguments) for call in self.response.tool_calls]
+        return table(
+            f"LLMInteraction {self.interaction_id}",
+            {
+                "provider": self.provider,
+                "model": self.model,
+                "agent": self.agent,
+                "messages": len(self.input_messages),
+                "reasoning": self.response.reasoning,
+                "content": self.response.content,
+                "finish_reason": self.response.finish_reason,
+                "error": self.error and self.error.to_document(),
+                "attempts": len(self.attempts) or None,
+                "usage": {name: count for name, count in self.response.usage.to_document().items() if name != "extra"},
+                "duration_seconds": self.duration_seconds,
+            },
+            details=[folded_rows(f"{len(calls)} tool calls", calls)],
         )
 
     @property

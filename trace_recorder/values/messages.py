@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from trace_recorder.values.short_html import folded_rows, table
+
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
 
@@ -96,6 +98,12 @@ class Message(Struct, frozen=True):
     reasoning: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
     given: dict[str, Payload] | None = None
+
+    def _repr_html_(self) -> str:
+        """Show the message in a notebook."""
+        calls = [(call.name, call.arguments) for call in self.tool_calls]
+        members = {"call_id": self.call_id, "name": self.name, "reasoning": self.reasoning, "content": self.content}
+        return table(f"Message: {self.role}", members, details=[folded_rows(f"{len(calls)} tool calls", calls)])
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: `role` and `content`, and what else is known."""

@@ -31,6 +31,10 @@ class SharedSequence(Sequence[Element]):
         """Return elements as such a sequence; those of a list are not copied."""
         return elements if isinstance(elements, SharedSequence) else cls(elements)
 
+    def place(self) -> tuple[Sequence[Element], int, int]:
+        """Return what the elements are part of, and where they begin and end there. Do not change it."""
+        return self._elements, self._start, self._stop
+
     def extended(self, more: Iterable[Element]) -> SharedSequence[Element]:
         """Return these elements and more. They are added to the same list if it ends where this sequence does."""
         elements = self._elements

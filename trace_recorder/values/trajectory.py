@@ -22,6 +22,7 @@ from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, equal_but, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.short_html import MAX_ROWS, folded_rows, table
 from trace_recorder.values.short_repr import call_repr
 
 SCHEMA_VERSION = 1
@@ -66,6 +67,28 @@ class AgentStep(Struct, frozen=True):
             "AgentStep",
             {"step_number": self.step_number, "state": self.state} | without_none(agent=self.agent, error=self.error),
             [(len(self.tool_calls), "tool call"), (len(self.tool_results), "tool result")],
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the step in a notebook."""
+        calls = [(call.name, call.arguments) for call in self.tool_calls]
+        results = [
+            (one.name, one.success, one.error if one.error is not None else one.result) for one in self.tool_results
+        ]
+        return table(
+            f"AgentStep {self.step_number}",
+            {
+                "state": self.state,
+                "agent": self.agent,
+                "content": self.llm_response and self.llm_response.content,
+                "reflection": self.reflection,
+                "error": self.error,
+                "duration_seconds": self.duration_seconds,
+            },
+            details=[
+                folded_rows(f"{len(calls)} tool calls", calls),
+                folded_rows(f"{len(results)} tool results", results),
+            ],
         )
 
     @property
@@ -225,6 +248,31 @@ class Trajectory(_ReadOnDemand):
     def to_dict(self, history: History = "inline") -> dict[str, Payload]:
         """Return the whole document as a dict, as `to_document` does."""
         return self.to_document(history)
+
+    def _repr_html_(self) -> str:
+        """Show the run in a notebook: its facts, and its last steps. `trace_recorder.display` shows all of it."""
+        steps = [
+            (step.step_number, step.agent, step.state, ", ".join(call.name for call in step.tool_calls), step.error)
+            for step in self.agent_steps[-MAX_ROWS - 1 :]
+        ]
+        return table(
+            "Trajectory",
+            {
+                "task": self.task,
+                "status": self.status,
+                "success": self.success,
+                "final_result": self.final_result,
+                "error": self.error and self.error.to_document(),
+                "provider": self.provider,
+                "model": self.model,
+                "start_time": self.start_time,
+                "execution_time": self.execution_time,
+                "metrics": self.metrics,
+                "rewards": {reward.name: reward.value for reward in self.rewards},
+                "gaps": len(self.gaps) or None,
+            },
+            details=[folded_rows(f"{len(self.agent_steps)} steps", steps)],
+        )
 
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Render the whole document, with complete lists of messages (`inline`) or with deltas."""

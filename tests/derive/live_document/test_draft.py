@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from types import CodeType
 
@@ -10,7 +12,7 @@ import httpx
 import pytest
 
 from tests.agreement import agrees
-from tests.chat_calls import Answer, Wire, asked, call, said
+from tests.chat_calls import Answer, Wire, asked, call, said, streamed
 from tests.counting import watch
 from tests.journals import journal_of
 from tests.limits import limited
@@ -171,3 +173,37 @@ def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:
     recorder.record_agent_step(20, "thinking")
 
     assert agrees(recorder)
+
+
+def _streaming(parts: int) -> bytes:
+    """A journal of one call whose stream goes on."""
+    texts = [streamed(f"word{number} ").body.replace(b"data: [DONE]\n\n", b"") for number in range(parts)]
+    request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "body": asked("x", stream=True)}
+    part = {"interaction_id": "llm_1", "attempt": 0, "status": 200}
+    packed = [base64.b64encode(zlib.compress(text)).decode() for text in texts]
+    return journal_of(
+        ("start", {"schema_version": "1", "trajectory_id": "t"}),
+        ("llm_request", request),
+        *(("llm_stream", part | {"bytes": len(text), "zlib": one}) for text, one in zip(texts, packed, strict=True)),
+    )
+
+
+@pytest.mark.parametrize("ends_with_a_block", [False, True])
+def test_a_stream_that_goes_on_is_joined_once_for_many_blocks(tmp_path: Path, *, ends_with_a_block: bool) -> None:
+    """A journal is read in blocks; what there is of a stream is shown after the last, also if the file ends with it."""
+    lines = _streaming(60).splitlines(keepends=True)
+    begin, rest = b"".join(lines[:5]), b"".join(lines[5:])
+    path = tmp_path / "run.jsonl"
+    limits = DocumentLimits(read_bytes=len(rest) if ends_with_a_block else 3000)
+    writer = snapshot.DocumentWriter(path, tmp_path / "run.json", "inline", limits=limits)
+    path.write_bytes(begin)
+    writer.write()
+    path.write_bytes(begin + rest)
+    names: list[str] = []
+
+    watch(writer.write, lambda frame: names.append(frame.f_code.co_name))
+    writer.close()
+
+    [one] = json.loads((tmp_path / "run.json").read_bytes())["llm_interactions"]
+    assert one["response"]["content"].endswith("word58 word59 ")
+    assert names.count("join_chunks") == 1

@@ -10,8 +10,10 @@ import atexit
 import os
 import shlex
 import sys
+from collections.abc import Callable
 
 from trace_recorder.attach.instrument import DefaultTarget
+from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.capture.all_clients import client_patch
@@ -28,18 +30,17 @@ def begin() -> None:
         handoff = Handoff.from_environment(os.environ)
         if handoff is not None:
             handoff.report_library()
-            process.run_listeners.append(handoff.report_run)
-            recording = _ProcessRecorder(handoff)
+            recording = ProcessRecorder(handoff)
             client_patch.install(DefaultTarget(recording.recorder))
-            atexit.register(recording.end)
-            _end_with_workers(recording)
+            recording.end_with_process()
 
 
-class _ProcessRecorder:
-    """The recorder of this process, made when it is asked for."""
+class ProcessRecorder:
+    """The recorder of this process, made when it is asked for; its run continues another one where `origin` says so."""
 
-    def __init__(self, handoff: Handoff) -> None:
+    def __init__(self, handoff: Handoff, origin: Callable[[], ForkedFrom | None] = lambda: None) -> None:
         self._handoff = handoff
+        self._origin = origin
         self._made: dict[str, TrajectoryRecorder] = {}
 
     def recorder(self) -> TrajectoryRecorder:
@@ -52,8 +53,17 @@ class _ProcessRecorder:
                 directory=self._handoff.directory,
             )
             if self._made.setdefault("recorder", made) is made:
+                origin = self._origin()
+                if origin is not None:
+                    made._lifecycle.fork_from(origin)
                 self._handoff.report_document(made.trajectory_path)
         return self._made["recorder"]
+
+    def end_with_process(self) -> None:
+        """Report the runs of this process as they begin, and end the recording when the process ends."""
+        process.run_listeners.append(self._handoff.report_run)
+        atexit.register(self.end)
+        _end_with_workers(self)
 
     def end(self) -> None:
         """End the run as the process ends: by an exception that nobody caught, or as if nothing were wrong.
@@ -72,11 +82,11 @@ def _masked(words: list[str]) -> list[str]:
     return try_call(lambda: shlex.split(masked), lambda _: [masked])
 
 
-def _end_with_workers(recording: _ProcessRecorder) -> None:
+def _end_with_workers(recording: ProcessRecorder) -> None:
     """End the recording with a worker of multiprocessing, which ends without `atexit`."""
     listening: list[object] = []
 
-    def finish(one: _ProcessRecorder) -> None:
+    def finish(one: ProcessRecorder) -> None:
         sys.modules["multiprocessing.util"].Finalize(one, one.end, exitpriority=-100)
 
     def listen() -> None:

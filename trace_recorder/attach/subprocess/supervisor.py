@@ -64,18 +64,24 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
         str(directory.absolute()), reports, str(file.absolute()) if file else None, task or shlex.join(command)
     )
     try:
-        pid, code = run_process(command, {**os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()})
-        with _guard("record how the agent ended"):
-            document = handoff.document_of(pid)
-            if (
-                document is not None and journal_path_for(document).is_file()
-            ):  # there is none where recording is turned off
-                _record_exit(document, code)
-        return CommandResult(
-            code, _with_files(handoff.reported_runs()), handoff.has_library(), disabled=is_disabled(os.environ)
-        )
+        return run_recorded(command, handoff, {**handoff.to_environment(), "PYTHONPATH": python_path()})
     finally:
         shutil.rmtree(reports, ignore_errors=True)
+
+
+def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[str, str]) -> CommandResult:
+    """Run a command whose environment has these variables too, which have it recorded; put its end on file.
+
+    Raises CommandError where it cannot be started.
+    """
+    pid, code = run_process(command, {**os.environ, **variables})
+    with _guard("record how the agent ended"):
+        document = handoff.document_of(pid)
+        if document is not None and journal_path_for(document).is_file():  # there is none where recording is turned off
+            _record_exit(document, code)
+    return CommandResult(
+        code, _with_files(handoff.reported_runs()), handoff.has_library(), disabled=is_disabled(os.environ)
+    )
 
 
 def _with_files(documents: Sequence[Path]) -> list[Path]:

@@ -107,10 +107,12 @@ class Draft:
                 yield_to_others()
             self._offset += whole
             self._interactions_size = self._interactions.size
-            self._update(yield_to_others)
+            self._update(yield_to_others, is_last=len(data) < size)
             if len(data) < size:
                 break
             size = self._limits.read_bytes if whole else size * 2
+        if self._fold.changed:  # the file ended where a block did
+            self._update(yield_to_others, is_last=True)
 
     def _add_record(self, record: Record | BadLine) -> None:
         """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
@@ -129,8 +131,11 @@ class Draft:
 
     # ── interactions, and the steps derived from them ────────────────────────────────────────────────────────────
 
-    def _update(self, yield_to_others: Callable[[], None]) -> None:
-        """Render what has changed, and settle what will not change any more."""
+    def _update(self, yield_to_others: Callable[[], None], *, is_last: bool) -> None:
+        """Render what has changed, and settle what will not change any more.
+
+        A stream that goes on is joined from its beginning, so it waits until all records have been read (`is_last`).
+        """
         fold = self._fold
         fold.read_pending(yield_to_others)
         for step in _drain(fold.tools.steps.changed):
@@ -140,6 +145,9 @@ class Draft:
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
+                continue
+            if not is_last and call.ending is None and call.streams and identity in self._open_interactions:
+                fold.changed[identity] = None
                 continue
             one = fold.interaction(call)
             if one is None or fold.is_duplicate(one):

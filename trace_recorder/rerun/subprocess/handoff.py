@@ -1,4 +1,4 @@
-"""What the process that replays a program passes to the program's processes: one environment variable.
+"""What the process that replays or forks a program passes to the program's processes: one environment variable.
 
 All of them replay one journal. Which recorded calls have been given is settled among them by files: a call is given
 once, whichever process makes it, and none of that is lost with a process that is killed.
@@ -11,19 +11,24 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-VARIABLE = "TRACE_RECORDER_REPLAY"
-"""The environment variable that holds the order, as JSON."""
+from trace_recorder.attach.lifecycle import ForkedFrom
+from trace_recorder.attach.subprocess.handoff import Handoff
+
 _GIVEN = "given-"
 _MISMATCH = "mismatch-"
+_LIVE = "live"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayHandoff:
-    """What to replay: which journal, how, and where to note which records were used."""
+class SharedRecording:
+    """What the processes of a program share: which journal, and where to note which records were used."""
+
+    VARIABLE: ClassVar[str]
+    """The environment variable that holds the order, as JSON."""
 
     journal: str
     reports: str
@@ -31,16 +36,15 @@ class ReplayHandoff:
     number, and a file `mismatch-…` with the text of each mismatch."""
     ignore: tuple[str, ...] = ()
     speed: float | None = None
-    tools: Literal["recorded", "live"] = "recorded"
 
     def to_environment(self) -> dict[str, str]:
         """Return the order as a variable of an environment."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        return {self.VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
         """Read the order in an environment; None without one. Raises ValueError and TypeError for anything else."""
-        text = environment.get(VARIABLE)
+        text = environment.get(cls.VARIABLE)
         return cls(**json.loads(text)) if text else None
 
     def claim(self, number: int) -> bool:
@@ -67,3 +71,46 @@ class ReplayHandoff:
         """Return the texts of all mismatches in their order, equal ones once: an SDK retries what fails."""
         files = sorted(Path(self.reports).glob(f"{_MISMATCH}*"), key=lambda file: file.stat().st_mtime_ns)
         return [*dict.fromkeys(file.read_text(encoding="utf-8") for file in files)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayHandoff(SharedRecording):
+    """To replay, and whether tools run."""
+
+    VARIABLE = "TRACE_RECORDER_REPLAY"
+
+    tools: Literal["recorded", "live"] = "recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class ForkHandoff(SharedRecording):
+    """To fork: from which call, what is live then, and what is recorded where."""
+
+    VARIABLE = "TRACE_RECORDER_FORK"
+
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """The run and the call, as `ForkedFrom` has them."""
+    model: str | None = None
+    system: str | None = None
+    answer: str | None = None
+    """A file with the answer to that call, as JSON: an object, or the text of a stream."""
+    directory: str = ""
+    file: str | None = None
+    task: str | None = None
+
+    def forked_from(self) -> ForkedFrom:
+        """The run that is continued, and from where."""
+        return ForkedFrom(**self.origin)
+
+    def recording(self) -> Handoff:
+        """What is asked of the recording; reports of both kinds go to one directory."""
+        return Handoff(self.directory, self.reports, self.file, self.task)
+
+    def go_live(self) -> None:
+        """Note that a call has been made."""
+        with suppress(OSError):
+            Path(self.reports, _LIVE).touch()
+
+    def is_live(self) -> bool:
+        """Whether a call has been made, by whichever process."""
+        return Path(self.reports, _LIVE).exists()

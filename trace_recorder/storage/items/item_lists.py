@@ -7,14 +7,15 @@ elements are the same item where their JSON texts are the same, byte for byte. T
 from __future__ import annotations
 
 import json
-import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from zlib import crc32
 
-from trace_recorder.values.json_text import COLON, STRING, make_json_writer, one_line
+from trace_recorder.background_work import yield_to_others
+from trace_recorder.storage.redaction.json_strings import literals
+from trace_recorder.values.json_text import COLON, make_json_writer, one_line
 
 MIN_STRING_CHARACTERS = 8192
 """A string inside an element is an item of its own from this many characters on."""
@@ -100,20 +101,26 @@ class RequestItems:
         strings: dict[str, int] = {}
         shorter = text
         if len(text) > MIN_STRING_CHARACTERS:
-            shorter = STRING.sub(lambda found: self._extract_string(found, text, strings), text)
+            shorter = self._extract_strings(text, strings)
         return self._add(key, "n", one_line(shorter), strings)
 
-    def _extract_string(self, found: re.Match[str], text: str, strings: dict[str, int]) -> str:
-        """Replace a large string by a placeholder for its item; names of members stay, which a colon follows."""
-        if found.end() - found.start() < MIN_STRING_CHARACTERS or COLON.match(text, found.end()):
-            return found[0]
-        key = _digest("s", found[0])
-        item = self._find(key) or self._add(key, "s", found[0])
-        placeholder = f"@string:{item.number}"
-        if _contains(text, placeholder):
-            return found[0]
-        strings[placeholder] = item.number
-        return f'"{placeholder}"'
+    def _extract_strings(self, text: str, strings: dict[str, int]) -> str:
+        """Replace large strings by placeholders for their items; names of members stay, which a colon follows."""
+        parts: list[str] = []
+        done = 0
+        for start, end in literals(text):
+            if end - start < MIN_STRING_CHARACTERS or COLON.match(text, end):
+                continue
+            yield_to_others()
+            string = text[start:end]
+            key = _digest("s", string)
+            item = self._find(key) or self._add(key, "s", string)
+            placeholder = f"@string:{item.number}"
+            if not _contains(text, placeholder):
+                strings[placeholder] = item.number
+                parts += (text[done:start], f'"{placeholder}"')
+                done = end
+        return "".join([*parts, text[done:]])
 
     def _find(self, key: bytes) -> Item | None:
         if key in self._known:

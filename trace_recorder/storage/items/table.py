@@ -34,6 +34,11 @@ class ItemTable:
         self._strings: dict[int, str] = {}
         self._bases: dict[int, dict[str, list[int]]] = {}
 
+    @property
+    def end(self) -> int:
+        """One more than the largest number of an item."""
+        return self._end
+
     def add_item(self, data: Mapping[str, Payload], crc: int) -> None:
         """Add an item, from its record's data and CRC."""
         if "s" in data:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import string
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 SHORTEST = 12
@@ -21,20 +21,17 @@ ENCODED = 24
 _BEFORE = 8
 """This many characters before a word are copied with it: they decide whether a key may begin where the word does."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_TELLING = (string.ascii_uppercase + string.digits).encode()
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
-_IS_TELLING = bytes(code in _TELLING for code in range(256))
+_IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
 """Capitals and digits: a run of small letters alone is no key."""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
-_RUN = b"\1" * SHORTEST
+_RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
 """This many characters are searched together: larger integers cost more for each character."""
-_LARGE = 1 << 12
-"""In fewer characters than this, and where a run is longer than a block, the runs are examined one by one."""
+_FEW, _SPARSE, _CHECKED = 16, 150, 256
+"""A text with more than a few such words, and with one in this many characters, is not copied: it is one word.
 
-
-_FEW, _SPARSE = 16, 150
-"""A text with more than a few such words, and with one in this many characters, is not copied: it is one word."""
+That is checked when `_CHECKED` have been found, and at the end."""
 
 
 class Look:
@@ -49,47 +46,42 @@ class Look:
         self.words = ""
         if runs:
             letters = self.data.translate(_IN_RUNS)
-            if letters.find(_RUN) >= 0:
-                self._see(letters)
+            at = letters.find(_RUN)
+            if at >= 0:
+                self._see(letters, at)
 
-    def _see(self, letters: bytes) -> None:
-        """Find the runs, and copy the words of possible keys; `letters` has a 1 for each character of a run."""
+    def _see(self, letters: bytes, at: int) -> None:
+        """Find the runs, from the first on, and copy the words of possible keys.
+
+        `letters` has a 1 for each character of a run.
+        """
+        find, find_telling = letters.find, self.data.translate(_IS_TELLING).find
         telling: list[int] = []
-        is_dense = False
-        for begin, end in _blocks(letters):
-            is_dense = is_dense or _is_dense(len(telling), begin)
-            look = self._see_all if _LARGE <= end - begin <= 2 * _BLOCK else self._see_each
-            telling += look(begin, letters[begin:end], is_asked=not is_dense)
-        if is_dense or _is_dense(len(telling), len(self.data)):
+        while at >= 0:
+            end = find(0, at + SHORTEST)
+            if end < 0:
+                end = len(letters)
+            if end - at >= ENCODED:
+                self.runs.append(at)
+            if find_telling(1, at, end) >= 0:
+                telling.append(at)
+                if len(telling) % _CHECKED == 0 and _is_dense(len(telling), end):
+                    self._see_long(letters, end)
+                    return
+            at = find(_RUN, end)
+        if _is_dense(len(telling), len(letters)):
             self.words, self._starts, self._begins = self.plain, [0], [0]
         elif telling:
             self._copy(telling)
 
-    def _see_each(self, begin: int, block: bytes, *, is_asked: bool) -> list[int]:
-        """Return the runs of possible keys if `is_asked`: one by one, which is faster in a text of a few words."""
-        telling: list[int] = []
-        at = block.find(_RUN)
+    def _see_long(self, letters: bytes, at: int) -> None:
+        """Take the whole text as one word, and find the runs from there on that are long enough to be decoded."""
+        self.words, self._starts, self._begins = self.plain, [0], [0]
+        at = letters.find(_LONG_RUN, at)
         while at >= 0:
-            end = block.find(0, at)
-            end = end if end >= 0 else len(block)
-            if end - at >= ENCODED:
-                self.runs.append(begin + at)
-            if is_asked and 1 in self.data[begin + at : begin + end].translate(_IS_TELLING):
-                telling.append(begin + at)
-            at = block.find(_RUN, end)
-        return telling
-
-    def _see_all(self, begin: int, block: bytes, *, is_asked: bool) -> list[int]:
-        """Do the same for many words at once; return one position in each run."""
-        ones = int.from_bytes(block, "little")
-        whole = _windows(ones)
-        long = whole & (whole >> (8 * (ENCODED - SHORTEST)))
-        if long:
-            self.runs += [begin + at for at in _places(long ^ (long & (ones << 8)), len(block))]
-        if not is_asked or not whole:
-            return []
-        some = int.from_bytes(self.data[begin : begin + len(block)].translate(_IS_TELLING), "little")
-        return [begin + at for at in _first_places(whole & _in_windows(some), block)]
+            self.runs.append(at)
+            end = letters.find(0, at)
+            at = letters.find(_LONG_RUN, end) if end >= 0 else end
 
     def _copy(self, telling: list[int]) -> None:
         """Copy the words that contain these runs."""
@@ -119,51 +111,6 @@ def _is_dense(words: int, size: int) -> bool:
     return words >= _FEW and words * _SPARSE > size
 
 
-def _blocks(letters: bytes) -> Iterator[tuple[int, int]]:
-    """Yield parts that fit into a processor's cache; no run is cut."""
-    begin = 0
-    while begin < len(letters):
-        end = letters.find(0, begin + _BLOCK)
-        end = end if end >= 0 else len(letters)
-        yield begin, end
-        begin = end
-
-
-def _windows(ones: int) -> int:
-    """Return the positions from which a run is still long enough."""
-    ones &= ones >> 8
-    ones &= ones >> 16
-    ones &= ones >> 32
-    return ones & (ones >> (8 * (SHORTEST - 8)))
-
-
-def _in_windows(ones: int) -> int:
-    """Return the positions from which one of these follows within the shortest length of a run."""
-    ones |= ones >> 8
-    ones |= ones >> 16
-    ones |= ones >> 32
-    return ones | (ones >> (8 * (SHORTEST - 8)))
-
-
-def _places(marked: int, size: int) -> Iterator[int]:
-    """Yield the positions of the bytes that are 1."""
-    marks = marked.to_bytes(size, "little")
-    at = marks.find(1)
-    while at >= 0:
-        yield at
-        at = marks.find(1, at + 1)
-
-
-def _first_places(marked: int, block: bytes) -> Iterator[int]:
-    """Yield the first position in each run of a block that has a 1."""
-    marks = marked.to_bytes(len(block), "little")
-    at = marks.find(1)
-    while at >= 0:
-        yield at
-        end = block.find(0, at)
-        at = marks.find(1, end) if end >= 0 else end
-
-
 class Beginnings:
     """Finds where the words of several groups may begin, by their first three letters, small or capital."""
 
@@ -182,24 +129,30 @@ class Beginnings:
     def places(self, data: bytes) -> list[tuple[int, int]]:
         """Return the groups' numbers, and where in a text a word of each may begin."""
         first, second, third = self._tables
+        from_bytes = int.from_bytes
         places: list[tuple[int, int]] = []
         for begin in range(0, len(data), _BLOCK):
-            block = data[begin : begin + _BLOCK + 2]
-            found = int.from_bytes(block.translate(first), "little")
-            found &= int.from_bytes(block.translate(second), "little") >> 8
-            found &= int.from_bytes(block.translate(third), "little") >> 16
+            end = begin + _BLOCK
+            found = from_bytes(data[begin:end].translate(first), "little")
+            found &= from_bytes(data[begin + 1 : end + 1].translate(second), "little")
+            found &= from_bytes(data[begin + 2 : end + 2].translate(third), "little")
             if found:
-                places += _marked(found.to_bytes(len(block), "little"), begin)
+                places += _marked(found.to_bytes(min(_BLOCK, len(data) - begin), "little"), begin)
         return places
 
 
-def _marked(marks: bytes, begin: int) -> Iterator[tuple[int, int]]:
-    """Yield the number of each bit that is set, and its position."""
-    for number in range(8):
-        at = marks.find(1 << number)
+def _marked(marks: bytes, begin: int) -> list[tuple[int, int]]:
+    """Return the number of each bit that is set alone, and its position."""
+    places: list[tuple[int, int]] = []
+    for number, bit in enumerate(_BITS):
+        at = marks.find(bit)
         while at >= 0:
-            yield number, begin + at
-            at = marks.find(1 << number, at + 1)
+            places.append((number, begin + at))
+            at = marks.find(bit, at + 1)
+    return places
+
+
+_BITS = tuple(1 << number for number in range(8))
 
 
 def _begins(parts: list[str]) -> list[int]:

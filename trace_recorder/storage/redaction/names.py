@@ -280,7 +280,7 @@ _SIGNS = tuple(
     (letters.split(), re.compile("|".join(some), re.ASCII))
     for letters, *some in (
         ("sec sig", rf"(?:secret|sig)(?={_VALUE_SIGN})"),
-        ("tok key", rf"(?:token|key)(?={_VALUE_SIGN})"),
+        ("tok key", rf"(?:token|key)(?!s[^a-z0-9_-])(?={_VALUE_SIGN})"),  # tokens and keys are counts and lists
         ("aut", rf"auth(?={_VALUE_SIGN})"),
         ("cre coo cur", command_sign("curl"), _COOKIE_SIGN, rf"cred(?={_VALUE_SIGN})"),
         ("pas", command_sign("sshpass", 3), rf"pass(?={_VALUE_SIGN})"),
@@ -291,6 +291,7 @@ _SIGNS = tuple(
 )
 """Three letters, and what has to be where they are."""
 _BEGINNINGS = Beginnings([letters for letters, _ in _SIGNS])
+_MATCHES = tuple(pattern.match for _, pattern in _SIGNS)
 
 
 def signs(look: Look) -> list[int]:
@@ -299,7 +300,7 @@ def signs(look: Look) -> list[int]:
     low = ""
     for number, at in _BEGINNINGS.places(look.data):
         low = low or look.data.lower().decode("latin-1")
-        found = _SIGNS[number][1].match(low, at)
+        found = _MATCHES[number](low, at)
         if found and (found.lastindex or _may_be_named(look.plain, at)):
             places.append(at)
     return places

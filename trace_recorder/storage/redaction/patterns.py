@@ -249,11 +249,11 @@ _RARE = re.compile("[~|A-Z]")
 """Characters that are rare enough to be searched for alone."""
 
 
-def _signs() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Texts that have to be there, and patterns that begin with them: `re` looks for these without trying to match.
+def _signs() -> tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]:
+    """One pattern for all that has a mark or a rare character, which is looked for; and, for the others, texts that
+    have to be there, and patterns that begin with them.
 
-    The beginnings that have a mark are searched for by it, all of them at once; others one by one. In either case a
-    whole secret has to be there, so that a text without one is not searched twice.
+    In either case a whole secret has to be there, so that a text without one is not searched twice.
     """
     by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
     alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
@@ -265,27 +265,28 @@ def _signs() -> tuple[tuple[str, re.Pattern[str]], ...]:
                 alone.append((prefix, _boundary(prefix) + follows))
             else:
                 by_mark[prefix[at]][prefix[:at], prefix[at + 1 :]].append(_boundary(prefix) + follows)
-    made = []
+    by_character: dict[str, list[str]] = defaultdict(list)
     for mark, beginnings in by_mark.items():
         options = "|".join(
             rf"(?<={re.escape(before + mark)}){re.escape(behind)}(?:{'|'.join(follows)})"
             for (before, behind), follows in sorted(beginnings.items())
         )
         ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
-        pattern = rf"{re.escape(mark)}(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})"
-        made.append((mark, re.compile(pattern, re.ASCII)))
-    by_rare: dict[str, list[str]] = defaultdict(list)
+        by_character[mark].append(rf"(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})")
+    others: list[tuple[str, re.Pattern[str]]] = []
     for text, follows in alone:
-        rare = _RARE.search(text)
-        at = rare.start() if rare else 0
-        behind = rf"(?<={re.escape(text[: at + 1])})" if at else ""
-        gate = text[at] if rare else text
-        by_rare[gate].append(f"{behind}{re.escape(text[at + len(gate) :])}{follows}")
-    made += [(gate, re.compile(f"{re.escape(gate)}(?:{'|'.join(some)})", re.ASCII)) for gate, some in by_rare.items()]
-    return tuple(made)
+        found = _RARE.search(text) or _MARK.search(text)
+        if found is None:
+            others.append((text, re.compile(re.escape(text) + follows, re.ASCII)))
+            continue
+        behind = rf"(?<={re.escape(text[: found.end()])})" if found.start() else ""
+        by_character[found[0]].append(f"{behind}{re.escape(text[found.end() :])}{follows}")
+    options = "|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in by_character.items())
+    return re.compile(options, re.ASCII), tuple(others)
 
 
-_SIGNS = _signs()
+_MARK = re.compile(f"[{_MARKS}]")
+_SIGN, _OTHER_SIGNS = _signs()
 
 
 _PLACED_SIGNS = (
@@ -303,7 +304,9 @@ def signs(look: Look) -> list[int]:
         if gate in plain:
             places += [found.start() for found in pattern.finditer(plain)]
     if words:
-        for gate, pattern in _SIGNS:
+        if _SIGN.search(words):
+            places += [look.place(found.start()) for found in _SIGN.finditer(words)]
+        for gate, pattern in _OTHER_SIGNS:
             if gate in words:
                 places += [look.place(found.start()) for found in pattern.finditer(words)]
     return places

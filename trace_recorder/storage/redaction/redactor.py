@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.guard import try_call
@@ -121,7 +122,10 @@ class Redaction:
 
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
         """
-        seen = None if self._looks_at_all else self._see(text)
+        return self._mask_strings(text, None if self._looks_at_all else self._see(text))
+
+    def _mask_strings(self, text: str, seen: Sightings | None) -> tuple[str, int]:
+        """Mask the strings in which something was seen, or all of them."""
         if seen and not seen.is_any():
             return text, 0
         places = seen.places() if seen else None
@@ -154,10 +158,14 @@ class Redaction:
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does."""
-        at_once = sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS  # one look at all of a small request
-        if at_once and not self.sees("\n".join(texts)):
+        if self._looks_at_all or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
+            return [self.mask(text) for text in texts]
+        seen = self._see("\n".join(texts))  # one look at all of a small request
+        if not seen.is_any():
             return [(text, 0) for text in texts]
-        return [self.mask(text) for text in texts]
+        seen.places()
+        ends = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        return [self._mask_strings(text, seen.part(*span)) for text, span in zip(texts, pairwise(ends), strict=True)]
 
     def sees(self, text: str) -> bool:
         """Whether to examine every string: a sign or a secret is there, or may be, written with escapes."""

@@ -42,7 +42,7 @@ class Sightings:
         self.by_name = secret_names.signs(look) if kinds & NAME else []
         self.in_urls = url_credentials.url_signs(look) if kinds & NAME else []
         self.encoded = secret_encodings.signs(look, _sees) if kinds & ENCODED else []
-        self.known = known.places(text, look) if known else []
+        self.known = known.places(text, look) if known is not None else []
         self.escapes: list[int] = []
 
     def add(self, other: Sightings, at: int) -> None:
@@ -52,6 +52,13 @@ class Sightings:
 
     def _all(self) -> tuple[list[int], ...]:
         return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
+
+    def part(self, start: int, end: int) -> Sightings:
+        """What was seen in a part of the text, for that part alone; after `places`."""
+        part = Sightings("")
+        for some, of_all in zip(part._all(), self._all(), strict=True):
+            some += [at - start for at in of_all[bisect_left(of_all, start) : bisect_left(of_all, end)]]
+        return part
 
     def is_any(self) -> bool:
         """Whether a secret may be anywhere."""

@@ -144,6 +144,11 @@ def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
         yield Content(SIGNATURES, "beside", element)
 
 
+def kind_of_part(part: Payload) -> str | None:
+    """Return the kind of a part of a content that is no text; None where it is no JSON object."""
+    return _kind_of(part) if isinstance(part, dict) else None
+
+
 def _kind_of(element: Mapping[str, Payload]) -> str:
     """Return the kind of a part that is no text: by its media type, its `type`, or the name of its only member."""
     part = part_of(element)

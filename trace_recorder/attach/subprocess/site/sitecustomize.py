@@ -1,6 +1,6 @@
-"""Imported by every Python process of the agent's, at its start: it has the process recorded, or replayed.
+"""Imported by every Python process of the agent's, at its start: it has the process recorded, replayed, or forked.
 
-A process is recorded if it uses HTTP. It is replayed from its start, since its tools may run before it does.
+A process is recorded if it uses HTTP. It is replayed or forked from its start, since its tools may run before it does.
 
 This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run after it, and the
 process's path is left as it would be without it. A process that imports no HTTP library pays for this file and no
@@ -20,7 +20,12 @@ LIBRARIES = ("httpx", "httpx2")
 OLDEST = (3, 11)
 RECORD = "TRACE_RECORDER_RUN"
 REPLAY = "TRACE_RECORDER_REPLAY"
-BOOTSTRAPS = {RECORD: "trace_recorder.attach.subprocess.bootstrap", REPLAY: "trace_recorder.rerun.subprocess.bootstrap"}
+FORK = "TRACE_RECORDER_FORK"
+BOOTSTRAPS = {
+    RECORD: "trace_recorder.attach.subprocess.bootstrap",
+    REPLAY: "trace_recorder.rerun.subprocess.bootstrap",
+    FORK: "trace_recorder.rerun.subprocess.fork_bootstrap",
+}
 """What begins in this process, by the variable of the environment that orders it."""
 started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any Python
 
@@ -34,14 +39,14 @@ class ImportHook:
             return None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-            begin(RECORD, REPLAY)
+            begin(*BOOTSTRAPS)
         import importlib.util
 
         return importlib.util.find_spec(name)
 
 
 def begin(*orders: str) -> None:
-    """Have this process recorded or replayed, as far as it is ordered and has not begun; say so where it cannot be."""
+    """Begin what this process is ordered and has not begun; say so where it cannot be done."""
     import importlib.util
 
     wanted = [order for order in orders if order in os.environ and order not in started]
@@ -61,11 +66,11 @@ def begin(*orders: str) -> None:
 
 
 def refuse(why: str) -> None:
-    """Say that this process goes unrecorded; end it where it was to be replayed, before it calls a model."""
+    """Say that this process goes unrecorded; end it where it was to be replayed or forked, before it calls a model."""
     version = ".".join(map(str, sys.version_info[:2]))
-    done = "replay" if REPLAY in os.environ else "record"
+    done = "replay" if REPLAY in os.environ else "fork" if FORK in os.environ else "record"
     sys.stderr.write("trace-recorder: Python " + version + " cannot " + done + " this process: " + why + "\n")
-    if REPLAY in os.environ:
+    if REPLAY in os.environ or FORK in os.environ:
         raise SystemExit(1)
 
 
@@ -94,9 +99,9 @@ def run_users_sitecustomize() -> None:
 
 
 if sys.version_info >= OLDEST:
-    begin(REPLAY)
+    begin(REPLAY, FORK)
 if any(library in sys.modules for library in LIBRARIES):
-    begin(RECORD, REPLAY)
+    begin(*BOOTSTRAPS)
 else:
     sys.meta_path.insert(0, ImportHook())
 run_users_sitecustomize()

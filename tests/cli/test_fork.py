@@ -1,0 +1,211 @@
+"""`trace-recorder fork`: programs that know nothing of us repeat a run up to a call, and go on live."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents import Done, Place, ending
+from tests.capture.server import CHAT_STREAM, Server, chat_chunk, serving, stream
+from tests.journals import records_of
+from tests.rerun.runs import said
+from trace_recorder import load
+from trace_recorder.derive.validate import validate
+
+ASKING = """
+    import openai, os, sys
+    from trace_recorder import tool
+
+    @tool
+    def write(name: str) -> str:
+        print("running", name, flush=True)
+        return "wrote " + name
+
+    def ask(text, **more):
+        with openai.OpenAI(max_retries=0) as client:
+            asked = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
+            answer = client.chat.completions.create(**{"model": "m", "messages": asked, **more})
+            if more.get("stream"):
+                return "".join(chunk.choices[0].delta.content or "" for chunk in answer if chunk.choices)
+        return answer.choices[0].message.content
+"""
+"""What each agent of these tests begins with."""
+WORK = "print(ask('a'), write('x'), ask('b'), write('y'), ask('c'))"
+"""An agent of three calls, and a tool between each two."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """The provider says one, two and three while the run is recorded, and live from then on."""
+    with serving(said("one"), said("two"), said("three"), said("live")) as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
+    return Place(tmp_path, server, capfd)
+
+
+def agent(place: Place, code: str = WORK) -> list[object]:
+    """Write an agent; return the command that starts it."""
+    (place.path / "agent.py").write_text(textwrap.dedent(ASKING) + textwrap.dedent(code))
+    return ["--", sys.executable, "agent.py"]
+
+
+def record(place: Place, code: str = WORK) -> None:
+    """Have an agent recorded from outside."""
+    done = place.run("--quiet", "--task", "count", "--trajectory-file", "run.json", *agent(place, code))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def fork(place: Place, *options: object, code: str = WORK, file: str = "child.json") -> Done:
+    return place.command("fork", "run.json", "--trajectory-file", file, *options, *agent(place, code))
+
+
+def texts(path: Path) -> list[str | None]:
+    """What the model said in a run, call by call."""
+    return [one.response.content if one.response else None for one in load(path).llm_interactions]
+
+
+def sent(server: Server) -> list[tuple[str, str]]:
+    """The model and the system prompt of each request since the run was recorded."""
+    bodies = [json.loads(body) for _, _, body in server.requests[3:]]
+    return [(body["model"], body["messages"][0]["content"]) for body in bodies]
+
+
+@pytest.mark.parametrize("at", ["2", "llm_2"])
+def test_a_program_goes_on_live_from_a_call(at: str, place: Place, server: Server) -> None:
+    """What was before is given, tools too; the rest is made; the child's file is named at the end."""
+    record(place)
+    done = fork(place, "--at", at)
+
+    assert (done.returncode, done.stdout) == (0, "running y\none wrote x live wrote y live\n")
+    assert done.stderr == "trace-recorder: recorded 1 run, 3 LLM calls, 2 tool calls: child.json\n"
+    assert (texts(place.path / "child.json"), len(server.requests)) == (["one", "live", "live"], 5)
+
+
+def test_the_child_names_its_parent_and_how_it_ended(place: Place) -> None:
+    """Parent, call and step are in its first record; its task is its parent's; its exit code is on file."""
+    record(place)
+    fork(place, "--at", "2", code=WORK + "; sys.exit(3)")
+
+    child, parent = place.path / "child.json", load(place.path / "run.json").trajectory_id
+    start = records_of(child)[0].data
+    assert (start["parent"], start["forked_at"]) == (parent, {"interaction_id": "llm_2", "step_number": 2})
+    assert (load(child).task, validate(child).ok) == ("count", True)
+    assert ending(child) == {"status": "failed", "success": False, "error": "SystemExit", "exit_code": 3, "calls": 3}
+
+
+def test_the_model_and_the_prompt_change_from_there(place: Place, server: Server) -> None:
+    """A call for a model other than the one that is replaced keeps it."""
+    record(place)
+    (place.path / "prompt.txt").write_text("Be brief.")
+    fork(
+        place, "--at", "2", "--model", "better", "--system-file", "prompt.txt", code=WORK + "; ask('d', model='small')"
+    )
+    fork(place, "--at", "3", "--system", "Be rude.", file="other.json")
+
+    better = ("better", "Be brief.")
+    assert sent(server) == [better, better, ("small", "Be brief."), ("m", "Be rude.")]
+    recorded = [one.raw_request["model"] for one in load(place.path / "child.json").llm_interactions]  # type: ignore[index]
+    assert recorded == ["m", "better", "better", "small"]
+
+
+def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server) -> None:
+    """It is not made; the next one is."""
+    record(place)
+    (place.path / "answer.json").write_bytes(b"".join(said("by hand").chunks))  # type: ignore[arg-type]
+    done = fork(place, "--at", "2", "--answer", "answer.json")
+
+    assert (done.stdout, len(server.requests)) == ("running y\none wrote x by hand wrote y live\n", 4)
+
+
+def test_a_stream_is_answered_by_the_text_of_one(place: Place, server: Server) -> None:
+    """As the call streams."""
+    server.answers[:] = [stream(*CHAT_STREAM)]
+    code = "print(ask('a', stream=True, stream_options={'include_usage': True}))"
+    record(place, code)
+    by_hand = chat_chunk("by ") + chat_chunk("hand") + b"data: [DONE]\n\n"
+    (place.path / "answer.txt").write_bytes(by_hand)
+
+    assert fork(place, "--at", "1", "--answer", "answer.txt", code=code).stdout == "by hand\n"
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
+def test_a_program_that_never_comes_there_fails(options: list[str], code: int, place: Place, server: Server) -> None:
+    """What differs before it is refused and not sent; an agent that hides it exits with 0, the command with 1."""
+    record(place)
+    hiding = """
+        try:
+            ask("something else")
+        except openai.OpenAIError:
+            print("no answer")
+        """
+    done = fork(place, "--at", "llm_3", *options, code=hiding)
+
+    assert (done.returncode, done.stdout, len(server.requests)) == (code, "no answer\n", 3)
+    assert "  ~ messages[1].content: [-a-]{+something else+}" in done.stderr
+    assert "trace-recorder: the fork of run.jsonl ended before llm_3: nothing was asked for live.\n" in done.stderr
+
+
+def test_calls_that_were_left_out_are_said(place: Place) -> None:
+    """The recorded request of the fork itself is live also where a call before it was not made."""
+    record(place)
+    done = fork(place, "--at", "llm_3", code="print(ask('a'), ask('c'))")
+
+    assert (done.returncode, done.stdout) == (1, "one live\n")
+    assert "run.jsonl, up to llm_3, has calls that nobody asked for: llm_2" in done.stderr
+
+
+def test_processes_share_the_recording_and_the_fork(place: Place, server: Server) -> None:
+    """A recorded call is given once, whichever process asks; the file of each names the parent."""
+    record(place)
+    code = """
+    import subprocess
+    if __name__ == "__main__":
+        print(ask("a"), write("x"), flush=True)
+        subprocess.run([sys.executable, "-c", "import agent; print(agent.ask('b'), agent.write('y'))"], check=True)
+        print(ask("c"), ask("d"))
+    """
+    done = place.command("fork", "run.json", "--at", "3", *agent(place, code))
+
+    assert (done.returncode, done.stdout) == (0, "one wrote x\ntwo wrote y\nlive live\n")
+    children = [load(path) for path in place.path.glob("trajectory_*.json")]
+    parent = load(place.path / "run.json").trajectory_id
+    assert sorted(len(one.llm_interactions) for one in children) == [1, 3]
+    assert {one.metadata["forked_from"]["trajectory_id"] for one in children} == {parent}
+
+
+REFUSED = {
+    "no such call": (["--at", "llm_9"], 1, "has no call llm_9. Its calls are: llm_1 (step 1)"),
+    "no such step": (["--at", "9"], 1, "has no call of step 9"),
+    "an answer that is no JSON": (["--at", "1", "--answer", "agent.py"], 1, "llm_1 wants JSON"),
+    "no such answer": (["--at", "1", "--answer", "nowhere"], 2, "nowhere cannot be read"),
+    "two prompts": (["--at", "1", "--system", "a", "--system-file", "agent.py"], 2, "two ways to say one thing"),
+    "no speed": (["--at", "1", "--speed", "0"], 2, "it has to be above 0"),
+    "a path that is none": (["--at", "1", "--ignore", "[0]"], 1, "a path begins with the name of a member"),
+}
+
+
+@pytest.mark.parametrize(("options", "code", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_forked_is_refused(options: list[str], code: int, said: str, place: Place) -> None:
+    """Before the program is started, in one sentence."""
+    record(place)
+    done = fork(place, *options)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_command_is_needed_that_can_be_started(place: Place) -> None:
+    """Without one it is misuse; one that is not there ends as in a shell."""
+    record(place)
+
+    assert place.command("fork", "run.json", "--at", "1").returncode == 2
+    assert place.command("fork", "run.json", "--at", "1", "--", "no-such-program").returncode == 127
+    assert place.command("fork", "nowhere.json", "--at", "1", *agent(place)).returncode == 1

@@ -1,0 +1,120 @@
+"""`trace-recorder serve`: a process that answers from a run until it is told to end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.capture.server import serving
+from tests.processes import ROOT
+from tests.rerun.runs import ask, client, said
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.cli.commands import app
+
+
+@dataclass
+class Served:
+    """A running `trace-recorder serve`: what it printed first, and how it is ended."""
+
+    process: subprocess.Popen[str]
+    lines: list[str]
+
+    @property
+    def url(self) -> str:
+        """The base URL that it says an SDK of openai is to have."""
+        return self.lines[1].removeprefix("OPENAI_BASE_URL=")
+
+    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
+        """Its exit code, and what it said on stderr."""
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors
+
+
+@contextmanager
+def served(path: Path, *options: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "trace_recorder.cli", "serve", str(path), *options]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, **streams) as process:
+        try:
+            assert process.stdout is not None
+            yield Served(process, [process.stdout.readline().rstrip() for _ in range(2)])
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A run of two calls."""
+    with serving(said("one"), said("two")) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        with client(f"{server.url}/v1") as made:
+            [ask(recorder.wrap(made), text) for text in ("a", "b")]
+    return tmp_path / "run.json"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
+    """It says where, and which variable leads an SDK there; all was asked for, and it exits with 0."""
+    with served(path) as server:
+        with client(server.url) as made:
+            assert (ask(made, "b"), ask(made, "a")) == ("two", "one")
+        assert server.end(number) == (0, "")
+
+    assert re.fullmatch(r"2 calls of run\.jsonl at http://127\.0\.0\.1:\d+, until Ctrl-C", server.lines[0])
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
+def test_what_did_not_fit_is_said(options: list[str], code: int, path: Path) -> None:
+    """A request that was not recorded, when it comes; the calls that are left, at the end."""
+    with served(path, *options) as server:
+        with client(server.url) as made:
+            ask(made, "a")
+            with pytest.raises(Exception, match="404"):
+                ask(made, "c")
+        ended, errors = server.end()
+
+    assert ended == code
+    assert errors.splitlines() == [
+        "trace-recorder: run.jsonl has no answer to this request (openai-chat). The nearest is llm_2:",
+        "  ~ messages[0].content: [-b-]{+c+}",
+        "trace-recorder: run.jsonl has calls that nobody asked for: llm_2",
+    ]
+
+
+def test_what_the_user_names_may_differ_and_the_port_be_chosen(path: Path) -> None:
+    """--ignore and --port; the newest run of a directory."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with served(path.parent, "--port", str(port), "--ignore", "messages[0].content") as server:
+        assert server.url == f"http://127.0.0.1:{port}/v1"
+        with client(server.url) as made:
+            assert ask(made, "anything") == "one"
+
+
+def test_what_cannot_be_served_is_refused(path: Path) -> None:
+    """A port that is taken, a file that is none, a path in --ignore that is none, a speed of nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = [
+            CliRunner().invoke(app, ["serve", *map(str, arguments)])
+            for arguments in (
+                [path, "--port", port],
+                [path.parent / "nowhere.json"],
+                [path, "--ignore", "[0]"],
+                [path, "--speed", 0],
+            )
+        ]
+
+    assert [one.exit_code for one in done] == [1, 1, 2, 2]
+    assert f"port {port} of 127.0.0.1 cannot be used: Address already in use" in done[0].stderr

@@ -1,0 +1,109 @@
+"""The demo's agent in five dialects: recorded, replayed with no server, killed and replayed to there, forked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from examples.demo.local_provider import LocalProvider
+from tests.processes import ROOT
+from tests.rerun.demo_runs import FORMS, Done, but_for_seconds, files, work
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, diff, fork, load, replay
+
+MENDED = "All tests pass. I mended basket.py and discount.py."
+CALLS = 9
+FINISHED = 5
+"""So many calls are answered before the agent is killed: it has mended one of two files then."""
+MISMATCHES = (openai.APIConnectionError, anthropic.APIConnectionError, ReplayMismatchError, ConnectionError)
+"""What each SDK raises where a replay has no answer."""
+TIMES_OF_TESTS: Any = ("ids", "times", "prompt", "tool_result")
+"""What of two runs differs: the project's tests say how many seconds they took."""
+
+
+@pytest.fixture
+def provider() -> Iterator[LocalProvider]:
+    with LocalProvider() as running:
+        yield running
+
+
+@pytest.fixture(params=FORMS)
+def sdk(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def recorded(sdk: str, provider: LocalProvider, place: Path) -> Done:
+    """A run of the agent, on file as run.json."""
+    with TrajectoryRecorder(place / "run.json", strict=True) as recorder:
+        return work(sdk, provider.url, place / "recorded", recorder.wrap)
+
+
+def said(path: Path) -> list[tuple[Any, ...]]:
+    """What the model said in a run, call by call: its text, its thoughts and its calls of tools."""
+    answers = [one.response for one in load(path).llm_interactions if one.response]
+    return [
+        (one.content, one.reasoning, [(call.name, call.arguments) for call in one.tool_calls or ()]) for one in answers
+    ]
+
+
+def test_it_is_replayed_with_no_server(sdk: str, tmp_path: Path) -> None:
+    """Its tools write the same files with tools="live", and run not at all without; both replays are recorded alike."""
+    with LocalProvider() as provider:
+        first = recorded(sdk, provider, tmp_path)
+
+    with replay(tmp_path / "run.json", tools="live", match=but_for_seconds) as run:
+        with TrajectoryRecorder(tmp_path / "live.json", strict=True) as recorder:
+            live = work(sdk, provider.url, tmp_path / "live", lambda client: recorder.wrap(run.wrap(client)))
+    with replay(tmp_path / "run.json") as run, TrajectoryRecorder(tmp_path / "again.json", strict=True) as recorder:
+        again = work(sdk, provider.url, tmp_path / "again", lambda client: recorder.wrap(run.wrap(client)))
+
+    assert (first.answer, live) == (MENDED, first)
+    assert (again.answer, again.ran) == (MENDED, [])
+    assert diff(load(tmp_path / "run.json"), load(tmp_path / "again.json")).equal
+    runs = [said(tmp_path / name) for name in ("run.json", "live.json", "again.json")]
+    assert (len(runs[0]), runs[1:]) == (CALLS, [runs[0]] * 2)
+
+
+def test_one_that_was_killed_is_replayed_to_there(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
+    """SIGKILL in the middle of a call: the tools write what they had written, and then the recording ends."""
+    provider.stall_at(FINISHED + 1)
+    command = ["-m", "tests.rerun.demo_runs", sdk, provider.url, str(tmp_path / "killed"), str(tmp_path / "run.json")]
+    with subprocess.Popen([sys.executable, *command], env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
+        stalled = provider.wait_until_stalled(120)
+        process.kill()
+    provider.close()
+    ran: list[str] = []
+
+    with pytest.raises(MISMATCHES):
+        with replay(tmp_path / "run.json", tools="live", match=but_for_seconds) as run:
+            work(sdk, provider.url, tmp_path / "again", run.wrap, ran)
+
+    assert (stalled, process.returncode, load(tmp_path / "run.json").status) == (True, -9, "interrupted")
+    assert "nothing is on file of what came next: the recording ends here" in str(run.mismatch)
+    assert (ran.count("write_file"), files(tmp_path / "again")) == (1, files(tmp_path / "killed"))
+
+
+def test_it_is_forked_at_step_4_to_another_model(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
+    """Three steps are given, their tools too; from the fourth on another model is asked, and ends as the first did."""
+    first = recorded(sdk, provider, tmp_path)
+    asked = provider.hits
+
+    with fork(tmp_path / "run.json", at_step=4, model="another-model") as branch:
+        second = work(sdk, provider.url, tmp_path / "forked", branch.wrap)
+
+    child = branch.recorder.trajectory_path
+    models = [one.model for one in load(child).llm_interactions]
+    assert (provider.hits - asked, models) == (CALLS - 3, ["local-model"] * 3 + ["another-model"] * (CALLS - 3))
+    assert load(child).metadata["forked_from"]["step_number"] == 4
+    assert (second.answer, second.files, second.ran) == (MENDED, first.files, first.ran[-len(second.ran) :])
+    assert (len(second.ran) < len(first.ran), said(child)) == (True, said(tmp_path / "run.json"))
+    compared = diff(load(tmp_path / "run.json"), load(child), ignore=TIMES_OF_TESTS)
+    assert (len(compared.steps), compared.equal, all(one.a and one.b for one in compared.steps)) == (CALLS, True, True)

@@ -1,0 +1,25 @@
+"""A background thread yields to others, unless somebody waits for its work."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from trace_recorder.background_work import YIELD_SECONDS, run_yielding, yield_to_others
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_work_that_is_awaited_does_not_yield(*, is_awaited: bool) -> None:
+    """It sleeps at once and then at intervals; not at all while another thread waits for it."""
+    slept: list[float] = []
+
+    def work() -> None:
+        for _ in range(3):
+            yield_to_others()
+
+    thread = threading.Thread(target=run_yielding, args=(work, lambda: is_awaited, slept.append))
+    thread.start()
+    thread.join()
+
+    assert set(slept) == (set() if is_awaited else {YIELD_SECONDS})

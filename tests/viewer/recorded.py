@@ -1,0 +1,50 @@
+"""Runs for the tests of the viewer: a conversation that grows, with tools, as it is recorded from the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.chat_calls import Answer, asked, call, said
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.values.messages import Payload
+
+SYSTEM: Payload = {"role": "system", "content": "Be brief."}
+TASK: Payload = {"role": "user", "content": "fix the failing test"}
+
+
+def used(number: int) -> Payload:
+    """The message with which the model asks for a tool for the n-th time."""
+    function = {"name": "bash", "arguments": f'{{"command": "run {number}"}}'}
+    made = {"id": f"call_{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": f"try {number}", "tool_calls": [made]}
+
+
+def gave(number: int, content: Payload = None) -> Payload:
+    """The message with what that tool gave."""
+    return {"role": "tool", "tool_call_id": f"call_{number}", "content": content or f"output {number}"}
+
+
+def answer(number: int) -> Answer:
+    """The answer of the wire that is that message."""
+    calls = [(f"call_{number}", "bash", f'{{"command": "run {number}"}}')]
+    return said(f"try {number}", identity=f"chat-{number}", calls=calls)
+
+
+def record(path: Path, prompts: Iterable[list[Payload]], *, ends: bool = True, **recorder: Payload) -> Path:
+    """Record a call with each prompt; the n-th answer asks for a tool. Return the path of the document."""
+    made = TrajectoryRecorder(path, task="fix the failing test", **recorder)
+    made.start()
+    for number, prompt in enumerate(prompts, start=1):
+        call(made, asked(*prompt, model="m-1", temperature=0), answer(number))
+    if ends:
+        made.finalize(True, "The test passes.")
+    return path
+
+
+def growing(turns: int) -> list[list[Payload]]:
+    """The prompts of a conversation in which everything is kept."""
+    prompts: list[list[Payload]] = [[SYSTEM, TASK]]
+    for number in range(1, turns):
+        prompts.append([*prompts[-1], used(number), gave(number)])
+    return prompts

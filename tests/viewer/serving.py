@@ -1,0 +1,42 @@
+"""A real server of the viewer in a thread, and a client that has its token."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+from trace_recorder.viewer.runs import RunList
+from trace_recorder.viewer.security import Access
+from trace_recorder.viewer.server import ViewerServer
+
+TOKEN = "the-token-of-the-tests"
+
+
+@contextmanager
+def serving(place: Path, *, read_only: bool = False) -> Iterator[httpx.Client]:
+    """Serve a directory or a file on the loopback interface. Yield a client whose requests have the token."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        access = Access(TOKEN, listener.getsockname()[1])
+        app = ViewerServer(RunList(place), read_only=read_only).app(access)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{access.port}",
+                headers={"authorization": f"Bearer {TOKEN}"},
+                trust_env=False,
+                timeout=60,
+            ) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()

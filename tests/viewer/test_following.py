@@ -1,0 +1,203 @@
+"""Journals that grow, and directories that change: what is read again, and what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.journals import line
+from tests.viewer.recorded import growing, record
+from trace_recorder import TrajectoryFormatError, load
+from trace_recorder.cli.list_runs import listing
+from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
+from trace_recorder.viewer.runs import RunList
+
+
+def test_a_journal_in_pieces_is_the_same_run(tmp_path: Path) -> None:
+    """However a journal grew, the run is the one that `load` reads, and each byte was read once."""
+    data = record(tmp_path / "whole.json", growing(3)).with_suffix(".jsonl").read_bytes()
+    path = tmp_path / "grown.jsonl"
+    path.touch()
+    journal = GrowingJournal(path)
+    for at in range(0, len(data), 997):
+        with path.open("ab") as file:
+            file.write(data[at : at + 997])
+            file.flush()
+            os_lock(file.fileno())
+            journal.read_more()
+
+    assert RunAnswers(journal.trajectory()).outline() == RunAnswers(load(path)).outline()
+    assert journal.read_more() is False
+
+
+def os_lock(fd: int) -> None:
+    """Hold the lock that a writer holds, so that what is half written is not taken for the end."""
+    from trace_recorder.storage.file_system import lock
+
+    assert lock(fd) is not False
+
+
+def test_half_a_line_waits_for_its_end_while_there_is_a_writer(tmp_path: Path) -> None:
+    """A record counts when it is whole; without a writer it is torn, as `load` says too."""
+    data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(data[:-20])
+    journal = GrowingJournal(path)
+    with path.open("ab") as file:
+        os_lock(file.fileno())
+        journal.read_more()
+        assert journal.fold.run.torn is None
+        file.write(data[-20:])
+        file.flush()
+        assert journal.read_more() is True
+
+    assert journal.status == "completed"
+    path.write_bytes(data[:-20])
+    torn = GrowingJournal(path)
+    torn.read_more()
+    assert torn.trajectory().gaps == load(path).gaps
+
+
+def test_what_follows_a_torn_line_begins_anew(tmp_path: Path) -> None:
+    """A torn line that something was appended to is a damaged one: the run is read again, as `load` reads it."""
+    data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(data[:-20])
+    run = OpenRun(path, "run.jsonl")
+    with path.open("ab") as file:
+        file.write(b"\n" + line(99, "annotation", {"key": "k", "value": 1}))
+    before = run.version
+    run.refresh()
+
+    assert run.version.partition(".")[0] != before.partition(".")[0]
+    assert run.answers.trajectory.gaps == load(path).gaps
+
+
+@pytest.mark.parametrize("how", ["shorter", "another"])
+def test_a_replaced_journal_is_noticed(tmp_path: Path, how: str) -> None:
+    """A file that became shorter, or that another one replaced, is not continued."""
+    path = record(tmp_path / "run.json", growing(2)).with_suffix(".jsonl")
+    journal = GrowingJournal(path)
+    journal.read_more()
+    data = path.read_bytes()
+    if how == "shorter":
+        os.truncate(path, 100)
+    else:
+        (tmp_path / "new").write_bytes(data)
+        (tmp_path / "new").replace(path)
+
+    with pytest.raises(ReplacedError):
+        journal.read_more()
+
+
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
+    """As `load` does it."""
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"hello": 1}\n')
+
+    with pytest.raises(TrajectoryFormatError):
+        GrowingJournal(path).read_more()
+
+
+def test_a_document_alone_is_read_again_when_it_changed(tmp_path: Path) -> None:
+    """Without a journal, the document is loaded anew if it is another one than before."""
+    path = record(tmp_path / "run.json", growing(1))
+    path.with_suffix(".jsonl").unlink()
+    run = OpenRun(path, "run.json")
+    before = run.version
+    run.refresh()
+    assert run.version == before
+
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "task": "another one"}))
+    run.refresh()
+    assert run.outline()["run"]["task"] == "another one"
+
+
+def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
+    """A run that was closed for others is read again, under another version."""
+    names = [f"run{number}.json" for number in range(3)]
+    for name in names:
+        record(tmp_path / name, growing(1))
+    runs = OpenRuns(most=2)
+    first = runs.open(tmp_path / names[0], names[0])
+    assert runs.open(tmp_path / names[0], names[0]) is first
+    for name in names[1:]:
+        runs.open(tmp_path / name, name)
+
+    assert runs.open(tmp_path / names[0], names[0]) is not first
+
+
+# ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
+    """Figures come from the ends of the files, and are those that `list` prints from the whole."""
+    record(tmp_path / "done.json", growing(3), provider="openai")
+    record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
+    (tmp_path / "other.json").write_text("[]")
+    rows = {one["id"]: one for one in RunList(tmp_path).to_json()["runs"]}
+    stated = {one.file: one for one in listing([tmp_path]).trajectories}
+
+    assert rows.keys() == stated.keys()
+    for name, one in stated.items():
+        row = rows[name]
+        assert (row["task"], row["status"], row["success"]) == (one.task, one.status, one.success)
+        assert (row["llm_calls"], row["input_tokens"], row["model"]) == (one.llm_calls, one.input_tokens, one.model)
+        assert (row["start_time"], row["execution_time_seconds"]) == (one.start_time, one.execution_time)
+
+
+def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> None:
+    """Whether a run without an end goes on is asked of its lock, each time."""
+    path = record(tmp_path / "run.json", growing(1), ends=False)
+    runs = RunList(tmp_path)
+    with path.with_suffix(".jsonl").open("rb") as file:
+        running = runs.to_json()
+        file.read(1)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for suffix in (".json", ".jsonl"):
+        (copy / f"run{suffix}").write_bytes(path.with_suffix(suffix).read_bytes())
+
+    assert [one["status"] for one in running["runs"]] == ["running"]
+    assert [one["status"] for one in RunList(copy).to_json()["runs"]] == ["interrupted"]
+
+
+def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
+    """Without a document the figures are not known, and are null; task and status are."""
+    record(tmp_path / "run.json", growing(1)).unlink()
+    [row] = RunList(tmp_path).to_json()["runs"]
+
+    assert (row["id"], row["task"], row["status"]) == ("run.jsonl", "fix the failing test", "completed")
+    assert (row["llm_calls"], row["steps"]) == (None, None)
+
+
+def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path: Path) -> None:
+    """What is at the end of a document is found however long it is, and whatever it looks like."""
+    path = record(tmp_path / "run.json", growing(1))
+    document = json.loads(path.read_text())
+    head, _, _ = path.read_text().partition('"success": ')
+    tail = {name: document[name] for name in ("success", "status", "metadata", "metrics", "rewards")}
+    annotations = {"status": "failed", "success": False, "text": '\n"success": true, "status": "failed"'}
+    tail |= {"annotations": annotations, "final_result": "z" * 300_000}
+    path.write_text(head + json.dumps(tail, indent=0).removeprefix("{\n"))
+    assert json.loads(path.read_text())["annotations"] == annotations
+    [row] = RunList(tmp_path).to_json()["runs"]
+
+    assert (row["status"], row["success"], row["llm_calls"]) == ("completed", True, 1)
+
+
+def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
+    """A list without changes has the same version."""
+    record(tmp_path / "run.json", growing(1))
+    runs = RunList(tmp_path)
+    first = runs.to_json()
+
+    assert runs.to_json()["version"] == first["version"]
+    assert runs.to_json(since="dead.1")["complete"] is True
+    assert runs.to_json(since=first["version"])["runs"] == []

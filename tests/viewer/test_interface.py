@@ -1,0 +1,235 @@
+"""The answers about one run, as `docs/viewer-interface.md` describes them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.chat_calls import asked, call, rich_run, said, streamed
+from tests.viewer.recorded import SYSTEM, TASK, gave, growing, record, used
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
+from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.viewer.parts import WHOLE, Limits
+
+
+def answers_of(tmp_path: Path, prompts: list[list[Payload]]) -> RunAnswers:
+    return RunAnswers(load(record(tmp_path / "run.json", prompts)), price=lambda *_: None)
+
+
+def prompts_of(answers: RunAnswers) -> list[dict[str, Payload]]:
+    return [one["prompt"] for one in answers.outline()["interactions"]]
+
+
+def texts_of(answers: RunAnswers, number: int) -> list[str]:
+    """The texts of a prompt, through the ranges of the answer for one interaction."""
+    numbers = [at for first, last in answers.interaction(number)["prompt"] for at in range(first, last + 1)]
+    return [message["parts"][0]["text"] for message in answers.messages(numbers)]
+
+
+def test_each_message_is_given_once(tmp_path: Path) -> None:
+    """Of a conversation that grows, each call adds its new messages to the prompt of the one before."""
+    answers = answers_of(tmp_path, growing(3))
+
+    assert [(one["base"], one["relation"], one["changes"], one["answers"]) for one in prompts_of(answers)] == [
+        (None, "begins", [[0, 0, [[0, 1]]]], []),
+        (1, "extends", [[2, 0, [[2, 3]]]], [2]),
+        (2, "extends", [[4, 0, [[4, 5]]]], [4]),
+    ]
+    assert answers.counts["messages"] == 6
+
+
+def test_a_prompt_is_what_the_model_saw(tmp_path: Path) -> None:
+    """However a history is edited, the ranges of each prompt lead to its messages, in their order."""
+    clock = [
+        [{"role": "system", "content": f"It is {at} o'clock."}, *prompt[1:]] for at, prompt in enumerate(growing(9))
+    ]
+    short = [[{**one, "content": "(shortened)"} if one["role"] == "tool" else one for one in clock[-1]], [SYSTEM, TASK]]
+    answers = answers_of(tmp_path, [*clock, *short])
+
+    for number, prompt in enumerate([*clock, *short], start=1):
+        assert texts_of(answers, number) == [one["content"] for one in prompt]
+
+
+def test_how_a_history_was_changed_is_said(tmp_path: Path) -> None:
+    """A shortened result is an edit; answers that are gone are a rewrite; a prompt like no other begins."""
+    whole = growing(3)[-1]
+    shortened = [*whole[:3], gave(1, "(gone)"), *whole[4:]]
+    compacted = [SYSTEM, TASK, {"role": "user", "content": "Summary: nothing works."}]
+    answers = answers_of(tmp_path, [whole, shortened, compacted, [{"role": "user", "content": "A title?"}]])
+
+    assert [(one["base"], one["relation"]) for one in prompts_of(answers)] == [
+        *((None, "begins"), (1, "edits"), (2, "rewrites"), (None, "begins")),
+    ]
+    assert prompts_of(answers)[1]["changes"] == [[3, 1, [[6, 6]]]]
+
+
+def test_a_moving_cache_mark_changes_no_message(tmp_path: Path) -> None:
+    """A message with a mark for the provider's cache, and the same one without it, have one number."""
+    text = {"type": "text", "text": "fix the failing test"}
+    marked = {"role": "user", "content": [{**text, "cache_control": {"type": "ephemeral"}}]}
+    answers = answers_of(tmp_path, [[SYSTEM, marked], [SYSTEM, TASK, used(1), gave(1)]])
+
+    assert prompts_of(answers)[1]["changes"] == [[2, 0, [[2, 3]]]]
+
+
+def test_a_side_call_does_not_take_the_place_of_the_conversation(tmp_path: Path) -> None:
+    """After a call about something else, the conversation goes on from its own last prompt."""
+    first, second = growing(2)
+    answers = answers_of(tmp_path, [first, [{"role": "user", "content": "A title?"}], second])
+
+    assert [one["base"] for one in prompts_of(answers)] == [None, None, 1]
+
+
+def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
+    """A run that was given in parts has the outline that it has at once; `since` has only what changed."""
+    path = record(tmp_path / "run.json", growing(6))
+    whole = load(path)
+    early = load(record(tmp_path / "early.json", growing(4)))
+    answers = RunAnswers(early)
+    before = answers.version
+    answers.update(whole)
+
+    assert answers.outline() == RunAnswers(whole).outline()
+    changed = answers.since(before)
+    assert {one["number"] for one in changed["interactions"]} >= {5, 6}
+    assert answers.since(answers.version)["interactions"] == answers.since(answers.version)["steps"] == []
+
+
+def test_an_update_without_news_changes_nothing(tmp_path: Path) -> None:
+    """Entries of the same trajectory are kept, so that `since` is empty."""
+    run = load(record(tmp_path / "run.json", growing(3)))
+    answers = RunAnswers(run)
+    answers.update(run)
+
+    assert answers.since(1)["interactions"] == answers.since(1)["steps"] == answers.since(1)["tool_lists"] == []
+
+
+def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
+    """A step has its tool calls with arguments and results; the outline has excerpts of both."""
+    answers = answers_of(tmp_path, growing(2))
+
+    [entry] = answers.outline()["steps"][0]["tool_calls"]
+    [step] = answers.steps([1])
+    assert (entry["name"], entry["excerpt"], entry["result_excerpt"]) == ("bash", '{"command": "run 1"}', "output 1")
+    assert step["tool_calls"][0]["arguments"] == {"type": "json", "kind": None, "value": {"command": "run 1"}}
+    assert step["tool_calls"][0]["result"]["parts"] == [{"type": "text", "text": "output 1"}]
+
+
+def test_a_long_text_is_cut_and_whole_when_asked_for(tmp_path: Path) -> None:
+    """A text beyond the limit has its beginning, its length, and a mark; without limits it is whole."""
+    long = "x" * 5_000_000
+    answers = answers_of(tmp_path, [[SYSTEM, {"role": "user", "content": long}]])
+
+    assert answers.messages([1])[0]["parts"] == [
+        {"type": "text", "text": long[:20_000], "cut": True, "characters": 5_000_000}
+    ]
+    assert answers.messages([1], WHOLE)[0]["parts"] == [{"type": "text", "text": long}]
+    assert len(json.dumps(answers.outline())) < 10_000
+
+
+def test_images_are_parts_of_their_own(tmp_path: Path) -> None:
+    """An image has its base64 as it was sent, also if it is none; one by address has the address only."""
+    content = [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,!!not base64!!"}},
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    ]
+    answers = answers_of(tmp_path, [[{"role": "user", "content": content}]])
+
+    assert answers.messages([0])[0]["parts"] == [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image", "media_type": "image/png", "data": "!!not base64!!"},
+        {"type": "image", "media_type": None, "url": "https://example.com/a.png"},
+        {"type": "json", "kind": "audio", "value": content[3]},
+    ]
+    assert answers.messages([0], Limits(text=10, image=3))[0]["parts"][1] == {
+        "type": "image",
+        "media_type": "image/png",
+        "cut": True,
+        "characters": 14,
+    }
+
+
+def test_a_raw_request_refers_to_items(tmp_path: Path) -> None:
+    """The body with the elements of its lists filled in is the JSON that was sent."""
+    run = load(record(tmp_path / "run.json", growing(3)))
+    answers = RunAnswers(run)
+
+    raw = answers.raw(3)
+    items = {one["number"]: one["value"] for one in answers.items(range(answers.counts["items"]))}
+    body = dict(raw["request"]["body"])
+    for name, ranges in raw["request"]["items"].items():
+        body[name] = [items[at] for first, last in ranges for at in range(first, last + 1)]
+    assert body == run.llm_interactions[2].raw_request
+    assert (raw["method"], raw["url"]) == ("POST", "https://api.openai.com/v1/chat/completions")
+
+
+def test_a_stream_has_its_events_with_their_times(tmp_path: Path) -> None:
+    """Each event of a stream is given as its text, in order, with the time at which it was complete."""
+    wire = streamed("Hel", "lo")
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        call(recorder, asked("hi", stream=True), wire)
+    stream = RunAnswers(load(tmp_path / "run.json")).raw(1)["stream"]
+
+    assert "".join(event["text"] for event in stream["events"]) == wire.body.decode()
+    assert len(stream["events"]) == 3
+    assert all(one["seconds"] <= other["seconds"] for one, other in pairwise(stream["events"]))
+
+
+def test_what_is_not_there_is_an_index_error(tmp_path: Path) -> None:
+    """Numbers are checked, negative ones too."""
+    answers = answers_of(tmp_path, growing(1))
+
+    for ask in (answers.interaction, answers.raw, lambda at: answers.steps([at]), lambda at: answers.messages([at])):
+        with pytest.raises(IndexError):
+            ask(-1)
+        with pytest.raises(IndexError):
+            ask(99)
+
+
+def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
+    """Manual calls, steps, sub-agents, tools, rewards and gaps all have a place, and all of it is JSON."""
+    rich_run(tmp_path / "run.json")
+    run = load(tmp_path / "run.json")
+    answers = RunAnswers(run)
+    counts = answers.counts
+
+    outline = answers.outline()
+    everything = [
+        *(outline, answers.messages(range(counts["messages"])), answers.items(range(counts["items"]))),
+        *(answers.interactions(range(1, counts["interactions"] + 1)), answers.steps(range(1, counts["steps"] + 1))),
+        [answers.raw(number) for number in range(1, counts["interactions"] + 1)],
+    ]
+    assert json.loads(json.dumps(everything)) == everything
+    assert counts["interactions"] == len(run.llm_interactions)
+    assert [one["state"] for one in outline["steps"]] == [step.state for step in run.agent_steps]
+    assert outline["run"]["rewards"] == [reward.to_document() for reward in run.rewards]
+
+
+def test_a_document_without_a_journal_has_no_raw_data(tmp_path: Path) -> None:
+    """What needs a journal is null; the rest is as with it."""
+    path = record(tmp_path / "run.json", growing(3))
+    with_journal = RunAnswers(load(path))
+    path.with_suffix(".jsonl").unlink()
+    without = RunAnswers(load(path))
+
+    assert prompts_of(without) == prompts_of(with_journal)
+    assert without.raw(1) == {
+        **dict.fromkeys(("method", "url", "request", "response", "stream")),
+        "number": 1,
+    }
+
+
+def test_a_prompt_that_refers_to_a_response_repeats_nothing(tmp_path: Path) -> None:
+    """A request with `previous_response_id` has the call that it names as its base, and only its own messages."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        call(recorder, asked("hi"), said("hello", identity="resp_1"))
+        call(recorder, asked("and now?", previous_response_id="resp_1"), said("bye"))
+    [_, second] = prompts_of(RunAnswers(load(tmp_path / "run.json")))
+
+    assert (second["base"], second["relation"], second["changes"]) == (1, "refers", [[0, 0, [[1, 1]]]])

@@ -1,0 +1,162 @@
+"""The one self-contained file, and the command that writes it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+from typer.testing import CliRunner
+
+from tests.viewer.recorded import TASK, growing, record
+from trace_recorder import load
+from trace_recorder.cli.commands import app
+from trace_recorder.viewer.one_file import one_file, run_data
+
+HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b[2J \u202e ]]>"
+
+
+class _Page(html.parser.HTMLParser):
+    """The elements of a page that may hold code, and its policy."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.policy = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if tag in {"script", "style"}:
+            self.found.append((tag, attributes, ""))
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = attributes.get("content") or ""
+        assert not any(name.startswith("on") or name in {"style", "src"} for name in attributes)
+
+    def handle_data(self, data: str) -> None:
+        if self.found and not self.found[-1][2]:
+            tag, attributes, _ = self.found[-1]
+            self.found[-1] = tag, attributes, data
+
+
+def test_hostile_text_stays_data(tmp_path: Path) -> None:
+    """Nothing that was recorded ends the element of the data, or is code: the page has one script, as it was built."""
+    path = record(tmp_path / "run.json", [[{"role": "system", "content": HOSTILE}, TASK]], metadata={HOSTILE: HOSTILE})
+    page = _Page(one_file(load(path), HOSTILE))
+    plain = _Page(one_file(load(record(tmp_path / "plain.json", growing(1)))))
+
+    kinds = [(tag, attributes) for tag, attributes, _ in page.found]
+    assert kinds == [(tag, attributes) for tag, attributes, _ in plain.found]
+    assert [text for _, _, text in page.found[1:]][-1] == [text for _, _, text in plain.found[1:]][-1]
+    [data] = [json.loads(text) for _, attributes, text in page.found if attributes.get("type") == "application/json"]
+    assert data["messages"][0]["parts"] == [{"type": "text", "text": HOSTILE}]
+    assert data["run"]["run"]["metadata"] == {HOSTILE: HOSTILE}
+
+
+def test_the_policy_allows_the_code_of_the_page_only(tmp_path: Path) -> None:
+    """The hashes in the policy are those of the page's script and style, and it may connect to nothing."""
+    page = _Page(one_file(load(record(tmp_path / "run.json", growing(1)))))
+    code = {
+        kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for kind, attributes, text in page.found
+        if attributes.get("type") != "application/json"
+    }
+
+    assert set(re.findall(r"sha256-([^']*)", page.policy)) == {code["script"], code["style"]}
+    assert "connect-src 'none'" in page.policy
+    assert "default-src 'none'" in page.policy
+
+
+def test_the_file_has_all_of_the_run(tmp_path: Path) -> None:
+    """Nothing is cut: each message, interaction, step, raw request and item is there."""
+    long = {"role": "user", "content": "x" * 100_000}
+    run = load(record(tmp_path / "run.json", [[long, *prompt] for prompt in growing(3)]))
+    data = run_data(run, "run.json")
+
+    assert len(data["interactions"]) == len(data["raw"]) == len(data["run"]["interactions"]) == 3
+    assert data["messages"][0]["parts"] == [{"type": "text", "text": "x" * 100_000}]
+    assert '"cut"' not in json.dumps(data)
+    assert len(data["items"]) == data["run"]["counts"]["items"]
+
+
+def test_the_command_writes_the_file(tmp_path: Path) -> None:
+    """`view FILE -o` writes the page, and says where and how large it is."""
+    path = record(tmp_path / "run.json", growing(1))
+    done = CliRunner().invoke(app, ["view", str(path), "-o", str(tmp_path / "run.html")])
+
+    assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / 'run.html'} (0.4 MB)\n")
+    assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
+    """Of two runs, the file has both and where they part; a directory stands for its newest run."""
+    for name, turns in (("a", 2), ("b", 3)):
+        record(tmp_path / name / "run.json", growing(turns))
+    places = [str(tmp_path / "a"), str(tmp_path / "b" / "run.json")]
+    done = CliRunner().invoke(app, ["view", *places, "-o", str(tmp_path / "both.html")])
+
+    [data] = [json.loads(text) for _, _, text in _Page((tmp_path / "both.html").read_text()).found if text[:1] == "{"]
+    assert done.exit_code == 0
+    assert (data["kind"], data["a"]["run"]["id"], data["b"]["run"]["id"]) == (
+        "comparison",
+        "1: run.json",
+        "2: run.json",
+    )
+    assert data["compare"]["parts_at"] is not None
+    assert len(data["b"]["interactions"]) == 3
+    assert CliRunner().invoke(app, ["view", *places]).exit_code == 2
+
+
+def test_the_command_says_what_cannot_be_written(tmp_path: Path) -> None:
+    """A directory without runs, a file that is not there, and an output that cannot be written are a sentence each."""
+    path = record(tmp_path / "run.json", growing(1))
+    (tmp_path / "empty").mkdir()
+    calls = [
+        (tmp_path / "empty", tmp_path / "run.html"),
+        (tmp_path / "none.json", tmp_path / "run.html"),
+        (path, tmp_path / "none" / "run.html"),
+    ]
+    for place, output in calls:
+        done = CliRunner().invoke(app, ["view", str(place), "-o", str(output)])
+        assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert CliRunner().invoke(app, ["view", str(tmp_path / "none")]).exit_code == 1
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    """The printed address opens the page; Ctrl-C ends the command without a traceback."""
+    import signal
+
+    record(tmp_path / "run.json", growing(1))
+    command = [sys.executable, "-m", "trace_recorder.cli", "view", str(tmp_path), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
+        assert served.stdout is not None
+        address = served.stdout.readline().split()[-1]
+        with httpx.Client(trust_env=False, follow_redirects=True, timeout=60) as client:
+            page = client.get(address)
+            listed = client.get(str(page.url.join("/api/runs"))).json()
+        served.send_signal(signal.SIGINT)
+        _, errors = served.communicate(timeout=60)
+
+    assert page.text.startswith("<!doctype html>")
+    assert [one["id"] for one in listed["runs"]] == ["run.json"]
+    assert (served.returncode, errors) == (0, "")
+
+
+def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
+    """A port that was asked for and is taken is not replaced by another one."""
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = CliRunner().invoke(app, ["view", str(tmp_path), "--port", port, "--no-browser"])
+
+    assert done.exit_code == 1
+    assert f"port {port} cannot be used" in done.output

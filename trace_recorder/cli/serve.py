@@ -1,0 +1,77 @@
+"""The command `serve`: a local provider that answers over HTTP from a run, for programs in any language."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.output import fail
+from trace_recorder.cli.read_files import UnreadableError, is_directory
+from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, report
+from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.rerun.replayer import Replay, report_unused
+from trace_recorder.rerun.serving import HOST, ReplayServer, base_urls
+
+Port = Annotated[
+    int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")
+]
+
+
+def serve(run: Recorded, port: Port = 0, speed: Speed = None, ignore: Ignore = None, loose: Loose = False) -> None:
+    """Answer LLM calls over HTTP on 127.0.0.1, from a run.
+
+    The variables of the environment that lead SDKs here are printed; any key will do. Each recorded call is given once.
+    A request that equals no recorded one gets 404, with what differs. Ends with Ctrl-C or SIGTERM; exits with 1 if
+    something was asked that was not recorded, or a recorded call was not asked for.
+    """
+    if speed is not None and speed <= 0:
+        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
+    replay = _replay(run, speed, ignore or [])
+    try:
+        server = ReplayServer(replay, port, lambda said: report([said], None))
+    except OSError as error:
+        fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
+    with server:
+        _print_addresses(server)
+        _serve(server)
+    unused = replay.unused
+    report([], report_unused(replay.recording.path.name, unused) if unused else None)
+    raise typer.Exit(1 if (replay.mismatch or unused) and not loose else 0)
+
+
+def _replay(run: Path, speed: float | None, ignore: Sequence[str]) -> Replay:
+    try:
+        return Replay(newest(run) if is_directory(run) else run, speed=speed, ignore=ignore)
+    except (TrajectoryFormatError, UnreadableError) as error:
+        fail(str(error))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--ignore") from None
+
+
+def _print_addresses(server: ReplayServer) -> None:
+    recording = server.replay.recording
+    typer.echo(f"{pluralize(len(recording.exchanges), 'call')} of {recording.path.name} at {server.url}, until Ctrl-C")
+    for name, url in base_urls(recording, server.url).items():
+        typer.echo(f"{name}={url}")
+
+
+def _serve(server: ReplayServer) -> None:
+    """Serve until Ctrl-C or SIGTERM."""
+    found = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        server.serve_forever(poll_interval=0.1)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, found)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,144 @@
+"""The command `view`: runs in the browser, served on this machine, or one run as one self-contained file."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+import socket
+import threading
+import webbrowser
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.output import console, fail, print_lines
+from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory, read
+from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import DEFAULT_DIRECTORY
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.viewer.one_file import one_file, two_runs_file
+from trace_recorder.viewer.runs import RunList
+from trace_recorder.views.cost import table
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+DEFAULT_PORT = 8765
+"""The port that is tried first, so that an address in a browser's history stays the same."""
+
+Places = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[DIR|FILE]",
+        help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}. With -o also two runs.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="RUN.html", help="Write one self-contained file, and serve nothing."),
+]
+Port = Annotated[int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 is any free one.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nothing be added to a run.")]
+
+
+def view(
+    places: Places = None,
+    output: Output = None,
+    port: Port = None,
+    no_browser: NoBrowser = False,
+    read_only: ReadOnly = False,
+) -> None:
+    """Look at runs in the browser.
+
+    Serves a directory, or one run, on 127.0.0.1 until Ctrl-C; runs that are still going on are followed. With -o, one
+    run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side by
+    side.
+    """
+    places = places or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
+    if len(places) > (1 if output is None else 2):
+        raise typer.BadParameter("one directory or file is served; with -o, at most two runs are written")
+    if output is not None:
+        _write(places, output)
+        return
+    [place] = places
+    if not place.exists():
+        fail(f"{place}: No such file or directory")
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+        fail("view needs starlette and uvicorn: pip install 'trace-recorder[view]'. With -o, it writes a file without.")
+    _serve(place, port, opens_browser=not no_browser, read_only=read_only)
+
+
+def _write(places: list[Path], output: Path) -> None:
+    try:
+        files = [newest(place) if is_directory(place) else place for place in places]
+        runs = [*map(read, files)]
+        html = try_call(lambda: _html(runs, [file.name for file in files]), partial(_refuse, files))
+        output.write_text(html, encoding="utf-8")
+    except UnreadableError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(error_message(output, error, "written"))
+    print_lines(console(), [f"wrote {output} ({len(html.encode()) / 1e6:.1f} MB)"])
+
+
+def _refuse(files: list[Path], error: Exception) -> NoReturn:
+    raise UnreadableError(error_message(files[-1], error, "shown")) from error
+
+
+def _html(runs: list[Trajectory], names: list[str]) -> str:
+    if len(runs) == 1:
+        return one_file(runs[0], names[0])
+    first, second = names if names[0] != names[1] else (f"1: {names[0]}", f"2: {names[1]}")
+    return two_runs_file(runs[0], runs[1], (first, second))
+
+
+def _serve(place: Path, port: int | None, *, opens_browser: bool, read_only: bool) -> None:
+    from trace_recorder.viewer.security import Access  # noqa: PLC0415 - it needs the extra
+    from trace_recorder.viewer.server import ViewerServer  # noqa: PLC0415
+
+    with _listening(port) as listener:
+        access = Access(token_urlsafe(24), listener.getsockname()[1])
+        app = ViewerServer(RunList(place), read_only=read_only).app(access)
+        print_lines(console(), [f"{place} is at {access.address}", "Ctrl-C ends it."])
+        if opens_browser:
+            threading.Thread(target=webbrowser.open, args=(access.address,), daemon=True).start()
+        _run(app, listener)
+
+
+def _listening(port: int | None) -> socket.socket:
+    """Return a socket that listens on the loopback interface: at the port, or else at the usual or any free one."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", DEFAULT_PORT if port is None else port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if port is None and error.errno == errno.EADDRINUSE:
+            return _listening(0)
+        fail(f"port {DEFAULT_PORT if port is None else port} cannot be used: {error.strerror}")
+    return listener
+
+
+def _run(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve until Ctrl-C. Runs are large and stay in memory, where frequent garbage collection finds little."""
+    import uvicorn  # noqa: PLC0415 - it needs the extra
+
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    threading.Thread(target=table, daemon=True).start()  # the prices, so that the first run need not wait for them
+
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])

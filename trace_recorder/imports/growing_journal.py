@@ -1,0 +1,86 @@
+"""A journal that may still be growing: what was added since the last look is read, and nothing again.
+
+The last line may be half written. It waits until its end is there, or until its writer is gone. A file that became
+shorter, or that another one replaced, is another journal: `read_more` says so, and its reader begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trace_recorder.derive.fold import Fold
+from trace_recorder.imports.loader import cut_off_gaps, folded, refuse_others, status_without_end
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.journal_lock import is_locked
+from trace_recorder.values.trajectory import Status, Trajectory
+
+__all__ = ["GrowingJournal", "ReplacedError"]
+
+
+class ReplacedError(Exception):
+    """The file is not the journal any more that was read so far."""
+
+
+class GrowingJournal:
+    """The fold of a journal, kept up to date with its file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fold = Fold()
+        self._offset = 0
+        self._identity: tuple[int, int] | None = None
+        self._begin = b""
+        self._is_torn = False
+        self._status: Status = "unknown"
+
+    @property
+    def status(self) -> Status:
+        """The status as of the last look: of a run without an end, by its writer's lock."""
+        return self.fold.run.end.data.get("status", self._status) if self.fold.run.end else self._status
+
+    def read_more(self) -> bool:
+        """Read what was added, and whether the writer still runs. Return whether anything changed.
+
+        Raises OSError; TrajectoryFormatError where the file is no journal; ReplacedError where it is another one now.
+        """
+        before = self._offset, self.status
+        alive = is_locked(self.path)
+        with self.path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            self._check_identity(state)
+            file.seek(self._offset)
+            data = file.read()
+        self._add(data, is_final=alive is False)
+        refuse_others(self.fold, self._begin, self.path)
+        self._status = status_without_end(self.path, self.fold)
+        return (self._offset, self.status) != before
+
+    def _check_identity(self, state: os.stat_result) -> None:
+        identity = state.st_dev, state.st_ino
+        if self._identity not in {None, identity} or state.st_size < self._offset:
+            raise ReplacedError(str(self.path))
+        self._identity = identity
+
+    def _add(self, data: bytes, *, is_final: bool) -> None:
+        """Add whole lines; what has no end is added when nobody is there to write it.
+
+        What follows a torn line makes a damaged line of it, which the fold has to be told in the order of the file.
+        """
+        if data and self._is_torn:
+            raise ReplacedError(str(self.path))
+        self._begin = self._begin or data[:64]
+        end = len(data) if is_final else data.rfind(b"\n") + 1
+        for record in journal_reader.read(data[:end], self._offset):
+            self.fold.add(record)
+            self._is_torn = isinstance(record, journal_reader.BadLine) and record.torn
+        self._offset += end
+
+    def trajectory(self) -> Trajectory:
+        """Return the run as it is known now."""
+        gaps = self.fold.run.gaps
+        self.fold.run.gaps = [*gaps, *cut_off_gaps(self.path, self.fold)]
+        try:
+            return folded(self.fold, self._status, self.path)
+        finally:
+            self.fold.run.gaps = gaps

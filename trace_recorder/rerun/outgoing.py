@@ -1,0 +1,113 @@
+"""What a live request of a fork becomes before it is sent: it asks another model, has another prompt, or is edited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.values.messages import Payload
+
+Edit = Callable[[Any], Any]
+"""A function of a request's JSON body that returns the one to send in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request that is sent: its body, and the model that its address is to name; None where that stays."""
+
+    body: bytes
+    model: str | None = None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is changed in live requests.
+
+    `model` takes the place of the models in `replaced`, in the body and in the address; a request for any other model
+    keeps it. `system` takes the place of the system prompt, in dialects that have one. `edit` gets the body last.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    edit: Edit | None = None
+    replaced: set[str] = field(default_factory=set)
+
+    def replace_model_of(self, endpoint: Endpoint, body: Payload) -> None:
+        """Have the model that a request asks for replaced, in this request and in others."""
+        self.replaced.update(filter(None, (model_of(endpoint, body),)))
+
+    def applied(self, endpoint: Endpoint, body: bytes) -> Outgoing:
+        """What is sent in the place of a request's body; a body that is not JSON stays as it is.
+
+        Raises TypeError where `edit` returns no body.
+        """
+        asked = self._is_replaced(endpoint.model)
+        try:
+            value: Payload = json.loads(body)
+        except ValueError:
+            return Outgoing(body, asked)
+        changed = self._edited(self._changed(endpoint, value)) if isinstance(value, dict) else value
+        same = changed is value
+        return Outgoing(body if same else json.dumps(changed, ensure_ascii=False).encode(), asked)
+
+    def _is_replaced(self, model: str | None) -> str | None:
+        return self.model if model in self.replaced else None
+
+    def _changed(self, endpoint: Endpoint, body: dict[str, Payload]) -> dict[str, Payload]:
+        asked = body.get("model")
+        if self.model is not None and isinstance(asked, str) and asked in self.replaced:
+            body = {**body, "model": self.model}
+        with_system = _SYSTEM.get(endpoint.api)
+        return body if self.system is None or with_system is None else with_system(body, self.system)
+
+    def _edited(self, body: dict[str, Payload]) -> Payload:
+        if self.edit is None:
+            return body
+        edited = self.edit(body)
+        if not isinstance(edited, dict):
+            raise TypeError(f"edit= returned {type(edited).__name__}, and has to return the body to send, a dict")
+        return dict(edited)
+
+
+def model_of(endpoint: Endpoint, body: Payload) -> str | None:
+    """The model that a request asks for, by its address or by its body."""
+    said = body.get("model") if isinstance(body, dict) else None
+    return endpoint.model or (said if isinstance(said, str) else None)
+
+
+def _with_message(body: dict[str, Payload], text: str, name: str = "messages") -> dict[str, Payload]:
+    """The first message says the text, if it is a system message; else one that says it stands before it."""
+    messages = body.get(name)
+    messages = messages if isinstance(messages, list) else []
+    first = messages[0] if messages and isinstance(messages[0], dict) else {}
+    if first.get("role") in {"system", "developer"}:
+        return {**body, name: [{**first, "content": text}, *messages[1:]]}
+    return {**body, name: [{"role": "system", "content": text}, *messages]}
+
+
+def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+    given = body.get("input")
+    first = given[0] if isinstance(given, list) and given and isinstance(given[0], dict) else {}
+    if first.get("role") in {"system", "developer"} and not body.get("instructions"):
+        return _with_message(body, text, "input")
+    return {**body, "instructions": text}
+
+
+def _with_system_instruction(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+    name = "system_instruction" if "system_instruction" in body else "systemInstruction"
+    return {**body, name: {"parts": [{"text": text}]}}
+
+
+_SYSTEM: dict[str, Callable[[dict[str, Payload], str], dict[str, Payload]]] = {
+    "openai-chat": _with_message,
+    "openai-responses": _with_instructions,
+    "anthropic-messages": lambda body, text: {**body, "system": text},
+    "google-generate": _with_system_instruction,
+    "google-interactions": lambda body, text: {**body, "system_instruction": text},
+    "ollama-chat": _with_message,
+    "ollama-generate": lambda body, text: {**body, "system": text},
+}
+"""How each dialect is given a system prompt; the others have none."""

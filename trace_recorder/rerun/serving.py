@@ -1,0 +1,202 @@
+"""A local provider from a recording: an HTTP server on 127.0.0.1 that answers LLM calls as a replay does.
+
+It is for programs that cannot be replayed from inside, in whatever language: they take it for their provider. What
+matches is decided by `Replay`; a request that matches nothing gets 404, as SDKs do not try that again, with what
+differs as the message, in the form in which the dialect states errors.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
+from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.rerun.recorded import Recording
+from trace_recorder.rerun.replayer import Replay
+from trace_recorder.rerun.transport import CANCELLATION_GRACE_SECONDS, Answer, Pace
+from trace_recorder.values.messages import Payload
+
+HOST = "127.0.0.1"
+LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
+"""The hosts under which requests may come: a page in a browser can send others here, under a name of its own."""
+NOT_FOUND = 404
+_FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
+
+
+class ReplayServer(ThreadingHTTPServer):
+    """Answers on a port of 127.0.0.1, a thread for each connection; port 0 is a free one. `url` is its address.
+
+    `on_mismatch` is called with each mismatch, in the thread of its connection. Raises OSError where the port is taken.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+
+    def __init__(self, replay: Replay, port: int = 0, on_mismatch: Callable[[str], object] = lambda _: None) -> None:
+        self.replay = replay
+        self.on_mismatch = on_mismatch
+        super().__init__((HOST, port), _Handler)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{HOST}:{self.server_port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that went away; everything else is printed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+def base_urls(recording: Recording, url: str) -> dict[str, str]:
+    """The variables of the environment that lead the SDKs of a recording's dialects to a server."""
+    spoken = {_family(one.endpoint) for one in recording.exchanges}
+    return {variable: f"{url}{path}" for family, (variable, path) in _VARIABLES.items() if family in spoken}
+
+
+_VARIABLES = {
+    "openai": ("OPENAI_BASE_URL", "/v1"),
+    "anthropic": ("ANTHROPIC_BASE_URL", ""),
+    "google": ("GOOGLE_GEMINI_BASE_URL", ""),
+    "ollama": ("OLLAMA_HOST", ""),
+}
+
+
+def _family(endpoint: Endpoint) -> str:
+    """Whose SDK speaks a dialect; embeddings are those of OpenAI or Ollama."""
+    family = endpoint.api.partition("-")[0]
+    return family if family != "embeddings" else "ollama" if endpoint.provider == "ollama" else "openai"
+
+
+def error_body(api: str, message: str) -> Payload:
+    """An error as a dialect states it."""
+    if api.startswith("anthropic"):
+        return {"type": "error", "error": {"type": "not_found_error", "message": message}}
+    if api.startswith("google"):
+        return {"error": {"code": NOT_FOUND, "message": message, "status": "NOT_FOUND"}}
+    if api.startswith("ollama"):
+        return {"error": message}
+    return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: ReplayServer
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Print nothing: mismatches are reported by the server."""
+
+    def do_GET(self) -> None:
+        """Refuse what is no LLM call; a body that it may have is not read."""
+        self.close_connection = True
+        self._refuse("", f"{self.command} {self.path} is no LLM call: nothing else is answered from a recording.")
+
+    def do_POST(self) -> None:
+        """Answer one LLM call."""
+        body = self._body()
+        if body is None or not self._is_local():
+            return
+        path = urlsplit(self.path).path
+        endpoint = endpoint_of("POST", HOST, path, self.server.server_port)
+        if endpoint is None:
+            self.do_GET()
+            return
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]
+        try:
+            answer = self.server.replay.answer(endpoint, headers, body)
+        except ReplayMismatchError as mismatch:
+            self._refuse(endpoint.api, str(mismatch))
+            return
+        if answer is not None:
+            self._give(answer)
+
+    def _body(self) -> bytes | None:
+        """The request's body; None where it is not framed as HTTP says, which has been answered."""
+        try:
+            if self.headers.get("transfer-encoding", "").lower() == "chunked":
+                return b"".join(iter(self._chunk, b""))
+            length = int(self.headers.get("content-length") or 0)
+            if length >= 0:
+                return self.rfile.read(length)
+        except ValueError:
+            pass
+        self.close_connection = True
+        self.send_error(400)
+        return None
+
+    def _chunk(self) -> bytes:
+        size = int(self.rfile.readline().partition(b";")[0], 16)
+        data = self.rfile.read(size)
+        while self.rfile.readline() not in (b"\r\n", b"\n", b""):  # after the last chunk, there may be trailers
+            pass
+        return data
+
+    def _is_local(self) -> bool:
+        name = urlsplit(f"//{self.headers.get('host', HOST)}").hostname
+        if name in LOCAL_NAMES:
+            return True
+        self.send_error(403, f"requests are answered under {' and '.join(LOCAL_NAMES)} alone")
+        return False
+
+    def _refuse(self, api: str, said: str) -> None:
+        self.server.on_mismatch(said)
+        body = json.dumps(error_body(api, said)).encode()
+        closes = {"connection": "close"} if self.close_connection else {}
+        self._begin(NOT_FOUND, {"content-type": "application/json", "content-length": str(len(body)), **closes})
+        self.wfile.write(body)
+
+    def _begin(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _give(self, answer: Answer) -> None:
+        pace = Pace(self.server.replay.speed)
+        if answer.status is None:
+            self._cut_off(answer, pace)
+            return
+        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _FRAMING}
+        if "location" in headers:
+            headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
+        if answer.chunks is None and not answer.is_cut_off:
+            self._begin(answer.status, {**headers, "content-length": str(len(answer.body))})
+            self.wfile.write(answer.body)
+            return
+        frames = self.request_version != "HTTP/1.0"
+        self._begin(answer.status, {**headers, **({"transfer-encoding": "chunked"} if frames else {})})
+        self.close_connection = self.close_connection or not frames
+        self._send(_in_time(answer, pace), frames=frames)
+        if answer.is_cut_off:
+            self._cut_off(answer, pace)
+        elif frames:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _send(self, chunks: Iterable[bytes], *, frames: bool) -> None:
+        for data in chunks:
+            if data:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if frames else data)
+
+    def _cut_off(self, answer: Answer, pace: Pace) -> None:
+        """Cut the connection as it was cut; wait before that where the caller was the one who cancelled the call."""
+        if answer.stopped is not None or (answer.error is None and answer.status is None):
+            why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"
+            self.server.on_mismatch(str(self.server.replay.refused(why)))
+        if answer.was_cancelled:
+            select.select([self.connection], [], [], pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
+        self.close_connection = True
+
+
+def _in_time(answer: Answer, pace: Pace) -> Iterator[bytes]:
+    for at, data in answer.pieces:
+        if seconds := pace.seconds(at):
+            time.sleep(seconds)
+        yield data

@@ -1,0 +1,114 @@
+"""The process that forks a program: starts it, waits, and says whether it came to the fork, and what was recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_recorder.attach.subprocess.supervisor import CommandResult, python_path, run_recorded
+from trace_recorder.rerun.fork_point import ForkPoint
+from trace_recorder.rerun.forking import answer_by_hand, report_not_reached
+from trace_recorder.rerun.matching import parse_path
+from trace_recorder.rerun.recorded import Recording
+from trace_recorder.rerun.replayer import not_asked_for, report_unused
+from trace_recorder.rerun.subprocess.handoff import ForkHandoff
+
+
+@dataclass(frozen=True, slots=True)
+class ForkResult:
+    """How a forked program ended, and what did not fit.
+
+    `mismatches` are what it asked before the fork that was not recorded, each with what differs. `problem` says that
+    it did not come to the fork, or which calls before that it did not ask for; None where all is well.
+    """
+
+    recorded: CommandResult
+    mismatches: list[str]
+    problem: str | None
+
+
+def fork_program(  # noqa: PLR0913 - one argument an option of the command
+    command: Sequence[str],
+    path: Path,
+    at: str | int,
+    *,
+    model: str | None = None,
+    system: str | None = None,
+    answer: str | None = None,
+    ignore: Sequence[str] = (),
+    speed: float | None = None,
+    directory: Path | None = None,
+    file: Path | None = None,
+) -> ForkResult:
+    """Run a command that repeats a run up to a call and goes on live, recorded; return how it ended.
+
+    `at` is the id of the call, or the number of a step, whose first call it is then. `answer` is the text of an answer
+    to that call: JSON, or if the call streams, the text of a stream. The file is in `directory`, or where the run is.
+
+    Raises CommandError where the command cannot be started, TrajectoryFormatError where the journal cannot be replayed,
+    and ValueError where it has no such call, for an answer that is none, and for a path in `ignore` that is none.
+    """
+    recording = Recording(path)
+    point = ForkPoint(recording, at if isinstance(at, str) else None, at if isinstance(at, int) else None)
+    for ignored in ignore:
+        parse_path(ignored)
+    by_hand = None if answer is None else _parse_answer(answer, point)
+    reports = tempfile.mkdtemp(prefix="trace-recorder-")
+    handoff = ForkHandoff(
+        str(recording.path.absolute()),
+        reports,
+        tuple(ignore),
+        speed,
+        asdict(point.origin),
+        model,
+        system,
+        _write(by_hand, reports),
+        str((directory or recording.path.parent).absolute()),
+        str(file.absolute()) if file else None,
+        point.task or shlex.join(command),
+    )
+    try:
+        ended = run_recorded(command, handoff.recording(), {**handoff.to_environment(), "PYTHONPATH": python_path()})
+        return ForkResult(ended, handoff.mismatches(), _problem(recording, point, handoff))
+    finally:
+        shutil.rmtree(reports, ignore_errors=True)
+
+
+def _parse_answer(text: str, point: ForkPoint) -> Any:
+    """The answer to a call, checked. Raises ValueError where it is none."""
+    if point.exchange.streams:
+        answer: Any = text
+    else:
+        try:
+            answer = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{point} wants JSON: {error}") from None
+        if not isinstance(answer, dict):
+            raise ValueError(f"{point} wants a JSON object, the body of a response")
+    answer_by_hand(answer, point)
+    return answer
+
+
+def _write(answer: Any, reports: str) -> str | None:
+    if answer is None:
+        return None
+    path = Path(reports, "answer.json")
+    path.write_text(json.dumps(answer), encoding="utf-8")
+    return os.fspath(path)
+
+
+def _problem(recording: Recording, point: ForkPoint, handoff: ForkHandoff) -> str | None:
+    name, given = recording.path.name, handoff.given()
+    if not handoff.is_live():
+        return report_not_reached(name, point)
+    left = [one for one in recording.exchanges if point.is_behind(one) and one.begin.seq not in given]
+    tools = [one for one in recording.tools if one.begin.seq in given]
+    unused = [one.interaction_id for one in not_asked_for(left, tools)]
+    return report_unused(f"{name}, up to {point},", unused) if unused else None

@@ -1,0 +1,51 @@
+"""The HTML of a value for a notebook's cell: one small table, in which recorded text is only ever text.
+
+Every text is escaped, shortened, and isolated from the direction of the text around it (`<bdi>`). There is no script,
+no link and no image, whatever was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+MAX_CHARACTERS = 300
+"""How much of a text is shown."""
+MAX_ROWS = 20
+"""How many elements of a list are shown."""
+
+
+def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = ()) -> str:
+    """Return a table with a row for each member that is not None or empty, and HTML below it."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{_cell(member)}</th><td style='text-align:left'>{_cell(value)}</td></tr>"
+        for member, value in members.items()
+        if value not in (None, "", (), [], {})
+    )
+    return f"<table><caption style='text-align:left'><b>{_cell(name)}</b></caption>{rows}</table>{''.join(details)}"
+
+
+def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
+    """Return a list as a table that opens, with the last rows where there are many; nothing for an empty list."""
+    if not rows:
+        return ""
+    hidden = len(rows) - MAX_ROWS
+    more = f"<tr><td>… {hidden} before</td></tr>" if hidden > 0 else ""
+    shown = "".join(f"<tr>{''.join(map(_column, row))}</tr>" for row in rows[-MAX_ROWS:])
+    return f"<details><summary>{_cell(title)}</summary><table>{more}{shown}</table></details>"
+
+
+def _column(value: object) -> str:
+    return f"<td style='text-align:left'>{_cell(value)}</td>"
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+    text = "" if value is None else text
+    short = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}… ({len(text)} characters)"
+    return f"<bdi>{escape(_encodable(short))}</bdi>"
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

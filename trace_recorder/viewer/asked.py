@@ -1,0 +1,95 @@
+"""What is asked of the server: parameters and posted rewards and annotations, checked before they are used."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from trace_recorder.values.messages import Payload
+
+MAX_AT_ONCE = 10_000
+"""How many messages, interactions or steps one answer has at most."""
+MAX_DIGITS = 9
+
+
+class BadRequestError(Exception):
+    """A parameter or a body is not what is expected; the message says what is."""
+
+
+class NotFoundError(Exception):
+    """There is no run, message, interaction or step of that name or number."""
+
+
+def number_in(text: str, name: str) -> int:
+    """Return a number that was asked for."""
+    if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS:
+        raise BadRequestError(f"{name} has to be a number.")
+    return int(text)
+
+
+def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
+    """Return the numbers that are asked for, by `numbers` or by `from` and `to`. There are those from `first` to `end`.
+
+    `end` is not among them. Raises BadRequestError, and NotFoundError for one of `numbers` that is not there.
+    """
+    if "numbers" in query:
+        asked = [number_in(text, "numbers") for text in query["numbers"].split(",")]
+        if any(not first <= number < end for number in asked):
+            raise NotFoundError("there is none of that number.")
+        return asked[:MAX_AT_ONCE]
+    begin = number_in(query.get("from", str(first)), "from")
+    last = number_in(query["to"], "to") if "to" in query else end - 1
+    return range(max(first, begin), min(last + 1, end))[:MAX_AT_ONCE]
+
+
+def seconds_in(text: str, at_most: float) -> float:
+    """Return how many seconds somebody would wait."""
+    return min(number_in(text.partition(".")[0] or "0", "wait"), at_most)
+
+
+def posted_object(data: bytes) -> dict[str, Payload]:
+    """Return the JSON object that was posted."""
+    try:
+        posted = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadRequestError("a JSON object is expected.") from None
+    if not isinstance(posted, dict):
+        raise BadRequestError("a JSON object is expected.")
+    return posted
+
+
+def reward_in(posted: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return a reward that was posted."""
+    _only(posted, {"name", "value", "weight", "step_number", "explanation"})
+    name, value, weight = posted.get("name"), posted.get("value"), posted.get("weight", 1.0)
+    number, explanation = posted.get("step_number"), posted.get("explanation")
+    if not isinstance(name, str) or not name.strip():
+        raise BadRequestError("a reward needs a name.")
+    if not _is_number(value) or not _is_number(weight):
+        raise BadRequestError("the value of a reward, and its weight, have to be finite numbers.")
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+        raise BadRequestError("the number of a step has to be an integer.")
+    if explanation is not None and not isinstance(explanation, str):
+        raise BadRequestError("an explanation has to be a text.")
+    return {"name": name, "value": value, "weight": weight, "step_number": number, "explanation": explanation}
+
+
+def annotation_in(posted: Mapping[str, Payload]) -> tuple[str, Payload]:
+    """Return the key and the value of an annotation that was posted."""
+    _only(posted, {"key", "value"})
+    key = posted.get("key")
+    if not isinstance(key, str) or not key.strip():
+        raise BadRequestError("an annotation needs a key.")
+    if "value" not in posted:
+        raise BadRequestError("an annotation needs a value.")
+    return key, posted["value"]
+
+
+def _only(posted: Mapping[str, Payload], known: set[str]) -> None:
+    if others := posted.keys() - known:
+        raise BadRequestError(f"{min(others)!r} is not known here.")
+
+
+def _is_number(value: Payload) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,94 @@
+"""What one interaction or one step has in full: answers, attempts, tool calls with their arguments and results."""
+
+from __future__ import annotations
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.trajectory import AgentStep
+from trace_recorder.viewer.outline import calls_with_results
+from trace_recorder.viewer.parts import (
+    Json,
+    Limits,
+    answer_parts,
+    json_part,
+    message_json,
+    text_part,
+    value_parts,
+)
+
+
+def interaction_detail(number: int, one: LLMInteraction, limits: Limits) -> Json:
+    """Return the answer and the attempts of an interaction."""
+    return {
+        "number": number,
+        "response": response_json(one.response, limits) if one.answered else None,
+        "error": one.error and one.error.to_document(),
+        "attempts": [_attempt(attempt.to_document()) for attempt in one.attempts],
+    }
+
+
+def _attempt(document: dict[str, Payload]) -> Json:
+    return {"status": None, "error": None, "duration_seconds": None, "headers": {}, "inferred": False, **document}
+
+
+def response_json(response: LLMResponse, limits: Limits) -> Json:
+    """Return what a model said. Of a response recorded by hand without known members, `given` is what was recorded."""
+    several = len(response.choices) > 1
+    return without_none(given=json_part(response.given, limits) if response.given else None) | {
+        "id": response.id,
+        "model": response.model,
+        "finish_reason": response.finish_reason,
+        "parts": answer_parts(response, limits),
+        "choices": [_choice(choice, limits) for choice in response.choices] if several else [],
+        "usage": response.usage.to_document() or None,
+        "extra": json_part(response.extra, limits) if response.extra else None,
+    }
+
+
+def _choice(choice: Choice, limits: Limits) -> Json:
+    return {
+        "index": choice.index,
+        "finish_reason": choice.finish_reason,
+        "parts": answer_parts(choice, limits),
+        "extra": json_part(choice.extra, limits) if choice.extra else None,
+    }
+
+
+def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
+    """Return a step with its tool calls and results, and what it has of its own."""
+    own = step.interaction is None or step.llm_response != step.interaction.response
+    response = step.llm_response if own else None
+    messages = None if step.messages is None else [message_json(None, one, limits) for one in step.messages]
+    return {
+        "number": number,
+        "reflection": text_part("text", step.reflection, limits) if step.reflection else None,
+        "error": text_part("text", step.error, limits) if step.error else None,
+        "messages": messages,
+        "response": response_json(response, limits) if response is not None and response.given != {} else None,
+        "tool_calls": [_call(call, result, limits) for call, result in calls_with_results(step)],
+        "extra": json_part(step.extra, limits) if step.extra else None,
+    }
+
+
+def _call(call: ToolCall | None, result: ToolResult | None, limits: Limits) -> Json:
+    if call is None:
+        named: Json = {"call_id": result and result.call_id, "name": result and result.name, "arguments": None}
+        return {**named, "result": result and result_json(result, limits), "unrequested": True}
+    return {
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": json_part(call.arguments, limits),
+        "result": result and result_json(result, limits),
+    }
+
+
+def result_json(result: ToolResult, limits: Limits) -> Json:
+    """Return what came back from a tool."""
+    return {
+        "success": result.success,
+        "parts": value_parts(result.result, limits),
+        "error": text_part("text", result.error, limits) if result.error is not None else None,
+        "sent": value_parts(result.sent, limits) or None,
+        "duration_seconds": result.duration_seconds,
+        "execution_id": result.execution_id,
+    }

@@ -1,0 +1,259 @@
+"""The JSON interface over a `Trajectory`: the answers about one run that `docs/viewer-interface.md` describes.
+
+`RunAnswers` is a pure function of the trajectory that it was last given. It may be given the same run again after it
+has grown: then entries that did not change are kept, the numbers of messages stay, and `since` returns what is new.
+No file is read here, and nothing is known of HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, Tool
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.viewer.agents import Agents
+from trace_recorder.viewer.details import interaction_detail, step_detail
+from trace_recorder.viewer.message_numbers import MessageNumbers
+from trace_recorder.viewer.outline import (
+    Clock,
+    References,
+    interaction_entry,
+    run_facts,
+    step_entry,
+    step_of_interaction,
+)
+from trace_recorder.viewer.parts import CUT, WHOLE, Json, Limits, message_json
+from trace_recorder.viewer.prompt_changes import ranges_of
+from trace_recorder.viewer.prompts import Prompts
+from trace_recorder.viewer.raw import RawItems, raw_answer
+from trace_recorder.views.cost import Price
+
+Element = TypeVar("Element")
+
+
+class RunAnswers:
+    """The answers about one run. `price` replaces the table of prices for estimates of costs."""
+
+    def __init__(self, trajectory: Trajectory, price: Price | None = None) -> None:
+        self.trajectory = trajectory
+        self.version = 0
+        self._price = price
+        self._messages = MessageNumbers()
+        self._prompts = Prompts(self._messages)
+        self._tool_lists = _Distinct()
+        self._parameters = _Distinct()
+        self._interactions = _Entries()
+        self._steps = _Entries()
+        self._made_of: list[tuple[LLMInteraction, References]] = []
+        self._steps_made_of: Sequence[AgentStep] = ()
+        self._agents = Agents()
+        self.update(trajectory)
+
+    def update(self, trajectory: Trajectory) -> None:
+        """Take the run as it is now."""
+        self.version += 1
+        self.trajectory = trajectory
+        self._agents = Agents.of(trajectory)
+        self._update_prompts(trajectory.llm_interactions)
+        self._update_interactions(trajectory, Clock.of(trajectory))
+        self._update_steps(trajectory, Clock.of(trajectory))
+
+    def _update_prompts(self, interactions: Sequence[LLMInteraction]) -> None:
+        """Compare new prompts with those before. Where an earlier request changed, all are compared again."""
+        if not self._are_same_prompts(interactions):
+            self._prompts = Prompts(self._messages)
+        made = self._prompts.made
+        for number, one in enumerate(interactions, start=1):
+            if number > len(made):
+                self._prompts.add(one)
+            if number > len(self._made_of) or self._made_of[number - 1][0] is not one:
+                self._prompts.add_answer(number, one)
+
+    def _are_same_prompts(self, interactions: Sequence[LLMInteraction]) -> bool:
+        made = self._prompts.made
+        if len(made) > len(interactions):
+            return False
+        return all(
+            before[0] is one or (one.source.has_request() and prompt.messages is one.source.request().messages)
+            for prompt, before, one in zip(made, self._made_of, interactions, strict=False)
+        )
+
+    def _update_interactions(self, trajectory: Trajectory, clock: Clock) -> None:
+        steps = step_of_interaction(trajectory.agent_steps)
+        entries, made_of = [], []
+        for number, one in enumerate(trajectory.llm_interactions, start=1):
+            refers = self._references(number, one, steps.get(one.interaction_id))
+            before = self._made_of[number - 1] if number <= len(self._made_of) else None
+            is_same = before is not None and before[0] is one and before[1] == refers
+            entries.append(
+                self._interactions.entries[number - 1]
+                if is_same
+                else interaction_entry(one, refers, clock, self._price)
+            )
+            made_of.append((one, refers))
+        self._made_of = made_of
+        self._interactions.replace(entries, self.version)
+
+    def _references(self, number: int, one: LLMInteraction, step: int | None) -> References:
+        reading = one.source.request_without_messages() if one.source.has_request() else None
+        return References(
+            number,
+            step,
+            self._prompts.made[number - 1],
+            None if reading is None else self._tool_lists.number(reading.tools, _tool_list, self.version),
+            None if reading is None else self._parameters.number(reading.parameters, _unchanged, self.version),
+        )
+
+    def _update_steps(self, trajectory: Trajectory, clock: Clock) -> None:
+        steps = trajectory.agent_steps
+        numbers = {one.interaction_id: number for number, one in enumerate(trajectory.llm_interactions, start=1)}
+        known = zip(self._steps_made_of, self._steps.entries, strict=True)
+        kept = [
+            entry if _is_settled(before, step) else None for (before, entry), step in zip(known, steps, strict=False)
+        ]
+        entries = [
+            (kept[at] if at < len(kept) else None) or step_entry(at + 1, step, numbers, clock, self._agents)
+            for at, step in enumerate(steps)
+        ]
+        self._steps_made_of = steps
+        self._steps.replace(entries, self.version)
+
+    # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def outline(self, limits: Limits = CUT) -> Json:
+        """Return the outline of the run."""
+        return {**self._facts(limits), **self._beyond(0), **self._changed(0)}
+
+    def since(self, version: int) -> Json:
+        """Return what changed after a `version` that this had."""
+        return {**self._facts(CUT), **self._beyond(version), **self._changed(version)}
+
+    def _facts(self, limits: Limits) -> Json:
+        facts = run_facts(self.trajectory, limits)
+        return {"run": facts, "counts": self.counts, "agents": self._agents.to_json()}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of all that has numbers."""
+        return {
+            "interactions": len(self._interactions.entries),
+            "steps": len(self._steps.entries),
+            "messages": len(self._messages.messages),
+            "tool_lists": len(self._tool_lists.values),
+            "parameters": len(self._parameters.values),
+            "items": RawItems.of(self.trajectory).count,
+        }
+
+    def _beyond(self, version: int) -> Json:
+        return {
+            "tool_lists": self._tool_lists.since(version),
+            "parameters": self._parameters.since(version),
+        }
+
+    def _changed(self, version: int) -> Json:
+        return {"interactions": self._interactions.since(version), "steps": self._steps.since(version)}
+
+    def messages(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
+        """Return messages by their numbers. Raises IndexError where there is none of a number."""
+        return [message_json(number, _at(self._messages.messages, number), limits) for number in numbers]
+
+    def interactions(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
+        """Return answers and attempts of interactions. Raises IndexError."""
+        return [interaction_detail(number, self._interaction(number), limits) for number in numbers]
+
+    def interaction(self, number: int) -> Json:
+        """Return the answer and the whole prompt of one interaction. Raises IndexError."""
+        detail = interaction_detail(number, self._interaction(number), WHOLE)
+        return {**detail, "prompt": ranges_of(self._prompts.numbers_of(number))}
+
+    def raw(self, number: int) -> Json:
+        """Return what went over the wire in an interaction. Raises IndexError."""
+        return raw_answer(number, self._interaction(number))
+
+    def items(self, numbers: Iterable[int]) -> list[Json]:
+        """Return elements that raw requests refer to; a damaged one is left out."""
+        return RawItems.of(self.trajectory).items(numbers)
+
+    def steps(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
+        """Return steps with their tool calls and results. Raises IndexError."""
+        return [step_detail(number, self._step(number), limits) for number in numbers]
+
+    def _interaction(self, number: int) -> LLMInteraction:
+        return _at(self.trajectory.llm_interactions, number - 1)
+
+    def _step(self, number: int) -> AgentStep:
+        return _at(self.trajectory.agent_steps, number - 1)
+
+
+def _at(elements: Sequence[Element], place: int) -> Element:
+    if not 0 <= place < len(elements):
+        raise IndexError(f"there are {len(elements)}")
+    return elements[place]
+
+
+def _is_settled(before: AgentStep, step: AgentStep) -> bool:
+    """Whether the entry of a step is still right. A tool that may start sub-agents is looked at again."""
+    if before.interaction is not step.interaction or any(one.execution_id for one in step.tool_results):
+        return False
+    return before == step
+
+
+def _tool_list(tools: Sequence[Tool]) -> Payload:
+    return [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+
+
+def _unchanged(parameters: Payload) -> Payload:
+    return parameters
+
+
+class _Entries:
+    """Entries of an outline, each with the version in which it last changed."""
+
+    def __init__(self) -> None:
+        self.entries: list[Json] = []
+        self._changed_in: list[int] = []
+
+    def replace(self, entries: list[Json], version: int) -> None:
+        """Take the entries of a version."""
+        before = self.entries
+        self._changed_in = [
+            self._changed_in[at] if at < len(before) and (before[at] is entry or before[at] == entry) else version
+            for at, entry in enumerate(entries)
+        ]
+        self.entries = entries
+
+    def since(self, version: int) -> list[Json]:
+        """Return the entries that changed after a version."""
+        pairs = zip(self.entries, self._changed_in, strict=True)
+        return [entry for entry, changed_in in pairs if changed_in > version]
+
+
+class _Distinct:
+    """Distinct values, such as lists of tools, numbered in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.values: list[Payload] = []
+        self._added_in: list[int] = []
+        self._by_text: dict[str, int] = {}
+        self._by_identity: dict[int, tuple[object, int]] = {}
+
+    def number(self, value: Element, to_json: Callable[[Element], Payload], version: int) -> int:
+        """Return the number of a value, which is added if it is new. Equal JSON is one value."""
+        known = self._by_identity.get(id(value))
+        if known is not None:
+            return known[1]
+        made = to_json(value)
+        number = self._by_text.setdefault(json.dumps(made, sort_keys=True), len(self.values))
+        if number == len(self.values):
+            self.values.append(made)
+            self._added_in.append(version)
+        self._by_identity[id(value)] = value, number
+        return number
+
+    def since(self, version: int) -> list[Payload]:
+        """Return the values that were added after a version."""
+        pairs = zip(self.values, self._added_in, strict=True)
+        return [value for value, added_in in pairs if added_in > version]

@@ -1,0 +1,109 @@
+"""Runs that somebody looks at: read once, and then only as far as they have grown.
+
+A run with a journal is followed record by record. A document without one is loaded again when it changed. The runs that
+were looked at last are kept in memory; one that is opened again later is read again, and its version is a new one.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from secrets import token_hex
+
+from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.imports.loader import load
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.viewer.parts import Json
+
+MAX_OPEN_RUNS = 8
+"""How many runs are kept in memory."""
+
+
+class OpenRun:
+    """One run, up to date as of the last `refresh`. Hold `lock` while its answers are used."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.name = name
+        self.path = path
+        self.lock = threading.RLock()
+        self.answers: RunAnswers
+        self._epoch = ""
+        self._journal: GrowingJournal | None = None
+        self._state: tuple[int, int] | None = None
+        self._begin()
+
+    @property
+    def version(self) -> str:
+        """The version of its answers, as the interface has it."""
+        return f"{self._epoch}.{self.answers.version}"
+
+    def refresh(self) -> None:
+        """Read what was added to the files. Raises what `load` raises, and OSError."""
+        with self.lock:
+            if journal_path_for(self.path).is_file() is (self._journal is None):
+                self._begin()
+            elif self._journal is None:
+                if self._document_state() != self._state:
+                    self._begin()
+            else:
+                self._read_more(self._journal)
+
+    def _read_more(self, journal: GrowingJournal) -> None:
+        try:
+            if journal.read_more():
+                self.answers.update(journal.trajectory())
+        except ReplacedError:
+            self._begin()
+
+    def _begin(self) -> None:
+        path = journal_path_for(self.path)
+        self._journal = GrowingJournal(path) if path.is_file() else None
+        self._state = None
+        if self._journal is not None:
+            self._journal.read_more()
+            self.answers = RunAnswers(self._journal.trajectory())
+        else:
+            self._state = self._document_state()
+            self.answers = RunAnswers(load(self.path))
+        self._epoch = token_hex(4)
+
+    def _document_state(self) -> tuple[int, int]:
+        state = self.path.stat()
+        return state.st_mtime_ns, state.st_size
+
+    @property
+    def is_amendable(self) -> bool:
+        """Whether rewards and annotations can be appended: the run has ended and has a journal."""
+        return self._journal is not None and self._journal.status not in {"running", "unknown"}
+
+    def outline(self) -> Json:
+        """Return the outline of the run."""
+        return {"version": self.version, "id": self.name, **self.answers.outline()}
+
+    def since(self, version: str) -> Json:
+        """Return what changed after a version; of a version that is not known, the whole outline."""
+        epoch, _, number = version.partition(".")
+        is_known = epoch == self._epoch and number.isdecimal() and len(number) < 10
+        if not is_known or int(number) > self.answers.version:
+            return {**self.outline(), "reset": True}
+        return {"version": self.version, "id": self.name, "reset": False, **self.answers.since(int(number))}
+
+
+class OpenRuns:
+    """The runs that were opened last. May be used from several threads."""
+
+    def __init__(self, most: int = MAX_OPEN_RUNS) -> None:
+        self._most = most
+        self._lock = threading.RLock()
+        self._runs: dict[Path, OpenRun] = {}
+
+    def open(self, path: Path, name: str) -> OpenRun:
+        """Return a run, up to date. Raises what `load` raises, and OSError."""
+        with self._lock:
+            run = self._runs.pop(path, None) or OpenRun(path, name)
+            self._runs[path] = run
+            if len(self._runs) > self._most:
+                del self._runs[next(iter(self._runs))]
+        run.refresh()
+        return run

@@ -1,0 +1,185 @@
+"""The outline of a run: its facts, and an entry for each interaction and step, without what was said in full.
+
+An entry refers to prompts, tools and parameters by number. Everything else of it is in the answers for interactions,
+steps and messages (`interface.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
+from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.viewer.agents import Agents, agent_of
+from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
+from trace_recorder.viewer.prompts import Prompt
+from trace_recorder.views.cost import Price, cost_of
+from trace_recorder.views.token_counts import counts_of
+
+
+def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
+    """Return what is known of a run as a whole."""
+    return {
+        "trajectory_id": trajectory.trajectory_id,
+        "task": trajectory.task,
+        "status": trajectory.status,
+        "success": trajectory.success,
+        "final_result": value_parts(trajectory.final_result, limits),
+        "error": trajectory.error and trajectory.error.to_document(),
+        "provider": trajectory.provider,
+        "model": trajectory.model,
+        "max_steps": trajectory.max_steps,
+        "start_time": trajectory.start_time,
+        "end_time": trajectory.end_time,
+        "execution_time_seconds": trajectory.execution_time,
+        "metadata": trajectory.metadata,
+        "annotations": trajectory.annotations,
+        "rewards": [reward.to_document() for reward in trajectory.rewards],
+        "metrics": trajectory.metrics,
+        "gaps": [gap.to_document() for gap in trajectory.gaps],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Times as seconds since the run began."""
+
+    start: datetime | None
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Clock:
+        """Return the clock of a run."""
+        return cls(_time(trajectory.start_time))
+
+    def seconds(self, timestamp: str | None) -> float | None:
+        """Return how long after the start of the run a time is; None where that is not known."""
+        at = _time(timestamp)
+        if at is None or self.start is None or (at.tzinfo is None) is not (self.start.tzinfo is None):
+            return None
+        return round((at - self.start).total_seconds(), 6)
+
+
+def _time(timestamp: str | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else None
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The numbers that an interaction's entry refers to."""
+
+    number: int
+    step: int | None
+    prompt: Prompt
+    tool_list: int | None
+    parameters: int | None
+
+
+def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, price: Price | None = None) -> Json:
+    """Return the entry of an interaction."""
+    counts, cost = counts_of(one), cost_of(one, price)
+    response = one.response
+    usage = {name: value for name, value in response.usage.to_document().items() if name != "extra"}
+    return {
+        "number": refers.number,
+        "id": one.interaction_id,
+        "agent": agent_of(one),
+        "step": refers.step,
+        "timestamp": one.timestamp,
+        "start_seconds": clock.seconds(one.timestamp),
+        "duration_seconds": one.duration_seconds,
+        "time_to_first_token_seconds": one.time_to_first_token_seconds,
+        "api": one.api,
+        "provider": one.provider,
+        "model": one.model,
+        "stream": one.stream,
+        "complete": one.complete,
+        "ended_by": one.ended_by,
+        "error": one.error and one.error.to_document(),
+        "attempts": [_attempt(attempt, clock) for attempt in one.attempts],
+        "usage": usage or None,
+        "prompt_tokens": counts and counts.prompt,
+        "completion_tokens": counts and counts.completion,
+        "cost": cost and round(cost.amount, 9),
+        "cost_estimated": cost and cost.estimated,
+        "finish_reason": response.finish_reason,
+        "excerpt": excerpt(response.content),
+        "tool_calls": [{"call_id": call.call_id, "name": call.name} for call in response.tool_calls],
+        "prompt": refers.prompt.to_json(),
+        "tool_list": refers.tool_list,
+        "parameters": refers.parameters,
+    }
+
+
+def _attempt(attempt: Attempt, clock: Clock) -> Json:
+    return {
+        "number": attempt.number,
+        "start_seconds": clock.seconds(attempt.timestamp),
+        "duration_seconds": attempt.duration_seconds,
+        "status": attempt.status,
+        "error": attempt.error is not None,
+    }
+
+
+def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: Clock, agents: Agents) -> Json:
+    """Return the entry of a step; `numbers` has the numbers of interactions by their ids."""
+    own = step.interaction and numbers.get(step.interaction.interaction_id)
+    others = [numbers[name] for name in step.interaction_ids if name in numbers]
+    return {
+        "number": number,
+        "step_number": step.step_number,
+        "timestamp": step.timestamp,
+        "start_seconds": clock.seconds(step.timestamp),
+        "duration_seconds": step.duration_seconds,
+        "state": step.state,
+        "derived": step.derived,
+        "agent": agent_of(step),
+        "interaction": own,
+        "interactions": others or ([] if own is None else [own]),
+        "error": step.error,
+        "reflection": excerpt(step.reflection),
+        "summary": step.extra.get("lakeview_summary"),
+        "tool_calls": [_tool_entry(call, result, agents) for call, result in calls_with_results(step)],
+    }
+
+
+def calls_with_results(step: AgentStep) -> list[tuple[ToolCall | None, ToolResult | None]]:
+    """Pair the tool calls of a step with their results; a result whose call is elsewhere is alone."""
+    left: dict[str, list[ToolResult]] = {}
+    for result in step.tool_results:
+        left.setdefault(result.call_id, []).append(result)
+    pairs: list[tuple[ToolCall | None, ToolResult | None]] = [
+        (call, left[call.call_id].pop(0) if left.get(call.call_id) else None) for call in step.tool_calls
+    ]
+    return pairs + [(None, result) for results in left.values() for result in results]
+
+
+def _tool_entry(call: ToolCall | None, result: ToolResult | None, agents: Agents) -> Json:
+    started = agents.by_execution.get(result.execution_id or "", {}) if result else {}
+    entry: Json = {
+        "call_id": call.call_id if call else result and result.call_id,
+        "name": call.name if call else result and result.name,
+        "answered": result is not None,
+        "success": result and result.success,
+        "duration_seconds": result and result.duration_seconds,
+        "error": excerpt(result.error) if result else None,
+        "excerpt": excerpt(call.arguments) if call else None,
+        "result_excerpt": excerpt(result.result) if result else None,
+        "sub_agents": [*started],
+    }
+    return entry if call else entry | {"unrequested": True}
+
+
+def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
+    """Return the number of the step that shows each interaction, by its id."""
+    found: dict[str, int] = {}
+    for number, step in enumerate(steps, start=1):
+        own = [step.interaction.interaction_id] if step.interaction else []
+        for name in (*step.interaction_ids, *own):
+            found.setdefault(name, number)
+    return found

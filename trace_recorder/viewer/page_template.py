@@ -1,0 +1,75 @@
+"""The built page: filled with data, and the policy that lets only its own code run.
+
+Recorded text may contain anything. In the page it is JSON in a script element that is no code, in which no `<` is left,
+so that it cannot end the element. The policy allows the one script and the one style of the page by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from functools import cache
+from importlib.resources import files
+
+from trace_recorder.values.messages import Payload
+
+_DATA = '<script type="application/json" id="trace-recorder-data">{}</script>'
+_POLICY = '<meta http-equiv="Content-Security-Policy" content="{}">'
+_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def json_text(value: Payload) -> str:
+    """Return a value as JSON in ASCII, which any recorded text can be written in: also half of a surrogate pair.
+
+    A number that JSON does not have, which a file of another tool may hold, becomes its name.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_with_finite_numbers(value))
+
+
+def _with_finite_numbers(value: Payload) -> Payload:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _with_finite_numbers(member) for name, member in value.items()}
+    return [*map(_with_finite_numbers, value)] if isinstance(value, list) else value
+
+
+@cache
+def template() -> str:
+    """Return the built page without data."""
+    return files("trace_recorder.viewer").joinpath("page", "viewer.html").read_text(encoding="utf-8")
+
+
+@cache
+def content_security_policy(connect: str = "'none'") -> str:
+    """Return the policy of the page; `connect` is what its code may connect to."""
+    script, style = _hash_of('<script type="module">', "</script>"), _hash_of("<style>", "</style>")
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{script}'",
+            f"style-src '{style}'",
+            "img-src data: blob:",
+            f"connect-src {connect}",
+            "form-action 'none'",
+            "base-uri 'none'",
+        ]
+    )
+
+
+def _hash_of(begin: str, end: str) -> str:
+    """Return the hash of what is between two tags, as a policy names it."""
+    _, _, rest = template().partition(begin)
+    digest = hashlib.sha256(rest.partition(end)[0].encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def page_with(data: Payload, policy: str | None = None) -> str:
+    """Return the page with its data. `policy` is written into it, for a page that no server sends with its headers."""
+    page = template().replace(_POLICY.format(""), _POLICY.format(policy) if policy else "", 1)
+    return page.replace(_DATA.format("null"), _DATA.format(json_text(data).translate(_ESCAPES)), 1)

@@ -1,0 +1,181 @@
+"""What was said, as parts: texts, reasoning, tool calls, images, and any other JSON, of messages, answers and results.
+
+Texts are given unchanged, whatever they contain. Where several messages are asked for, long parts are cut to their
+beginning, and say so; `uncut` has the whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.views.content.kinds import kind_of_part
+from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
+
+EXCERPT_CHARACTERS = 200
+"""How long an excerpt is."""
+
+Json = dict[str, Payload]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many characters of a text, or of JSON as text, and of an image's base64 are given; None is no limit."""
+
+    text: int | None = 20_000
+    image: int | None = 400_000
+
+
+CUT = Limits()
+WHOLE = Limits(None, None)
+
+
+def text_part(kind: str, text: str, limits: Limits) -> Json:
+    """Return a part that is a text: `text` or `reasoning`."""
+    if limits.text is None or len(text) <= limits.text:
+        return {"type": kind, "text": text}
+    return {"type": kind, **_beginning(text, limits.text)}
+
+
+def json_part(value: Payload, limits: Limits, kind: str | None = None) -> Json:
+    """Return a part that is any JSON; a large one is cut as its text."""
+    part: Json = {"type": "json", "kind": kind}
+    if limits.text is None or not isinstance(value, str | list | dict):
+        return part | {"value": value}
+    text = json.dumps(value, ensure_ascii=False)
+    return part | ({"value": value} if len(text) <= limits.text else _beginning(text, limits.text))
+
+
+def value_parts(value: Payload, limits: Limits) -> list[Json]:
+    """Return a value, such as a tool's result, as parts: a text, the parts of a message's content, or JSON."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [text_part("text", value, limits)]
+    parts = parts_of(Message("tool", value)) if isinstance(value, list) else []
+    if parts and not any(isinstance(part, Other) for part in parts):
+        return [_content_part(part, limits) for part in parts]
+    return [json_part(value, limits)]
+
+
+def call_part(call: ToolCall, limits: Limits) -> Json:
+    """Return a tool call as a part."""
+    part: Json = {"type": "tool_call", "call_id": call.call_id, "name": call.name}
+    if call.call_id_made_up:
+        part["call_id_made_up"] = True
+    cut = json_part(call.arguments, limits)
+    return part | ({"arguments": cut["value"]} if "value" in cut else without_type(cut))
+
+
+def without_type(part: Json) -> Json:
+    """Return the members of a cut part that say what was cut."""
+    return {name: value for name, value in part.items() if name not in {"type", "kind"}}
+
+
+def message_parts(message: Message, limits: Limits) -> list[Json]:
+    """Return what a message says: its reasoning, its content, its tool calls."""
+    parts = [text_part("reasoning", message.reasoning, limits)] if message.reasoning else []
+    parts += [_content_part(part, limits) for part in parts_of(message)]
+    return parts + [call_part(call, limits) for call in message.tool_calls]
+
+
+def message_json(number: int | None, message: Message, limits: Limits) -> Json:
+    """Return a message; `number` is None for one that was not sent to a model."""
+    return without_none(
+        number=number,
+        role=message.role,
+        call_id=message.call_id,
+        name=message.name,
+        is_error=True if message.extra.get("is_error") is True else None,
+        characters=characters_of(message),
+        parts=message_parts(message, limits),
+    )
+
+
+def answer_parts(said: LLMResponse | Choice, limits: Limits) -> list[Json]:
+    """Return what a model said, in its order."""
+    calls = {call.call_id: call for call in said.tool_calls}
+    parts: list[Json] = []
+    for block in said.blocks:
+        if block.type == "tool_call":
+            call = calls.get(block.call_id or "")
+            parts += [call_part(call, limits)] if call is not None else []
+        elif block.type == "other":
+            parts.append(json_part(_other_block(said, block.position), limits))
+        else:
+            parts.append(text_part(block.type, block.text or "", limits))
+    return parts
+
+
+def _other_block(said: LLMResponse | Choice, position: int | None) -> Payload:
+    """Return the block at a position of the provider's own list, which is in `extra`."""
+    lists = (said.extra.get(name) for name in ("content", "parts", "output", "outputs"))
+    found = next((one for one in lists if isinstance(one, list)), [])
+    return found[position] if position is not None and position < len(found) else None
+
+
+def _content_part(part: Part, limits: Limits) -> Json:
+    if isinstance(part, Text):
+        return text_part("text", part.text, limits)
+    if isinstance(part, Image):
+        return _image_part(part, limits)
+    return json_part(part.raw, limits, kind_of_part(part.raw))
+
+
+def _image_part(image: Image, limits: Limits) -> Json:
+    part: Json = {"type": "image", "media_type": image.media_type}
+    if image.data is None:
+        return part | {"url": image.url}
+    if limits.image is None or len(image.data) <= limits.image:
+        return part | {"data": image.data}
+    return part | {"cut": True, "characters": len(image.data)}
+
+
+def _beginning(text: str, limit: int) -> Json:
+    return {"text": text[:limit], "cut": True, "characters": len(text)}
+
+
+# ── lengths and excerpts ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def characters_of(message: Message) -> int:
+    """Return how long a message is: its texts, and its tool calls and other parts as JSON."""
+    said = sum(len(part.text) if isinstance(part, Text) else _json_length(part) for part in parts_of(message))
+    calls = sum(len(call.name) + _length_of(call.arguments) for call in message.tool_calls)
+    return said + calls + len(message.reasoning or "")
+
+
+def _json_length(part: Part) -> int:
+    if isinstance(part, Image):
+        return len(part.data or part.url or "")
+    return 0 if isinstance(part, Text) else _length_of(part.raw)
+
+
+def _length_of(value: Payload) -> int:
+    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
+
+
+def excerpt(value: Payload) -> str | None:
+    """Return the beginning of a text, or of a value's JSON, on one line; None of nothing."""
+    if value is None or value == "":
+        return None
+    text = value if isinstance(value, str) else _beginning_of(_encoder.iterencode(value))
+    return " ".join(text[: 8 * EXCERPT_CHARACTERS].split())[:EXCERPT_CHARACTERS]
+
+
+def _beginning_of(pieces: Iterable[str]) -> str:
+    return "".join(_up_to(pieces, 8 * EXCERPT_CHARACTERS))
+
+
+def _up_to(pieces: Iterable[str], limit: int) -> Iterator[str]:
+    """Yield pieces until so many characters are reached, so that a large value is not written as a whole."""
+    for piece in pieces:
+        yield piece[:limit]
+        limit -= len(piece)
+        if limit <= 0:
+            return
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False)

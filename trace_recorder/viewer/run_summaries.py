@@ -1,0 +1,170 @@
+"""What the list of runs says of one run, from the beginning and the end of its files.
+
+A document has the facts of its run before its calls and its figures after its steps, so that neither is read. A journal
+has its start in the first line and its end in the last ones. Documents in another form, which other tools wrote, are
+loaded as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trace_recorder.imports.loader import load
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.journal_lock import writer_is_alive
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.viewer.parts import Json
+
+HEAD_BYTES = 4096
+TAIL_BYTES = 8192
+MAX_TAIL_BYTES = 1024 * 1024
+"""How much of the end of a file is searched, if a final result or annotations are long."""
+
+_BEFORE_CALLS = b'"llm_interactions": ['
+_AFTER_STEPS = b'\n"success": '
+_FIGURES = (
+    *("llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"),
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cost"),
+)
+
+
+def summary_of(path: Path, name: str) -> Json:
+    """Return the row of a run. Raises what `load` raises, and OSError."""
+    journal = journal_path_for(path)
+    if path == journal:
+        return _from_journal(path, name)
+    found = _document_ends(path)
+    if found is None:
+        return _from_trajectory(load(path), name)
+    if found.get("status") == "running":
+        found = {**found, **_end_of_running(journal)}
+    return _row(found, name)
+
+
+# ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _document_ends(path: Path) -> Json | None:
+    """Return the members of a document before its calls and after its steps; None if it has another form."""
+    with path.open("rb", buffering=0) as file:
+        head = _head_of(file.read(HEAD_BYTES))
+        if head is None:
+            return None
+        size = os.fstat(file.fileno()).st_size
+        length = TAIL_BYTES
+        while True:
+            file.seek(max(0, size - length))
+            tail = _tail_of(file.read())
+            if tail is not None:
+                return {**head, **tail}
+            if length >= min(size, MAX_TAIL_BYTES):
+                return None
+            length *= 8
+
+
+def _head_of(data: bytes) -> Json | None:
+    end = data.find(_BEFORE_CALLS)
+    if not data.startswith(b"{") or end < 0:
+        return None
+    return _object(data[:end].rstrip().rstrip(b",") + b"}")
+
+
+def _tail_of(data: bytes) -> Json | None:
+    """Return the members after the steps: the first line from which on the rest is an object's."""
+    at = data.find(_AFTER_STEPS)
+    while at >= 0:
+        found = _object(b"{" + data[at:])
+        if found is not None and "status" in found:
+            return found
+        at = data.find(_AFTER_STEPS, at + 1)
+    return None
+
+
+def _object(data: bytes) -> Json | None:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _end_of_running(journal: Path) -> Json:
+    """Return what a journal says of the end of a run whose document is still that of a running one."""
+    if not journal.is_file():
+        return {"status": "unknown"}
+    return _journal_ends(journal)[1]
+
+
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _journal_ends(path: Path) -> tuple[Json, Json]:
+    """Return what the first record of a journal says, and what its last ones say of the end of the run."""
+    with path.open("rb", buffering=0) as file:
+        head = file.read(TAIL_BYTES)
+        while b"\n" not in head and (more := file.read(len(head))):
+            head += more
+        file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+        tail = file.read()
+    start = next((one for one in journal_reader.read(head[: head.find(b"\n") + 1]) if isinstance(one, Record)), None)
+    ends = [one for one in journal_reader.read(tail) if isinstance(one, Record) and one.kind == "finalize"]
+    begun = start if start is not None and start.kind == "start" else None
+    return _begun(begun), _ended(path, begun, ends[-1] if ends else None)
+
+
+def _begun(start: Record | None) -> Json:
+    return {**start.data, "start_time": start.time} if start else {}
+
+
+def _ended(path: Path, start: Record | None, end: Record | None) -> Json:
+    if end is not None:
+        return {"end_time": end.time, **end.data}
+    alive = writer_is_alive(path, start.data.get("host") if start else None)
+    return {"status": "unknown" if alive is None else "running" if alive else "interrupted"}
+
+
+def _from_journal(path: Path, name: str) -> Json:
+    """Return the row of a journal without a document: what its ends say. A damaged first line needs all of it."""
+    begun, ended = _journal_ends(path)
+    return _row({**begun, **ended}, name) if begun else _from_trajectory(load(path), name)
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_trajectory(run: Trajectory, name: str) -> Json:
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    document = {**run.head(), **run.tail("delta"), "metrics": metrics}
+    return _row(document, name)
+
+
+def _row(found: Mapping[str, Payload], name: str) -> Json:
+    metrics = found.get("metrics")
+    figures: Mapping[str, Payload] = metrics if isinstance(metrics, dict) else {}
+    return {
+        "id": name,
+        **{key: found.get(key) for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")},
+        "execution_time_seconds": found.get("execution_time"),
+        "steps": figures.get("agent_steps"),
+        **{key: figures.get(key) for key in _FIGURES},
+        "rewards": _rewards(found.get("rewards")),
+        "error": _error(found.get("error")),
+    }
+
+
+def _rewards(rewards: Payload) -> dict[str, Payload]:
+    """Return the rewards of the run as a whole, by name: of each the last."""
+    listed = rewards if isinstance(rewards, list) else []
+    whole = [one for one in listed if isinstance(one, dict) and one.get("step_number") is None]
+    return {str(one.get("name")): one.get("value") for one in whole}
+
+
+def _error(error: Payload) -> Payload:
+    return error if isinstance(error, dict) else None

@@ -1,0 +1,172 @@
+"""The runs of a directory, listed again and again: only files that changed since the last look are read.
+
+What counts as a run is what `list` shows: each document, and each journal without one. Of a file that cannot be read
+the list says why. Only files that lie in the directory itself belong to it, not what a link leads to elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from secrets import token_hex
+
+from trace_recorder.errors import TraceRecorderError
+from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.viewer.parts import Json
+from trace_recorder.viewer.run_summaries import summary_of
+
+State = tuple[int, int, int, int]
+"""Time of the last change and size of a run's two files."""
+_NO_FILE = (0, 0)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A run as it was last read: the state of its files, its row or why it has none, the version of the list then."""
+
+    state: State
+    row: Json
+    is_readable: bool
+    version: int = field(default=0, compare=False)
+
+
+class RunList:
+    """The runs of one directory, or one single run. May be used from several threads."""
+
+    def __init__(self, place: Path) -> None:
+        is_directory = place.is_dir()
+        place = place if is_directory else place.resolve()
+        self.directory = place if is_directory else place.parent
+        self.single = None if is_directory else place.name
+        self._lock = threading.RLock()
+        self._epoch = token_hex(4)
+        self._version = 0
+        self._known: dict[str, _Known] = {}
+        self._removed: dict[str, int] = {}
+
+    def path_of(self, name: str) -> Path | None:
+        """Return the path of a run of the list, by its id; None where there is none."""
+        with self._lock:
+            if name not in self._known:
+                self.refresh()
+            return self.directory / name if name in self._known else None
+
+    def first_name(self) -> str | None:
+        """Return the id of a run, where there is only one."""
+        with self._lock:
+            self.refresh()
+            return next(iter(self._known)) if len(self._known) == 1 else None
+
+    def refresh(self) -> None:
+        """Look at the directory again. Raises OSError where it cannot be read."""
+        with self._lock:
+            found = dict(self._files())
+            read = {name: self._read(name, state) for name, state in found.items() if self._is_outdated(name, state)}
+            changed = {name: one for name, one in read.items() if one != self._known.get(name)}
+            gone = self._known.keys() - found.keys()
+            self._version += bool(changed or gone)
+            for name in gone:
+                del self._known[name]
+                self._removed[name] = self._version
+            for name, one in changed.items():
+                self._known[name] = one
+                one.version = self._version
+                self._removed.pop(name, None)
+
+    def _is_outdated(self, name: str, state: State) -> bool:
+        """Whether a run has to be read: a run without an end may have lost its writer while its files stayed."""
+        known = self._known.get(name)
+        return known is None or known.state != state or known.row.get("status") == "running"
+
+    def to_json(self, since: str | None = None) -> Json:
+        """Return the list, or what changed since a version of it."""
+        with self._lock:
+            self.refresh()
+            version = self._version_of(since)
+            rows = [one for one in self._known.values() if one.version > version]
+            answer: Json = {
+                "version": f"{self._epoch}.{self._version}",
+                "directory": str(self.directory),
+                "complete": version == 0,
+                "runs": sorted((one.row for one in rows if one.is_readable), key=_newest_first, reverse=True),
+                "unreadable": [one.row for one in rows if not one.is_readable],
+            }
+            if version:
+                answer["removed"] = [name for name, removed in self._removed.items() if removed > version]
+            return answer
+
+    def _version_of(self, since: str | None) -> int:
+        epoch, _, number = (since or "").partition(".")
+        known = epoch == self._epoch and number.isdecimal() and len(number) < 10
+        return int(number) if known and int(number) <= self._version else 0
+
+    def _files(self) -> Iterator[tuple[str, State]]:
+        """Yield the name of each run, and the state of its files."""
+        with os.scandir(self.directory) as entries:
+            states = {
+                entry.name: self._state(entry)
+                for entry in entries
+                if entry.name.endswith((".json", ".jsonl")) and not entry.name.startswith(".")
+            }
+        for name in _run_names(states):
+            journal = _journal_name(name)
+            one, other = states[name], states.get(journal, _NO_FILE)
+            if one is not None and other is not None and self.single in {None, name, journal}:
+                yield name, (*one, *(other if journal != name else _NO_FILE))
+
+    def _state(self, entry: os.DirEntry[str]) -> tuple[int, int] | None:
+        """Return the state of a file; None of what is no file, or is elsewhere: then its run is not in the list."""
+        try:
+            if entry.is_symlink() and Path(entry.path).resolve(strict=True).parent != self.directory.resolve():
+                return None
+            state = entry.stat()
+        except (OSError, RuntimeError):  # it is gone, or a loop of links, which is an error of either kind
+            return None
+        return (state.st_mtime_ns, state.st_size) if stat.S_ISREG(state.st_mode) else None
+
+    def _read(self, name: str, state: State) -> _Known:
+        """Read the row of a run, or else what is wrong with its file."""
+        path = self.directory / name
+
+        def unreadable(error: Exception) -> _Known:
+            return _Known(state, {"id": name, "error": why_unreadable(path, error)}, is_readable=False)
+
+        return try_call(lambda: _Known(state, {**summary_of(path, name), **_size(state)}, is_readable=True), unreadable)
+
+
+def _size(state: State) -> Json:
+    """Return how large the files of a run are together, and when they last changed."""
+    modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
+    return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
+
+
+def why_unreadable(path: Path, error: Exception) -> str:
+    """Return in a sentence why a file cannot be read."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{path.name}: {error.strerror}"
+    if isinstance(error, TraceRecorderError):
+        return str(error)
+    return f"{path.name} cannot be read: {type(error).__name__}: {error}"
+
+
+def _run_names(states: Collection[str]) -> list[str]:
+    """Return the documents, and the journals without one."""
+    documents = [name for name in states if name.endswith(".json")]
+    with_document = {_journal_name(name) for name in documents}
+    return documents + [name for name in states if name.endswith(".jsonl") and name not in with_document]
+
+
+@lru_cache(maxsize=100_000)
+def _journal_name(name: str) -> str:
+    return journal_path_for(Path(name)).name
+
+
+def _newest_first(row: Json) -> tuple[str, str]:
+    return str(row.get("start_time") or ""), str(row["id"])

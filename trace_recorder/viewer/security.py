@@ -1,0 +1,142 @@
+"""Who may ask the viewer's server: whoever has its token, at its own address, from its own page.
+
+The server is on the loopback interface, where every program and every web page that is open in a browser can reach it.
+So the address has a token, which a cookie keeps; the `Host` header has to be the server's own, against names that are
+made to lead here (DNS rebinding); what changes something has to come from the page itself. The headers of each answer
+keep recorded text from running as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from secrets import compare_digest
+
+from starlette.datastructures import URL, Headers, MutableHeaders, QueryParams
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from trace_recorder.viewer.page_template import content_security_policy
+
+_HEADERS = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request needs: the token, and the port of the server."""
+
+    token: str
+    port: int
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The values of `Host` that are this server's."""
+        return frozenset(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost"))
+
+    @property
+    def address(self) -> str:
+        """The address to open, with the token."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie. Cookies do not know ports, so that two servers need two names."""
+        return f"trace_recorder_{self.port}"
+
+    def is_token(self, given: str | None) -> bool:
+        """Whether a text is the token."""
+        return given is not None and compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+
+class AccessControl:
+    """An ASGI application that refuses what has no access, and passes on the rest."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. The server's start and end are passed on; anything but HTTP is not answered."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            answer = self._answer(scope, Headers(scope=scope))
+            await (answer or self._app)(scope, receive, _with_headers(send))
+
+    def _answer(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return a refusal, or the redirect that takes the token out of the address; None where a request may pass."""
+        if headers.get("host") not in self._access.hosts:
+            return refusal(403, "this server answers only at its own address.")
+        if (reason := self._why_foreign(scope["method"], headers)) is not None:
+            return refusal(403, reason)
+        query = QueryParams(scope["query_string"])
+        if scope["path"] == "/" and "token" in query and self._access.is_token(query["token"]):
+            return self._entrance(scope)
+        if not self._has_token(headers):
+            return refusal(401, "the token is missing or wrong: open the address that trace-recorder view printed.")
+        if scope["method"] == "POST" and not _is_json(headers):
+            return refusal(415, "content of the type application/json is expected.")
+        return None
+
+    def _why_foreign(self, method: str, headers: Mapping[str, str]) -> str | None:
+        """Say why a request is not from the page of this server."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None and origin.removeprefix("http://") not in self._access.hosts:
+            return "a page of another origin may not ask this server."
+        is_visit = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        if site not in {None, "same-origin", "none"} and not is_visit:
+            return "another site may not ask this server."
+        return None
+
+    def _entrance(self, scope: Scope) -> Response:
+        """Keep the token in a cookie, and show the page at an address without it."""
+        url = URL(scope=scope).remove_query_params("token")
+        answer = RedirectResponse("/" + (f"?{url.query}" if url.query else ""), status_code=303)
+        answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _has_token(self, headers: Headers) -> bool:
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self._access.is_token(given.strip())
+        return any(map(self._access.is_token, _cookies(headers.getlist("cookie"), self._access.cookie)))
+
+
+def _cookies(headers: Iterable[str], name: str) -> list[str]:
+    found = []
+    for header in headers:
+        try:
+            cookies = SimpleCookie(header)
+        except CookieError:
+            continue
+        found += [cookies[name].value] if name in cookies else []
+    return found
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def refusal(status: int, error: str) -> Response:
+    """Return an answer that says in a sentence why there is no other."""
+    return JSONResponse({"error": error}, status_code=status)
+
+
+def _with_headers(send: Send) -> Send:
+    """Return a `send` that adds the headers that every answer has."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update({**_HEADERS, "content-security-policy": content_security_policy("'self'")})
+        await send(message)
+
+    return sending

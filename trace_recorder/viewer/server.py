@@ -1,0 +1,280 @@
+"""The viewer's server: the answers of `docs/viewer-interface.md` over HTTP, and the page that asks for them.
+
+Files are read in threads, so that one large run delays no other request. Who may ask is the task of `security.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from trace_recorder.errors import RecorderStateError, TraceRecorderError
+from trace_recorder.guard import logger, try_call
+from trace_recorder.recording.amend import append_annotation, append_rewards
+from trace_recorder.viewer.asked import (
+    BadRequestError,
+    NotFoundError,
+    annotation_in,
+    number_in,
+    numbers_in,
+    posted_object,
+    reward_in,
+    seconds_in,
+)
+from trace_recorder.viewer.comparing import Comparison
+from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
+from trace_recorder.viewer.page_template import json_text, page_with
+from trace_recorder.viewer.parts import WHOLE, Json
+from trace_recorder.viewer.runs import RunList
+from trace_recorder.viewer.security import Access, AccessControl, refusal
+
+MAX_POSTED_BYTES = 1024 * 1024
+MAX_WAIT_SECONDS = 25.0
+POLL_SECONDS = 0.25
+"""How often a file is looked at while somebody waits for what is added."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+Result = TypeVar("Result")
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (BadRequestError, 400),
+    (NotFoundError, 404),
+    (RecorderStateError, 409),
+    (TraceRecorderError, 422),
+    (OSError, 422),
+)
+
+
+class ViewerServer:
+    """Serves the runs of one directory, or one run. With `read_only`, nothing can be added to a run."""
+
+    def __init__(self, runs: RunList, *, read_only: bool = False) -> None:
+        self._runs = runs
+        self._open = OpenRuns()
+        self._read_only = read_only
+        self._last_comparison: tuple[tuple[tuple[str, str], ...], Comparison] | None = None
+
+    def app(self, access: Access) -> ASGIApp:
+        """Return the application, with its access control."""
+        run = "/api/runs/{run}"
+        routes = [
+            Route("/", self._page),
+            Route("/api/runs", _answering(self._list)),
+            Route("/api/compare", _answering(lambda request: self._compared(request).to_json())),
+            Route("/api/compare/pairs/{number}", _answering(self._pair)),
+            Route(run, self._of_run(lambda run, _: self._outline(run))),
+            Route(f"{run}/since", self._since),
+            Route(f"{run}/messages", self._of_run(_messages)),
+            Route(f"{run}/messages/{{number}}", self._of_run(_message)),
+            Route(f"{run}/interactions", self._of_run(_interactions)),
+            Route(f"{run}/interactions/{{number}}", self._of_run(_interaction)),
+            Route(f"{run}/interactions/{{number}}/raw", self._of_run(_raw)),
+            Route(f"{run}/items", self._of_run(_items)),
+            Route(f"{run}/steps", self._of_run(_steps)),
+            Route(f"{run}/steps/{{number}}", self._of_run(_step)),
+            Route(f"{run}/rewards", self._posting(self._add_reward), methods=["POST"]),
+            Route(f"{run}/annotations", self._posting(self._add_annotation), methods=["POST"]),
+        ]
+        handlers = {404: _no_such_address, 405: _no_such_address}
+        return AccessControl(Starlette(routes=routes, exception_handlers=handlers), access)
+
+    async def _page(self, _: Request) -> Response:
+        first = self._runs.single and self._runs.first_name()
+        return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
+
+    def _list(self, request: Request) -> Json:
+        return self._runs.to_json(request.query_params.get("since"))
+
+    # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _of_run(self, answer: Callable[[OpenRun, Request], Json]) -> Handler:
+        """Return a handler that opens the run of the address, and answers from it."""
+
+        def handle(request: Request) -> Json:
+            run = self._opened(request)
+            with run.lock:
+                return answer(run, request)
+
+        return _answering(handle)
+
+    def _compared(self, request: Request) -> Comparison:
+        """Return the comparison of the runs `a` and `b`; the last one is kept."""
+        runs = [self._opened_as(request.query_params.get(name, "")) for name in ("a", "b")]
+        key = tuple((run.name, run.version) for run in runs)
+        kept = self._last_comparison
+        if kept is None or kept[0] != key:
+            kept = self._last_comparison = key, Comparison(*(run.answers.trajectory for run in runs))
+        return kept[1]
+
+    def _pair(self, request: Request) -> Json:
+        number = number_in(request.path_params["number"], "the number of a pair")
+        try:
+            return self._compared(request).difference_of(number)
+        except IndexError as error:
+            raise NotFoundError(f"{error}.") from None
+
+    def _opened(self, request: Request) -> OpenRun:
+        return self._opened_as(request.path_params["run"])
+
+    def _opened_as(self, name: str) -> OpenRun:
+        path = self._runs.path_of(name)
+        if path is None:
+            raise NotFoundError("there is no run of that name.")
+        return self._open.open(path, name)
+
+    def _outline(self, run: OpenRun) -> Json:
+        return {**run.outline(), "writable": self._is_writable(run)}
+
+    def _is_writable(self, run: OpenRun) -> bool:
+        return not self._read_only and run.is_amendable
+
+    def _changes(self, run: OpenRun, version: str) -> Json:
+        return {**run.since(version), "writable": self._is_writable(run)}
+
+    async def _since(self, request: Request) -> Response:
+        """Answer when there is something new, or when the time is over."""
+        version = request.query_params.get("version", "")
+
+        def look(*, is_last: bool) -> Response | None:
+            run = self._opened(request)
+            with run.lock:
+                return None if run.version == version and not is_last else _json(self._changes(run, version))
+
+        asked = request.query_params.get("wait", "0")
+        wait = await run_in_threadpool(_or_refusal, partial(seconds_in, asked, MAX_WAIT_SECONDS))
+        if isinstance(wait, Response):
+            return wait
+        until = time.monotonic() + wait
+        while True:
+            is_last = time.monotonic() >= until
+            answer = await run_in_threadpool(_or_refusal, partial(look, is_last=is_last))
+            if answer is not None:
+                return answer
+            await anyio.sleep(POLL_SECONDS)
+
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _posting(self, add: Callable[[OpenRun, Json], None]) -> Handler:
+        """Return a handler that adds to the run of the address, and answers with what changed by that."""
+
+        def handle(request: Request, data: bytes) -> Response:
+            run = self._opened(request)
+            with run.lock:
+                before = run.version
+                if self._read_only:
+                    raise RecorderStateError("this viewer only reads: nothing can be added here.")
+                add(run, posted_object(data))
+                run.refresh()
+                return _json(self._changes(run, before), status=201)
+
+        async def answer(request: Request) -> Response:
+            data = await _body(request)
+            if data is None:
+                return refusal(400, f"at most {MAX_POSTED_BYTES} bytes are expected.")
+            return await run_in_threadpool(_or_refusal, partial(handle, request, data))
+
+        return answer
+
+    def _add_reward(self, run: OpenRun, posted: Json) -> None:
+        append_rewards(run.path, [reward_in(posted)])
+
+    def _add_annotation(self, run: OpenRun, posted: Json) -> None:
+        append_annotation(run.path, *annotation_in(posted))
+
+
+# ── answers about one run ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _messages(run: OpenRun, request: Request) -> Json:
+    return {"messages": run.answers.messages(numbers_in(request.query_params, 0, run.answers.counts["messages"]))}
+
+
+def _message(run: OpenRun, request: Request) -> Json:
+    return run.answers.messages([_number(request, 0, run.answers.counts["messages"])], WHOLE)[0]
+
+
+def _interactions(run: OpenRun, request: Request) -> Json:
+    numbers = numbers_in(request.query_params, 1, run.answers.counts["interactions"] + 1)
+    return {"interactions": run.answers.interactions(numbers)}
+
+
+def _interaction(run: OpenRun, request: Request) -> Json:
+    return run.answers.interaction(_number(request, 1, run.answers.counts["interactions"] + 1))
+
+
+def _raw(run: OpenRun, request: Request) -> Json:
+    return run.answers.raw(_number(request, 1, run.answers.counts["interactions"] + 1))
+
+
+def _items(run: OpenRun, request: Request) -> Json:
+    return {"items": run.answers.items(numbers_in(request.query_params, 0, run.answers.counts["items"]))}
+
+
+def _steps(run: OpenRun, request: Request) -> Json:
+    return {"steps": run.answers.steps(numbers_in(request.query_params, 1, run.answers.counts["steps"] + 1))}
+
+
+def _step(run: OpenRun, request: Request) -> Json:
+    return run.answers.steps([_number(request, 1, run.answers.counts["steps"] + 1)], WHOLE)[0]
+
+
+def _number(request: Request, first: int, end: int) -> int:
+    return numbers_in({"numbers": request.path_params["number"]}, first, end)[0]
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answering(answer: Callable[[Request], Json]) -> Handler:
+    """Return a handler that answers in a thread, with JSON or a refusal."""
+
+    async def handle(request: Request) -> Response:
+        return await run_in_threadpool(_or_refusal, lambda: _json(answer(request)))
+
+    return handle
+
+
+def _or_refusal(answer: Callable[[], Result]) -> Result | Response:
+    """Return an answer, or what says why there is none."""
+
+    def on_error(error: Exception) -> Result | Response:
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        if status != 500:
+            return refusal(status, _sentence(error))
+        logger.exception("the viewer could not answer", exc_info=error)
+        return refusal(500, f"this run cannot be shown: {type(error).__name__}: {error}")
+
+    return try_call(answer, on_error)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"the run cannot be read: {error.strerror}"
+    return str(error)
+
+
+def _json(value: Json, status: int = 200) -> Response:
+    return Response(json_text(value), status_code=status, media_type="application/json")
+
+
+async def _body(request: Request) -> bytes | None:
+    """Return what was posted; None if it is too much."""
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_POSTED_BYTES:
+            return None
+    return data
+
+
+async def _no_such_address(_: Request, error: Exception) -> Response:
+    return refusal(getattr(error, "status_code", 404), "there is nothing at this address.")

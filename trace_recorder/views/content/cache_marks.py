@@ -1,0 +1,17 @@
+"""Messages without their marks for a provider's cache, which move from call to call and change nothing that is said."""
+
+from __future__ import annotations
+
+from trace_recorder.values.messages import Payload
+
+
+def without_cache_marks(value: Payload) -> Payload:
+    """Remove cache marks, and what exists only because of them: a list of one text part, an empty extra."""
+    if isinstance(value, list):
+        parts = [without_cache_marks(part) for part in value]
+        only = parts[0] if len(parts) == 1 else None
+        return only["text"] if isinstance(only, dict) and only.keys() == {"type", "text"} else parts
+    if isinstance(value, dict):
+        members = {name: without_cache_marks(member) for name, member in value.items() if name != "cache_control"}
+        return {name: member for name, member in members.items() if member != {}}
+    return value

@@ -1,0 +1,89 @@
+// Recorded text that tries to be more than text, other origins, and the one file that works from disk.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { closed, PYTHON, ROOT } from "./setup.mjs";
+
+export function safetyTests(test, setup) {
+  test("what a model or a tool wrote is shown as text, and never executed or fetched", async () => {
+    const page = await setup().run(setup().hostile, "step/1");
+    await page.locator(".row", { hasText: "<iframe srcdoc='x'></iframe>" }).first().waitFor();
+    await page.getByText("image that cannot be shown: image/png").waitFor();
+    await page.getByText("image that cannot be shown: image/svg+xml").waitFor();
+    for (const key of ["j", "j", "3"]) await page.keyboard.press(key);
+    await page.getByRole("button", { name: "Show all" }).click();
+    await page.getByText("The beginning of 5,000,000 characters.").waitFor();
+    await page.getByRole("button", { name: "Load the whole" }).click();
+    await page.getByRole("button", { name: /Show 100,000 more/ }).click();
+    await setup().picture(page, "hostile-light-1400");
+    await page.goto(`${page.url().split("#")[0]}#/run/${setup().hostile}/call/1/raw`);
+    await page.locator(".panel", { hasText: "Request" }).waitFor();
+    await page.getByRole("tab", { name: "Changes" }).click();
+    assert.equal(await page.title(), "trace recorder");
+    assert.equal(await page.locator("script").count(), 2);
+    assert.equal(await page.locator("iframe, object, embed, [onerror]").count(), 0);
+    const links = await page.locator("main a[href]").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
+    assert.deepEqual(links.filter((one) => !/^(#|https?:)/.test(one)), []);
+    const own = new URL(setup().address).origin;
+    assert.deepEqual(page.requests.filter((url) => !url.startsWith(own) && !url.startsWith("data:")), []);
+    const steering = await page.evaluate(() => /[\u001b\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText));
+    assert.equal(steering, false);
+    await closed(page);
+  });
+
+  test("a page of another origin cannot add a reward, or read a run", async () => {
+    const other = createServer((_, answer) => answer.end("<title>another origin</title>")).listen(0, "127.0.0.1");
+    await new Promise((resolve) => other.once("listening", resolve));
+    const page = await setup().page();
+    await page.locator(".run-row").first().waitFor();
+    await page.goto(`http://127.0.0.1:${other.address().port}/`);
+    const journal = join(setup().runsDirectory, setup().failing.replace(/json$/, "jsonl"));
+    const before = readFileSync(journal, "utf8");
+    const read = await page.evaluate(async ([origin, run]) => {
+      const body = JSON.stringify({ name: "forged", value: 1 });
+      await fetch(`${origin}/api/runs/${run}/rewards`, { method: "POST", mode: "no-cors", credentials: "include", body }).catch(() => null);
+      const answer = await fetch(`${origin}/api/runs`, { credentials: "include" }).catch(() => null);
+      return answer === null;
+    }, [new URL(setup().address).origin, setup().failing]);
+    assert.equal(read, true);
+    assert.equal(readFileSync(journal, "utf8"), before);
+    await closed(page);
+    other.close();
+  });
+
+  test("one file has the whole run, works from disk, and asks for nothing", async () => {
+    const file = join(setup().directory, "run.html");
+    const run = join(setup().runsDirectory, setup().failing);
+    const wrote = spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", run, "-o", file], { cwd: ROOT, encoding: "utf8" });
+    assert.equal(wrote.status, 0, wrote.stderr);
+    const page = await setup().page({ at: pathToFileURL(file).href });
+    await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
+    await page.keyboard.press("g");
+    await page.keyboard.press("e");
+    await page.locator(".row.selected", { hasText: "FileNotFoundError" }).waitFor();
+    await page.keyboard.press("h");
+    await page.keyboard.press("d");
+    await page.locator(".panel ins", { hasText: "Keep the unit out of it." }).waitFor();
+    await page.getByRole("tab", { name: "Raw" }).click();
+    await page.locator(".panel").getByText("/v1/chat/completions").waitFor();
+    await page.keyboard.press("4");
+    await page.getByText("This is a copy in one file.").waitFor();
+    await setup().picture(page, "one-file-light-1400");
+    assert.deepEqual(page.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:")), []);
+    await closed(page);
+  });
+
+  test("one file of a hostile run executes nothing", async () => {
+    const file = join(setup().directory, "hostile.html");
+    const run = join(setup().runsDirectory, setup().hostile);
+    spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", run, "-o", file], { cwd: ROOT });
+    const page = await setup().page({ at: pathToFileURL(file).href });
+    await page.locator(".row.selected").waitFor();
+    assert.equal(await page.title(), "trace recorder");
+    assert.equal(await page.locator("script").count(), 2);
+    await closed(page);
+  });
+}

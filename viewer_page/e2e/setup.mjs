@@ -1,0 +1,93 @@
+// What the tests share: recorded runs, the server, a browser, and places for pictures.
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+export const PYTHON = process.env.PYTHON ?? join(ROOT, ".venv", "bin", "python");
+const PICTURES = process.env.VIEWER_SCREENSHOTS ?? join(ROOT, "build", "viewer-screenshots");
+export const ARGUMENTS = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+const PATIENCE_MS = 20_000;
+
+/** Start a Python program of the repository. */
+export function python(...args) {
+  return spawn(PYTHON, ["-u", "-m", ...args], { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+}
+
+/** The first line that a program prints and that matches. */
+export async function line(program, pattern) {
+  for await (const text of createInterface({ input: program.stdout })) {
+    const found = pattern.exec(text);
+    if (found) return found[0];
+  }
+  throw new Error(`the program ended without printing ${pattern}`);
+}
+
+export class Setup {
+  static async start() {
+    const setup = new Setup();
+    setup.directory = mkdtempSync(join(tmpdir(), "viewer-"));
+    setup.runsDirectory = join(setup.directory, "runs");
+    const recorded = spawnSync(PYTHON, ["-m", "tests.viewer_page.agents", setup.runsDirectory, "all"], { cwd: ROOT, stdio: "inherit" });
+    if (recorded.status !== 0) throw new Error("the runs were not recorded");
+    [setup.short, setup.failing, setup.other, setup.hostile] = readdirSync(setup.runsDirectory)
+      .filter((name) => name.endsWith(".json"))
+      .sort();
+    setup.server = python("trace_recorder.cli", "view", setup.runsDirectory, "--port", "0", "--no-browser");
+    setup.address = await line(setup.server, /http:\S+token=[\w-]+/);
+    setup.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+    mkdirSync(PICTURES, { recursive: true });
+    return setup;
+  }
+
+  async stop() {
+    await this.browser?.close();
+    this.server?.kill("SIGINT");
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** A page of its own, which fails the test for an error in its code. `requests` are those that it made. */
+  async page({ width = 1400, dark = false, at = this.address } = {}) {
+    const context = await this.browser.newContext({
+      viewport: { width, height: 900 },
+      colorScheme: dark ? "dark" : "light",
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    page.failures = [];
+    page.requests = [];
+    page.on("pageerror", (error) => page.failures.push(error.message));
+    page.on("request", (request) => page.requests.push(request.url()));
+    page.on("dialog", (dialog) => {
+      page.failures.push(`a dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    await page.goto(at);
+    return page;
+  }
+
+  /** Open a run at a place, such as `step/2`, or at its newest step. */
+  async run(id, place = "", options = {}) {
+    const page = await this.page({ ...options, at: `${this.address}#/run/${id}${place && `/${place}`}` });
+    await page.locator(".row").first().waitFor();
+    await page.locator(".row.selected").first().waitFor();
+    return page;
+  }
+
+  picture(page, name) {
+    return page.screenshot({ path: join(PICTURES, `${name}.png`) });
+  }
+}
+
+export async function closed(page) {
+  await page.context().close();
+  if (page.failures.length > 0) throw new Error(`errors in the page: ${page.failures.join("; ")}`);
+}

@@ -1,0 +1,19 @@
+// The page in a headless browser, over runs that real agents recorded against a local provider.
+import { after, before, test } from "node:test";
+import { accessibilityTests } from "./accessibility.mjs";
+import { liveTests } from "./live.mjs";
+import { readingTests } from "./reading.mjs";
+import { safetyTests } from "./safety.mjs";
+import { Setup } from "./setup.mjs";
+
+let shared;
+before(async () => {
+  shared = await Setup.start();
+});
+after(() => shared?.stop());
+
+const setup = () => shared;
+readingTests(test, setup);
+safetyTests(test, setup);
+accessibilityTests(test, setup);
+liveTests(test, setup);

@@ -1,0 +1,120 @@
+/** The raw request of a call, put together from its items, and as commands that send it again. */
+import { numbersIn, type Source } from "./source";
+import type { Raw } from "./types";
+
+/** The JSON that was sent: each member that is in items gets its place back. */
+export async function wholeRequest(source: Source, run: string, raw: Raw): Promise<unknown> {
+  const { body, items } = raw.request ?? { body: null, items: undefined };
+  if (typeof body !== "object" || body === null || !items) return body;
+  const numbers = Object.values(items).flatMap((place) => (typeof place === "number" ? [place] : [...numbersIn(place)]));
+  const values = await itemValues(source, run, numbers);
+  const whole: Record<string, unknown> = { ...(body as Record<string, unknown>) };
+  for (const [name, place] of Object.entries(items)) {
+    whole[name] = typeof place === "number" ? values.get(place) : [...numbersIn(place)].map((number) => values.get(number) ?? null);
+  }
+  return whole;
+}
+
+async function itemValues(source: Source, run: string, numbers: number[]): Promise<Map<number, unknown>> {
+  const values = new Map<number, unknown>();
+  const sorted = [...new Set(numbers)].sort((a, b) => a - b);
+  for (let at = 0; at < sorted.length; ) {
+    let end = at;
+    while (end + 1 < sorted.length && sorted[end + 1] === (sorted[end] ?? 0) + 1) end += 1;
+    for (const item of await source.items(run, sorted[at] ?? 0, sorted[end] ?? 0)) values.set(item.number, item.value);
+    at = end + 1;
+  }
+  return values;
+}
+
+interface Key {
+  header: string;
+  variable: string;
+  bearer: boolean;
+}
+
+const KEYS: [RegExp, Key][] = [
+  [/^anthropic/, { header: "x-api-key", variable: "ANTHROPIC_API_KEY", bearer: false }],
+  [/^(google|gemini)/, { header: "x-goog-api-key", variable: "GEMINI_API_KEY", bearer: false }],
+  [/^azure/, { header: "api-key", variable: "AZURE_OPENAI_API_KEY", bearer: false }],
+  [/^openrouter/, { header: "Authorization", variable: "OPENROUTER_API_KEY", bearer: true }],
+];
+const OTHER_KEY: Key = { header: "Authorization", variable: "OPENAI_API_KEY", bearer: true };
+
+/** The headers that a provider wants, with the key as a variable of the environment. */
+function headersOf(provider: string | null, api: string | null): { fixed: [string, string][]; key: Key | null } {
+  const fixed: [string, string][] = [["Content-Type", "application/json"]];
+  if (api?.startsWith("anthropic")) fixed.push(["anthropic-version", "2023-06-01"]);
+  if (api?.startsWith("ollama")) return { fixed, key: null };
+  const key = KEYS.find(([name]) => name.test(provider ?? "") || name.test(api ?? ""))?.[1] ?? OTHER_KEY;
+  return { fixed, key };
+}
+
+/** JSON in which nothing steers a terminal. */
+function safeJson(value: unknown, indent?: number): string {
+  return JSON.stringify(value, null, indent).replace(
+    /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+export interface Sending {
+  method: string | null;
+  url: string | null;
+  provider: string | null;
+  api: string | null;
+  request: unknown;
+}
+
+/** A command for bash. The body comes by a here-document, as an argument may not be as long as a prompt. */
+export function asCurl({ method, url, provider, api, request }: Sending): string {
+  const { fixed, key } = headersOf(provider, api);
+  const lines = [`curl --silent --show-error -X ${quoted(method ?? "POST")} ${quoted(url ?? "")}`];
+  for (const [name, value] of fixed) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
+  if (key) lines.push(`-H "${key.header}: ${key.bearer ? "Bearer " : ""}$${key.variable}"`);
+  lines.push("--data-binary @- <<'END_OF_REQUEST'");
+  return `${lines.join(" \\\n  ")}\n${safeJson(request)}\nEND_OF_REQUEST\n`;
+}
+
+export function asPython({ method, url, provider, api, request }: Sending): string {
+  const { fixed, key } = headersOf(provider, api);
+  const headers = fixed.map(([name, value]) => `    ${safeJson(name)}: ${safeJson(value)},`);
+  if (key) headers.push(`    ${safeJson(key.header)}: ${key.bearer ? `"Bearer " + ` : ""}os.environ["${key.variable}"],`);
+  return [
+    ...(key ? ["import os", ""] : []),
+    "import httpx",
+    "",
+    `request = ${literal(request, 0)}`,
+    "headers = {",
+    ...headers,
+    "}",
+    `response = httpx.request(${safeJson(method ?? "POST")}, ${safeJson(url ?? "")}, headers=headers, json=request, timeout=600)`,
+    "print(response.status_code, response.text)",
+    "",
+  ].join("\n");
+}
+
+/** A JSON value as Python writes it. */
+function literal(value: unknown, depth: number): string {
+  if (value === null || value === undefined) return "None";
+  if (value === true) return "True";
+  if (value === false) return "False";
+  if (typeof value !== "object") return safeJson(value);
+  const pad = "    ".repeat(depth + 1);
+  const end = "    ".repeat(depth);
+  if (Array.isArray(value)) {
+    if (value.length === 0) return "[]";
+    return `[\n${value.map((one) => pad + literal(one, depth + 1)).join(",\n")},\n${end}]`;
+  }
+  const members = Object.entries(value);
+  if (members.length === 0) return "{}";
+  return `{\n${members.map(([name, one]) => `${pad}${safeJson(name)}: ${literal(one, depth + 1)}`).join(",\n")},\n${end}}`;
+}
+
+export function asJson(request: unknown): string {
+  return typeof request === "string" ? request : JSON.stringify(request, null, 2);
+}

@@ -1,0 +1,74 @@
+/**
+ * Where the reader is, as the part of the address behind `#`, so that every place has a link:
+ * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`.
+ */
+import { signal } from "@preact/signals";
+
+export type PanelTab = "changes" | "prompt" | "answer" | "raw" | "stream" | "timing";
+
+export const PANEL_TABS: PanelTab[] = ["changes", "prompt", "answer", "raw", "stream", "timing"];
+
+export type Route =
+  | { page: "list" }
+  | { page: "run"; run: string; step?: number | undefined; call?: number | undefined; tab?: PanelTab | undefined }
+  | { page: "compare"; a: string; b: string };
+
+export const route = signal<Route>({ page: "list" });
+
+export function parsed(hash: string): Route {
+  const [page, ...rest] = hash.replace(/^#?\/?/, "").split("/").map(decoded);
+  const [first, word, number, tab] = rest;
+  if (page === "compare" && first && word) return { page, a: first, b: word };
+  if (page !== "run" || !first) return { page: "list" };
+  const n = Number(number);
+  if (!Number.isInteger(n) || n < 1) return { page, run: first };
+  if (word === "step") return { page, run: first, step: n };
+  if (word === "call") return { page, run: first, call: n, tab: PANEL_TABS.find((one) => one === tab) };
+  return { page, run: first };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export function hashOf(to: Route): string {
+  if (to.page === "list") return "#/";
+  if (to.page === "compare") return `#/compare/${encodeURIComponent(to.a)}/${encodeURIComponent(to.b)}`;
+  const run = `#/run/${encodeURIComponent(to.run)}`;
+  if (to.call !== undefined) return `${run}/call/${to.call}/${to.tab ?? "changes"}`;
+  return to.step === undefined ? run : `${run}/step/${to.step}`;
+}
+
+/** Go somewhere. With `quietly` the browser's way back does not grow, as for a step after a step. */
+export function go(to: Route, quietly = false): void {
+  route.value = to;
+  try {
+    if (quietly) history.replaceState(null, "", hashOf(to));
+    else history.pushState(null, "", hashOf(to));
+  } catch {
+    // A page inside a sandboxed frame, as in a notebook, has no address of its own.
+  }
+}
+
+export function startRouting(first: Route | null): void {
+  const read = () => {
+    const hash = window.location.hash;
+    route.value = hash.length > 2 || !first ? parsed(hash) : first;
+  };
+  document.addEventListener("click", followLink);
+  window.addEventListener("hashchange", read);
+  window.addEventListener("popstate", read);
+  read();
+}
+
+/** Links within the page are followed here: in a frame without an address the browser would lead them elsewhere. */
+function followLink(event: MouseEvent): void {
+  const link = (event.target as Element).closest<HTMLAnchorElement>('a[href^="#/"]');
+  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  go(parsed(link.getAttribute("href") ?? ""));
+}

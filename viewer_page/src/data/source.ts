@@ -1,0 +1,210 @@
+/** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
+import type {
+  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, Ranges, Raw, RunList, StepDetail,
+} from "./types";
+
+export class RefusedError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export interface Source {
+  /** Whether there is a list of runs, and runs can change. */
+  readonly live: boolean;
+  runs(since?: string): Promise<RunList>;
+  outline(run: string): Promise<Outline>;
+  since(run: string, version: string, wait: number, signal: AbortSignal): Promise<Changes>;
+  messages(run: string, numbers: number[]): Promise<Message[]>;
+  message(run: string, number: number): Promise<Message>;
+  answers(run: string, from: number, to: number): Promise<Answer[]>;
+  answer(run: string, number: number): Promise<Answer>;
+  steps(run: string, from: number, to: number): Promise<StepDetail[]>;
+  step(run: string, number: number): Promise<StepDetail>;
+  raw(run: string, number: number): Promise<Raw>;
+  items(run: string, from: number, to: number): Promise<Item[]>;
+  add(run: string, what: "rewards" | "annotations", body: object): Promise<Changes>;
+  compare(a: string, b: string): Promise<Comparison>;
+}
+
+/** The server that serves this page. */
+class Server implements Source {
+  readonly live = true;
+
+  private async ask<T>(path: string, init?: RequestInit): Promise<T> {
+    const answer = await fetch(`api/${path}`, init);
+    const text = await answer.text();
+    if (!answer.ok) throw new RefusedError(answer.status, refusal(text) ?? `The server answered ${answer.status}.`);
+    return JSON.parse(text) as T;
+  }
+
+  private at(run: string): string {
+    return `runs/${encodeURIComponent(run)}`;
+  }
+
+  runs(since?: string) {
+    return this.ask<RunList>(since ? `runs?since=${encodeURIComponent(since)}` : "runs");
+  }
+
+  outline(run: string) {
+    return this.ask<Outline>(this.at(run));
+  }
+
+  since(run: string, version: string, wait: number, signal: AbortSignal) {
+    return this.ask<Changes>(`${this.at(run)}/since?version=${encodeURIComponent(version)}&wait=${wait}`, { signal });
+  }
+
+  async messages(run: string, numbers: number[]) {
+    const [first, last] = [numbers[0] ?? 0, numbers.at(-1) ?? 0];
+    const query = last - first + 1 === numbers.length ? `from=${first}&to=${last}` : `numbers=${numbers.join(",")}`;
+    return (await this.ask<{ messages: Message[] }>(`${this.at(run)}/messages?${query}`)).messages;
+  }
+
+  message(run: string, number: number) {
+    return this.ask<Message | { message: Message }>(`${this.at(run)}/messages/${number}`).then((one) =>
+      "message" in one ? one.message : one,
+    );
+  }
+
+  async answers(run: string, from: number, to: number) {
+    const path = `${this.at(run)}/interactions?from=${from}&to=${to}`;
+    return (await this.ask<{ interactions: Answer[] }>(path)).interactions;
+  }
+
+  answer(run: string, number: number) {
+    return this.ask<Answer>(`${this.at(run)}/interactions/${number}`);
+  }
+
+  async steps(run: string, from: number, to: number) {
+    return (await this.ask<{ steps: StepDetail[] }>(`${this.at(run)}/steps?from=${from}&to=${to}`)).steps;
+  }
+
+  step(run: string, number: number) {
+    return this.ask<StepDetail>(`${this.at(run)}/steps/${number}`);
+  }
+
+  raw(run: string, number: number) {
+    return this.ask<Raw>(`${this.at(run)}/interactions/${number}/raw`);
+  }
+
+  async items(run: string, from: number, to: number) {
+    return (await this.ask<{ items: Item[] }>(`${this.at(run)}/items?from=${from}&to=${to}`)).items;
+  }
+
+  add(run: string, what: "rewards" | "annotations", body: object) {
+    const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+    return this.ask<Changes>(`${this.at(run)}/${what}`, init);
+  }
+
+  compare(a: string, b: string) {
+    return this.ask<Comparison>(`compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`);
+  }
+}
+
+function refusal(text: string): string | undefined {
+  try {
+    return (JSON.parse(text) as { error?: string }).error;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The runs that are inside this page. Lists are dense: a number is a place, counted from `first`. */
+class OneFile implements Source {
+  readonly live = false;
+  private readonly messagesByNumber: Map<string, Map<number, Message>> = new Map();
+
+  constructor(
+    private readonly files: FileData[],
+    private readonly comparison: Comparison | null = null,
+  ) {
+    for (const file of files) this.messagesByNumber.set(file.run.id, new Map(file.messages.map((one) => [one.number, one])));
+  }
+
+  private file(run: string): FileData {
+    const file = this.files.find((one) => one.run.id === run);
+    if (!file) throw new RefusedError(404, `${run} is not in this file.`);
+    return file;
+  }
+
+  async runs(): Promise<RunList> {
+    throw new RefusedError(404, "This file has no list of runs.");
+  }
+
+  async outline(run: string) {
+    return this.file(run).run;
+  }
+
+  async since(): Promise<Changes> {
+    throw new RefusedError(404, "What is in this file does not change.");
+  }
+
+  async messages(run: string, numbers: number[]) {
+    this.file(run);
+    return numbers.flatMap((number) => this.messagesByNumber.get(run)?.get(number) ?? []);
+  }
+
+  async message(run: string, number: number) {
+    return found((await this.messages(run, [number]))[0]);
+  }
+
+  async answers(run: string, from: number, to: number) {
+    return between(this.file(run).interactions, from, to);
+  }
+
+  async answer(run: string, number: number) {
+    return found((await this.answers(run, number, number))[0]);
+  }
+
+  async steps(run: string, from: number, to: number) {
+    return between(this.file(run).steps, from, to);
+  }
+
+  async step(run: string, number: number) {
+    return found((await this.steps(run, number, number))[0]);
+  }
+
+  async raw(run: string, number: number) {
+    return found(this.file(run).raw[String(number)]);
+  }
+
+  async items(run: string, from: number, to: number) {
+    return between(this.file(run).items, from, to);
+  }
+
+  async add(): Promise<Changes> {
+    throw new RefusedError(409, "This is a copy in one file. Rewards are given where the run itself is.");
+  }
+
+  async compare() {
+    return found(this.comparison ?? undefined);
+  }
+}
+
+function between<T extends { number: number }>(list: T[], from: number, to: number): T[] {
+  return list.filter((one) => one.number >= from && one.number <= to);
+}
+
+function found<T>(one: T | undefined): T {
+  if (one === undefined) throw new RefusedError(404, "This is not in the file.");
+  return one;
+}
+
+export function pageData(): PageData {
+  const text = document.getElementById("trace-recorder-data")?.textContent ?? "null";
+  return (JSON.parse(text) as PageData | null) ?? { kind: "server", run: null, writable: false };
+}
+
+export function sourceOf(data: PageData): Source {
+  if (data.kind === "file") return new OneFile([data]);
+  if (data.kind === "comparison") return new OneFile([data.a, data.b], data.compare);
+  return new Server();
+}
+
+/** The numbers of some ranges, in their order. */
+export function* numbersIn(ranges: Ranges): Generator<number> {
+  for (const [first, last] of ranges) for (let number = first; number <= last; number += 1) yield number;
+}

@@ -1,0 +1,331 @@
+/** The JSON interface of the viewer, as docs/viewer-interface.md describes it. */
+
+export type Ranges = [number, number][];
+
+export type Status = "running" | "completed" | "failed" | "interrupted" | "unknown";
+
+export interface RunSummary {
+  id: string;
+  task: string | null;
+  status: Status;
+  success: boolean | null;
+  model: string | null;
+  provider: string | null;
+  start_time: string | null;
+  end_time: string | null;
+  execution_time_seconds: number | null;
+  steps: number | null;
+  llm_calls: number | null;
+  failed_llm_calls: number | null;
+  tool_calls: number | null;
+  failed_tool_calls: number | null;
+  input_tokens: number | null;
+  output_tokens: number | null;
+  cache_read_input_tokens: number | null;
+  cost: number | null;
+  rewards: Record<string, number> | null;
+  error: ErrorInfo | string | null;
+  bytes: number | null;
+  modified: string | null;
+}
+
+export interface RunList {
+  version: string;
+  directory: string;
+  complete: boolean;
+  runs: RunSummary[];
+  removed?: string[];
+  unreadable?: { id: string; error: string }[];
+}
+
+export interface ErrorInfo {
+  type: string;
+  message: string;
+  status?: number | null;
+}
+
+export interface Reward {
+  name: string;
+  value: number;
+  weight: number;
+  step_number?: number | null;
+  explanation?: string | null;
+  timestamp?: string | null;
+}
+
+export interface RunHead {
+  trajectory_id: string | null;
+  task: string | null;
+  status: Status;
+  success: boolean | null;
+  final_result: Part[] | null;
+  error: ErrorInfo | null;
+  provider: string | null;
+  model: string | null;
+  max_steps: number | null;
+  start_time: string | null;
+  end_time: string | null;
+  execution_time_seconds: number | null;
+  metadata: Record<string, unknown>;
+  annotations: Record<string, unknown>;
+  rewards: Reward[];
+  metrics: Record<string, number>;
+  gaps: { timestamp: string | null; what: string; why: string }[];
+}
+
+export interface Usage {
+  input_tokens?: number;
+  output_tokens?: number;
+  cache_creation_input_tokens?: number;
+  cache_read_input_tokens?: number;
+  reasoning_tokens?: number;
+  cost?: number;
+  extra?: Record<string, unknown>;
+}
+
+export type Change = [position: number, removed: number, inserted: Ranges];
+
+export interface Prompt {
+  known: boolean;
+  count: number;
+  characters: number;
+  base: number | null;
+  relation: "begins" | "extends" | "edits" | "rewrites" | "refers";
+  changes: Change[];
+  answers: number[];
+  instructions: number;
+}
+
+export interface AttemptOutline {
+  number: number;
+  start_seconds: number | null;
+  duration_seconds: number | null;
+  status: number | null;
+  error: boolean;
+}
+
+export interface Call {
+  number: number;
+  id: string;
+  agent: string | null;
+  step: number | null;
+  timestamp: string | null;
+  start_seconds: number | null;
+  duration_seconds: number | null;
+  time_to_first_token_seconds: number | null;
+  api: string | null;
+  provider: string | null;
+  model: string | null;
+  stream: boolean;
+  complete: boolean;
+  ended_by: string | null;
+  error: ErrorInfo | null;
+  attempts: AttemptOutline[];
+  usage: Usage | null;
+  prompt_tokens: number | null;
+  completion_tokens: number | null;
+  cost: number | null;
+  cost_estimated?: boolean;
+  finish_reason: string | null;
+  excerpt: string | null;
+  tool_calls: { call_id: string; name: string }[];
+  prompt: Prompt;
+  tool_list: number | null;
+  parameters: number | null;
+}
+
+export interface ToolOutline {
+  call_id: string;
+  name: string | null;
+  success: boolean | null;
+  answered?: boolean;
+  unrequested?: boolean;
+  duration_seconds: number | null;
+  error: string | null;
+  excerpt: string | null;
+  result_excerpt: string | null;
+  sub_agents?: string[];
+}
+
+export interface StepOutline {
+  number: number;
+  step_number: number | null;
+  timestamp: string | null;
+  start_seconds: number | null;
+  duration_seconds: number | null;
+  state: string;
+  derived: boolean;
+  agent: string | null;
+  interaction: number | null;
+  interactions: number[];
+  error: string | null;
+  reflection: string | null;
+  summary: string | null;
+  tool_calls: ToolOutline[];
+}
+
+export interface Agent {
+  key: string | null;
+  name: string | null;
+  parent: string | null;
+}
+
+export interface Tool {
+  name: string;
+  description?: string | null;
+  parameters?: unknown;
+  [more: string]: unknown;
+}
+
+export interface Outline {
+  version: string;
+  id: string;
+  writable: boolean;
+  run: RunHead;
+  counts: Counts;
+  tool_lists: Tool[][];
+  parameters: Record<string, unknown>[];
+  agents: Agent[];
+  interactions: Call[];
+  steps: StepOutline[];
+}
+
+export interface Counts {
+  interactions: number;
+  steps: number;
+  messages: number;
+  tool_lists: number;
+  parameters: number;
+  items: number;
+}
+
+/** The answer of `since`: a whole outline if `reset`, else the entries that changed. */
+export interface Changes extends Omit<Outline, "id"> {
+  id?: string;
+  reset: boolean;
+}
+
+interface Cut {
+  cut?: boolean;
+  characters?: number;
+}
+
+export type Part =
+  | ({ type: "text"; text: string } & Cut)
+  | ({ type: "reasoning"; text: string } & Cut)
+  | ({
+      type: "tool_call";
+      call_id: string;
+      name: string;
+      arguments?: unknown;
+      call_id_made_up?: boolean;
+      text?: string;
+    } & Cut)
+  | ({ type: "image"; media_type?: string | null; data?: string; url?: string } & Cut)
+  | ({ type: "json"; value?: unknown; kind?: string | null; text?: string } & Cut);
+
+export interface Message {
+  number: number;
+  role: string;
+  characters: number;
+  parts: Part[];
+  call_id?: string | null;
+  name?: string | null;
+  is_error?: boolean;
+}
+
+export interface Response {
+  id: string | null;
+  model: string | null;
+  finish_reason: string | null;
+  parts: Part[];
+  choices?: { index: number; finish_reason: string | null; parts: Part[]; extra?: Part | null }[];
+  usage: Usage | null;
+  extra?: Part | null;
+  given?: Part | null;
+}
+
+export interface Attempt {
+  number: number;
+  timestamp: string | null;
+  status?: number | null;
+  duration_seconds?: number | null;
+  error?: ErrorInfo | null;
+  headers?: Record<string, string> | null;
+  inferred?: boolean;
+}
+
+export interface Answer {
+  number: number;
+  response: Response | null;
+  error: ErrorInfo | null;
+  attempts: Attempt[];
+  prompt?: Ranges;
+}
+
+export interface Raw {
+  number: number;
+  method: string | null;
+  url: string | null;
+  request: { body: unknown; items?: Record<string, Ranges | number> } | null;
+  response: unknown;
+  stream: { events: { seconds: number | null; text: string }[]; characters: number } | null;
+}
+
+export interface Item {
+  number: number;
+  value: unknown;
+}
+
+export interface ToolDetail {
+  call_id: string;
+  name: string | null;
+  arguments: Part | null;
+  result: {
+    success: boolean | null;
+    parts: Part[];
+    error: Part | null;
+    sent: Part[] | null;
+    duration_seconds: number | null;
+  } | null;
+  unrequested?: boolean;
+}
+
+export interface StepDetail {
+  number: number;
+  reflection: Part | null;
+  error: Part | null;
+  messages: Omit<Message, "number">[] | null;
+  response: Response | null;
+  tool_calls: ToolDetail[];
+  extra: Part | null;
+}
+
+export type Difference = "prompt" | "tools" | "parameters" | "answer" | "tool_call" | "tool_result" | "missing";
+
+/** A place in a run: numbers of its outline. */
+export interface ComparedStep {
+  step: number | null;
+  interaction: number | null;
+}
+
+export interface Comparison {
+  equal: boolean;
+  parts_at: number | null;
+  pairs: { a: ComparedStep | null; b: ComparedStep | null; differs: Difference[] }[];
+}
+
+export interface FileData {
+  kind: "file";
+  run: Outline;
+  messages: Message[];
+  interactions: Answer[];
+  steps: StepDetail[];
+  items: Item[];
+  raw: Record<string, Raw>;
+}
+
+export type PageData =
+  | { kind: "server"; run: string | null; writable: boolean }
+  | FileData
+  | { kind: "comparison"; a: FileData; b: FileData; compare: Comparison };

@@ -1,0 +1,91 @@
+/** Which runs are listed, and in which order. Pure functions. */
+import type { RunSummary, Status } from "../data/types";
+import { instant } from "../ui/format";
+
+export interface Filters {
+  text: string;
+  status: Status | "";
+  model: string;
+  from: string;
+  to: string;
+  errors: boolean;
+  minimumCost: string;
+}
+
+export const NO_FILTERS: Filters = { text: "", status: "", model: "", from: "", to: "", errors: false, minimumCost: "" };
+
+export type Column = "status" | "task" | "model" | "start_time" | "execution_time_seconds" | "steps" | "errors" | "tokens" | "cost" | "rewards";
+
+export interface Order {
+  column: Column;
+  descending: boolean;
+}
+
+export function errorsOf(run: RunSummary): number {
+  return (run.failed_llm_calls ?? 0) + (run.failed_tool_calls ?? 0);
+}
+
+export function tokensOf(run: RunSummary): number {
+  return (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
+}
+
+export function listed(runs: RunSummary[], filters: Filters, order: Order): RunSummary[] {
+  const wanted = matcher(filters);
+  const value = valueOf(order.column);
+  const sign = order.descending ? -1 : 1;
+  return runs
+    .filter(wanted)
+    .map((run) => ({ run, value: value(run) }))
+    .sort((a, b) => compared(a.value, b.value, sign))
+    .map((one) => one.run);
+}
+
+/** What is unknown stands at the end, whatever the direction. */
+function compared(a: string | number | null, b: string | number | null, sign: number): number {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+  if (typeof a === "string" || typeof b === "string") return sign * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0);
+  return sign * (a - b);
+}
+
+function valueOf(column: Column): (run: RunSummary) => string | number | null {
+  switch (column) {
+    case "errors":
+      return errorsOf;
+    case "tokens":
+      return (run) => (run.input_tokens === null && run.output_tokens === null ? null : tokensOf(run));
+    case "rewards":
+      return (run) => {
+        const values = Object.values(run.rewards ?? {});
+        return values.length ? values.reduce((sum, one) => sum + one, 0) : null;
+      };
+    case "start_time":
+      return (run) => {
+        const time = instant(run.start_time ?? run.modified);
+        return Number.isNaN(time) ? null : time;
+      };
+    case "task":
+    case "model":
+      return (run) => run[column]?.toLowerCase() ?? null;
+    default:
+      return (run) => run[column];
+  }
+}
+
+function matcher(filters: Filters): (run: RunSummary) => boolean {
+  const words = filters.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const from = filters.from ? Date.parse(`${filters.from}T00:00`) : Number.NEGATIVE_INFINITY;
+  const to = filters.to ? Date.parse(`${filters.to}T00:00`) + 86_400_000 : Number.POSITIVE_INFINITY;
+  const cost = Number(filters.minimumCost || Number.NaN);
+  return (run) => {
+    if (filters.status && run.status !== filters.status) return false;
+    if (filters.model && run.model !== filters.model) return false;
+    if (filters.errors && errorsOf(run) === 0 && run.status !== "failed") return false;
+    if (!Number.isNaN(cost) && (run.cost ?? 0) < cost) return false;
+    if (filters.from || filters.to) {
+      const time = instant(run.start_time ?? run.modified);
+      if (!(time >= from && time < to)) return false;
+    }
+    const text = `${run.task ?? ""} ${run.id} ${run.model ?? ""} ${run.provider ?? ""}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+}

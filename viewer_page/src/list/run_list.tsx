@@ -1,0 +1,231 @@
+/** The runs of a directory: filtered, sorted, live; two of them can be chosen to stand side by side. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { visible } from "../content/visible";
+import { go, hashOf } from "../data/route";
+import type { RunSummary } from "../data/types";
+import { StatusBadge } from "../ui/elements";
+import { ago, cost, count, dateTime, duration, firstLine, short } from "../ui/format";
+import { useShortcuts } from "../ui/shortcuts";
+import { useVirtualizer } from "../ui/use_virtualizer";
+import { FilterBar } from "./filter_bar";
+import { type Column, errorsOf, type Filters, listed, NO_FILTERS, type Order } from "./filters";
+import type { RunsStore } from "./runs_store";
+
+const COLUMNS: [Column, string, boolean][] = [
+  ["status", "Status", false],
+  ["task", "Task", false],
+  ["model", "Model", false],
+  ["start_time", "Started", true],
+  ["execution_time_seconds", "Time", true],
+  ["steps", "Steps", true],
+  ["errors", "Errors", true],
+  ["tokens", "Tokens", true],
+  ["cost", "Cost", true],
+  ["rewards", "Rewards", false],
+];
+
+export function RunListView({ store }: { store: RunsStore }) {
+  const runs = store.runs.value;
+  const [filters, setFilters] = useState<Filters>(NO_FILTERS);
+  const [order, setOrder] = useState<Order>({ column: "start_time", descending: true });
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [marked, setMarked] = useState<string[]>([]);
+  const shown = useMemo(() => listed(runs ?? [], filters, order), [runs, filters, order]);
+  useEffect(() => {
+    void store.open();
+    return () => store.close();
+  }, [store]);
+  const mark = (id: string) => setMarked(marked.includes(id) ? marked.filter((one) => one !== id) : [...marked.slice(-1), id]);
+  const compare = () => {
+    const [a, b] = marked;
+    if (a && b) go({ page: "compare", a, b });
+  };
+  useListKeys(shown, chosen, setChosen, mark, compare);
+  return (
+    <main class="list-page">
+      <div class="list-head">
+        <h1>Runs</h1>
+        <span class="muted" aria-live="polite">
+          {runs ? `${count(shown.length)}${shown.length < runs.length ? ` of ${count(runs.length)}` : ""} in ${visible(store.directory.value)}` : ""}
+        </span>
+        <span class="spacer" />
+        <button type="button" disabled={marked.length < 2} onClick={compare} title="Mark two runs with their boxes, or with x">
+          Compare {marked.length > 0 ? `(${marked.length} of 2)` : ""}
+        </button>
+      </div>
+      <FilterBar filters={filters} setFilters={setFilters} runs={runs ?? []} />
+      {store.error.value && <p class="warn">{store.error.value}</p>}
+      {runs === null ? (
+        <p class="empty muted">Loading…</p>
+      ) : (
+        <Table {...{ shown, order, setOrder, chosen, marked, mark }} />
+      )}
+      <Unreadable store={store} />
+    </main>
+  );
+}
+
+function useListKeys(
+  shown: RunSummary[],
+  chosen: string | null,
+  choose: (id: string) => void,
+  mark: (id: string) => void,
+  compare: () => void,
+): void {
+  const move = (by: number) => {
+    const at = shown.findIndex((run) => run.id === chosen);
+    const next = shown[Math.max(0, Math.min(shown.length - 1, at + by))];
+    if (next) choose(next.id);
+  };
+  useShortcuts([
+    { keys: ["j", "ArrowDown"], label: "next run", run: () => move(1) },
+    { keys: ["k", "ArrowUp"], label: "previous run", run: () => move(-1) },
+    { keys: ["Enter", "o"], label: "open the run", run: () => chosen && go({ page: "run", run: chosen }) },
+    { keys: ["x"], label: "mark the run for comparing", run: () => chosen && mark(chosen) },
+    { keys: ["c"], label: "compare the two marked runs", run: compare },
+    { keys: ["/"], label: "filter", run: () => document.getElementById("filter-text")?.focus() },
+  ]);
+}
+
+interface TableProps {
+  shown: RunSummary[];
+  order: Order;
+  setOrder: (order: Order) => void;
+  chosen: string | null;
+  marked: string[];
+  mark: (id: string) => void;
+}
+
+function Table({ shown, order, setOrder, chosen, marked, mark }: TableProps) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: shown.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 33,
+    getItemKey: (index) => shown[index]?.id ?? index,
+    overscan: 12,
+  });
+  useEffect(() => {
+    const index = shown.findIndex((run) => run.id === chosen);
+    if (index >= 0) list.scrollToIndex(index, { align: "auto" });
+  }, [chosen]);
+  return (
+    <div class="runs" role="table" aria-label="Runs" aria-rowcount={shown.length + 1}>
+      <div role="rowgroup" class="runs-head">
+        <div role="row" class="run-row">
+          <span role="columnheader" class="mark">
+            <span class="offscreen">Marked for comparing</span>
+          </span>
+          {COLUMNS.map(([column, name, figure]) => (
+            <span
+              key={column}
+              role="columnheader"
+              class={`${column} ${figure ? "figure" : ""}`}
+              aria-sort={order.column === column ? (order.descending ? "descending" : "ascending") : "none"}
+            >
+              <button
+                type="button"
+                class="sort"
+                onClick={() => setOrder({ column, descending: order.column === column ? !order.descending : figure })}
+              >
+                {name}
+                <span aria-hidden="true">{order.column === column ? (order.descending ? " ↓" : " ↑") : ""}</span>
+              </button>
+            </span>
+          ))}
+        </div>
+      </div>
+      <div role="rowgroup" class="runs-scroll" ref={scroller} tabIndex={0} aria-label="Runs, scrolled">
+        <div class="rows" role="presentation" style={{ height: `${list.getTotalSize()}px` }}>
+          {list.getVirtualItems().map((item) => {
+            const run = shown[item.index];
+            return run ? (
+              <RunRow
+                key={item.key}
+                run={run}
+                index={item.index}
+                start={item.start}
+                measure={(element) => list.measureElement(element)}
+                chosen={run.id === chosen}
+                marked={marked.includes(run.id)}
+                mark={() => mark(run.id)}
+              />
+            ) : null;
+          })}
+        </div>
+        {shown.length === 0 && <p class="empty muted">No run matches.</p>}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  run: RunSummary;
+  index: number;
+  start: number;
+  measure: (element: HTMLElement | null) => void;
+  chosen: boolean;
+  marked: boolean;
+  mark: () => void;
+}
+
+function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) {
+  const failures = errorsOf(run);
+  const to = { page: "run" as const, run: run.id };
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      class={`run-row row-place ${chosen ? "selected" : ""}`}
+      data-index={index}
+      ref={measure}
+      style={{ transform: `translateY(${start}px)` }}
+      onClick={(event) => !(event.target as Element).closest("a, input") && go(to)}
+    >
+      <span role="cell" class="mark">
+        <input type="checkbox" checked={marked} aria-label={`Mark ${run.id} for comparing`} onChange={mark} />
+      </span>
+      <span role="cell" class="status-cell">
+        <StatusBadge status={run.status} success={run.success} />
+      </span>
+      <span role="cell" class="task">
+        <a href={hashOf(to)} title={visible(run.task ?? run.id)}>
+          {visible(firstLine(run.task ?? run.id, 200))}
+        </a>
+      </span>
+      <span role="cell" class="model" title={visible(run.provider ?? "")}>
+        {visible(run.model ?? "")}
+      </span>
+      <span role="cell" class="start_time figure" title={dateTime(run.start_time)}>
+        {ago(run.start_time ?? run.modified, Date.now())}
+      </span>
+      <span role="cell" class="execution_time_seconds figure">{duration(run.execution_time_seconds)}</span>
+      <span role="cell" class="steps figure">{count(run.steps)}</span>
+      <span role="cell" class={`errors figure ${failures > 0 ? "bad-text" : ""}`}>{failures > 0 ? count(failures) : ""}</span>
+      <span role="cell" class="tokens figure" title={`${count(run.input_tokens)} in, ${count(run.output_tokens)} out`}>
+        {run.input_tokens === null ? "" : `${short(run.input_tokens)} → ${short(run.output_tokens)}`}
+      </span>
+      <span role="cell" class="cost figure">{cost(run.cost)}</span>
+      <span role="cell" class="rewards-cell">
+        {Object.entries(run.rewards ?? {})
+          .map(([name, value]) => `${visible(name)} ${value}`)
+          .join(", ")}
+      </span>
+    </div>
+  );
+}
+
+function Unreadable({ store }: { store: RunsStore }) {
+  const files = store.unreadable.value;
+  if (files.length === 0) return null;
+  return (
+    <details class="unreadable">
+      <summary>{count(files.length)} other files are no runs</summary>
+      <ul>
+        {files.map((one) => (
+          <li key={one.id}>{visible(one.error)}</li>
+        ))}
+      </ul>
+    </details>
+  );
+}

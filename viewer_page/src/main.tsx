@@ -1,0 +1,47 @@
+/** The page begins here: where its data are, which view the address asks for, the bar at the top, the keys. */
+import { render } from "preact";
+import { useMemo } from "preact/hooks";
+import { CompareView } from "./compare/compare_view";
+import { go, route, type Route, startRouting } from "./data/route";
+import { pageData, type Source, sourceOf } from "./data/source";
+import type { PageData } from "./data/types";
+import { RunListView } from "./list/run_list";
+import { RunsStore } from "./list/runs_store";
+import { RunView } from "./run/run_view";
+import { Notice } from "./ui/elements";
+import { Help } from "./ui/help";
+import { helpOpen, startShortcuts, useShortcuts } from "./ui/shortcuts";
+import { startTheme } from "./ui/theme";
+import { TopBar } from "./ui/top_bar";
+
+function firstRoute(data: PageData): Route | null {
+  if (data.kind === "file") return { page: "run", run: data.run.id };
+  if (data.kind === "comparison") return { page: "compare", a: data.a.run.id, b: data.b.run.id };
+  return data.run ? { page: "run", run: data.run } : null;
+}
+
+function App({ source, first }: { source: Source; first: Route | null }) {
+  const runs = useMemo(() => new RunsStore(source), [source]);
+  useShortcuts([
+    { keys: ["?"], label: "this help", run: () => (helpOpen.value = true) },
+    ...(source.live ? [{ keys: ["l"], label: "list of runs", run: () => go({ page: "list" }) }] : []),
+  ]);
+  const at = route.value.page === "list" && !source.live && first ? first : route.value;
+  return (
+    <>
+      <TopBar source={source} at={at} />
+      {at.page === "list" && <RunListView store={runs} />}
+      {at.page === "run" && <RunView key={at.run} source={source} id={at.run} />}
+      {at.page === "compare" && <CompareView key={`${at.a} ${at.b}`} source={source} a={at.a} b={at.b} />}
+      <Notice />
+      {helpOpen.value && <Help />}
+    </>
+  );
+}
+
+const data = pageData();
+const first = firstRoute(data);
+startTheme();
+startRouting(first);
+startShortcuts();
+render(<App source={sourceOf(data)} first={first} />, document.getElementById("app") ?? document.body);

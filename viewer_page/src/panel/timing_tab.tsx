@@ -1,0 +1,57 @@
+/** When a call was made, how long it took, and every attempt of it. */
+import { visible } from "../content/visible";
+import type { Call } from "../data/types";
+import { useRun } from "../run/context";
+import { dateTime, duration } from "../ui/format";
+
+export function TimingTab({ call }: { call: Call }) {
+  const { store } = useRun();
+  const attempts = store.answer(call.number)?.attempts ?? [];
+  const output = call.completion_tokens ?? 0;
+  const writing = (call.duration_seconds ?? 0) - (call.time_to_first_token_seconds ?? 0);
+  const rows: [string, string][] = [
+    ["Sent", dateTime(call.timestamp)],
+    ["Since the run began", duration(call.start_seconds)],
+    ["Duration", call.duration_seconds === null ? "in progress" : duration(call.duration_seconds)],
+    ["First token after", duration(call.time_to_first_token_seconds)],
+    ["Speed", call.stream && output > 0 && writing > 0.001 ? `${(output / writing).toFixed(0)} tokens a second` : ""],
+    ["Stream", call.stream ? (call.complete ? "complete" : `incomplete${call.ended_by ? `: ${visible(call.ended_by)}` : ""}`) : "no"],
+  ];
+  return (
+    <>
+      <dl class="table-list">
+        {rows.filter(([, value]) => value).map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <h4>Attempts</h4>
+      {attempts.map((attempt) => (
+        <section key={attempt.number} class={`attempt-view ${attempt.error ? "bad" : ""}`}>
+          <header>
+            <strong>Attempt {attempt.number + 1}</strong>
+            <span>{attempt.status ? `HTTP ${attempt.status}` : ""}</span>
+            <span>{duration(attempt.duration_seconds)}</span>
+            <span class="muted">{dateTime(attempt.timestamp)}</span>
+            {attempt.inferred && <span class="muted">inferred</span>}
+          </header>
+          {attempt.error && (
+            <div class="mono bad-text">
+              {visible(attempt.error.type)}: {visible(attempt.error.message)}
+            </div>
+          )}
+          <dl class="headers">
+            {Object.entries(attempt.headers ?? {}).map(([name, value]) => (
+              <div key={name}>
+                <dt>{visible(name)}</dt>
+                <dd>{visible(String(value))}</dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      ))}
+    </>
+  );
+}

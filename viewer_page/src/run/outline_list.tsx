@@ -1,0 +1,74 @@
+/** All steps on one line each: where the reader is, what failed, how long it took. */
+import { useEffect, useRef } from "preact/hooks";
+import { visible } from "../content/visible";
+import { rowNumber, rowSeconds, rowTitle, type Row } from "../data/rows";
+import { duration } from "../ui/format";
+import { useVirtualizer } from "../ui/use_virtualizer";
+import { useRun } from "./context";
+
+export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void }) {
+  const { selected, show, toggleBranch, openBranches } = useRun();
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 26,
+    getItemKey: (index) => rows[index]?.key ?? index,
+    overscan: 10,
+  });
+  useEffect(() => {
+    const index = rows.findIndex((row) => row.key === selected);
+    if (index >= 0) list.scrollToIndex(index, { align: "auto" });
+  }, [selected, rows.length]);
+  return (
+    <nav class="outline" aria-label="Steps">
+      <div class="outline-scroll" ref={scroller} tabIndex={-1}>
+        <ol class="rows" style={{ height: `${list.getTotalSize()}px` }}>
+          {list.getVirtualItems().map((item) => {
+            const row = rows[item.index];
+            if (!row) return null;
+            const style = { transform: `translateY(${item.start}px)` };
+            if (row.kind === "branch") {
+              return (
+                <li key={item.key} class="row-place" style={style}>
+                  <button
+                    type="button"
+                    class={`outline-row depth-${Math.min(row.depth, 5)}`}
+                    aria-expanded={openBranches.has(row.agent)}
+                    onClick={() => toggleBranch(row.agent)}
+                  >
+                    <span class="triangle" aria-hidden="true" />
+                    <span class="agent-name">{visible(row.name)}</span>
+                    <span class="muted">{row.rows.length}</span>
+                  </button>
+                </li>
+              );
+            }
+            return (
+              <li key={item.key} class="row-place" style={style}>
+                <button
+                  type="button"
+                  class={`outline-row depth-${Math.min(row.depth, 5)} ${row.failed ? "failed" : ""}`}
+                  aria-current={selected === row.key ? "step" : undefined}
+                  onClick={() => {
+                    show(row);
+                    picked();
+                  }}
+                >
+                  <span class="place">{rowNumber(row)}</span>
+                  <span class="title">{visible(rowTitle(row))}</span>
+                  {row.failed && (
+                    <span class="bad-text" role="img" aria-label="failed">
+                      ✕
+                    </span>
+                  )}
+                  <span class="muted time">{duration(rowSeconds(row))}</span>
+                </button>
+              </li>
+            );
+          })}
+        </ol>
+      </div>
+    </nav>
+  );
+}

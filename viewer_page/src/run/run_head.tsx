@@ -1,0 +1,98 @@
+/** The head of a run: its task, how it ended, its figures, and what is shown above the transcript. */
+import { visible } from "../content/visible";
+import { StatusBadge } from "../ui/elements";
+import { cost, count, duration, firstLine, percent, plural, short } from "../ui/format";
+import { useRun } from "./context";
+import { SearchBox } from "./search_box";
+
+export type Strip = "timeline" | "charts" | "about" | "rewards" | "none";
+
+interface Props {
+  strip: Strip;
+  setStrip: (strip: Strip) => void;
+  outlineOpen: boolean;
+  setOutlineOpen: (open: boolean) => void;
+}
+
+export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props) {
+  const { outline, store } = useRun();
+  const { run } = outline;
+  const title = firstLine(run.task ?? outline.id, 200);
+  const given = run.rewards.length + Object.keys(run.annotations).length;
+  const strips: [Strip, string][] = [
+    ["timeline", "Timeline"],
+    ["charts", "Charts"],
+    ["about", run.gaps.length > 0 ? `About (${plural(run.gaps.length, "gap")})` : "About"],
+    ["rewards", given > 0 ? `Rewards (${given})` : "Rewards"],
+  ];
+  return (
+    <header class="run-head">
+      <div class="run-title">
+        <button
+          type="button"
+          class="icon"
+          aria-label={outlineOpen ? "Hide the list of steps" : "Show the list of steps"}
+          aria-expanded={outlineOpen}
+          onClick={() => setOutlineOpen(!outlineOpen)}
+        >
+          ☰
+        </button>
+        <h1 title={visible(run.task ?? outline.id)}>{visible(title)}</h1>
+        <StatusBadge status={run.status} success={run.success} />
+        {store.offline.value && <span class="warn">The server does not answer.</span>}
+      </div>
+      <div class="run-bar">
+        <Figures />
+        <span class="spacer" />
+        <div class="strip-buttons" role="group" aria-label="Shown above the transcript">
+          {strips.map(([name, label]) => (
+            <button key={name} type="button" class="small" aria-pressed={strip === name} onClick={() => setStrip(strip === name ? "none" : name)}>
+              {label}
+            </button>
+          ))}
+        </div>
+        <SearchBox />
+      </div>
+      {run.error && (
+        <p class="run-error" title={visible(run.error.message)}>
+          {visible(run.error.type)}: {visible(firstLine(run.error.message, 300))}
+        </p>
+      )}
+    </header>
+  );
+}
+
+function Figures() {
+  const { outline } = useRun();
+  const { run } = outline;
+  const { metrics } = run;
+  const calls = outline.interactions;
+  const total = (figure: (call: (typeof calls)[number]) => number | null | undefined) => calls.reduce((sum, call) => sum + (figure(call) ?? 0), 0);
+  const prompt = total((call) => call.prompt_tokens);
+  const answer = total((call) => call.completion_tokens);
+  const cached = total((call) => call.usage?.cache_read_input_tokens);
+  const dollars = total((call) => call.cost);
+  const failures = (metrics.failed_llm_calls ?? 0) + (metrics.failed_tool_calls ?? 0);
+  const models = [...new Set(calls.map((call) => call.model).filter(Boolean))];
+  const figures: [string, string, string][] = [
+    ["model", visible(models.length > 1 ? `${models.length} models` : (models[0] ?? run.model ?? "")), models.join(", ")],
+    ["steps", count(outline.steps.length), ""],
+    ["calls", count(calls.length), ""],
+    ["tools", count(metrics.tool_calls), "tool calls"],
+    ["errors", failures > 0 ? count(failures) : "", `${metrics.failed_llm_calls ?? 0} calls, ${metrics.failed_tool_calls ?? 0} tools`],
+    ["time", duration(run.execution_time_seconds), ""],
+    ["tokens", prompt > 0 ? `${short(prompt)} → ${short(answer)}` : "", `${count(prompt)} in, ${count(answer)} out`],
+    ["cached", cached > 0 ? percent(cached, prompt) : "", `${count(cached)} tokens`],
+    ["cost", dollars > 0 ? cost(dollars) : "", calls.some((call) => call.cost_estimated) ? "estimated in part or whole" : "as billed"],
+  ];
+  return (
+    <dl class="run-figures">
+      {figures.filter(([, value]) => value).map(([name, value, title]) => (
+        <div key={name} class={name} title={title}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,151 @@
+/** The timeline: model, tools and idle time, one lane for each agent; attempts that failed are marked. */
+import { memo } from "preact/compat";
+import { useMemo, useState } from "preact/hooks";
+import { visible } from "../content/visible";
+import { rowNumber } from "../data/rows";
+import { duration } from "../ui/format";
+import { useWidth } from "../ui/use_width";
+import { useRun } from "./context";
+import { type Bar, type Lane, ticks, type Timeline, timelineOf } from "./timeline_data";
+
+const NAMES = 92;
+const BAR = 11;
+const LANE = 2 * BAR + 8;
+const AXIS = 18;
+const ZOOMS = [1, 2, 5, 10, 25, 100];
+
+export function TimelineView() {
+  const { outline, tree, selected, show } = useRun();
+  const [at, width] = useWidth<HTMLDivElement>();
+  const [zoom, setZoom] = useState(0);
+  const [hover, setHover] = useState<{ bar: Bar; x: number; y: number } | null>(null);
+  const timeline = useMemo(() => timelineOf(outline, tree), [outline, tree]);
+  const bars = useMemo(() => timeline.lanes.flatMap((lane) => lane.bars), [timeline]);
+  const drawn = Math.max(width - NAMES - 2, 100) * (ZOOMS[zoom] ?? 1);
+  const chosen = tree.all.find((row) => row.key === selected);
+  const barAt = (event: MouseEvent) => bars[Number((event.target as Element).getAttribute("data-bar") ?? -1)];
+  return (
+    <div class="timeline" ref={at}>
+      <Legend timeline={timeline} zoom={zoom} setZoom={setZoom} />
+      <div class="lanes">
+        <div class="lane-names" style={{ width: `${NAMES}px` }}>
+          {timeline.lanes.map((lane) => (
+            <div key={lane.agent ?? ""} style={{ height: `${LANE}px` }} title={lane.name}>
+              {visible(lane.name)}
+            </div>
+          ))}
+        </div>
+        <div
+          class="lane-bars"
+          tabIndex={0}
+          role="region"
+          aria-label="Timeline, drawn"
+          onMouseMove={(event) => {
+            const bar = barAt(event);
+            setHover(bar ? { bar, x: event.clientX, y: event.clientY } : null);
+          }}
+          onMouseLeave={() => setHover(null)}
+          onClick={(event) => {
+            const bar = barAt(event);
+            if (bar) show(bar.row);
+          }}
+        >
+          {width > 0 && <Drawing timeline={timeline} width={drawn} />}
+          {chosen && (
+            <div class="now" style={{ left: `${(chosen.start / timeline.end) * drawn}px`, height: `${timeline.lanes.length * LANE}px` }} />
+          )}
+        </div>
+      </div>
+      {hover && <Tip {...hover} />}
+    </div>
+  );
+}
+
+function Legend({ timeline, zoom, setZoom }: { timeline: Timeline; zoom: number; setZoom: (zoom: number) => void }) {
+  return (
+    <div class="legend">
+      <span class="swatch llm">model {duration(timeline.llm)}</span>
+      <span class="swatch tool">tools {duration(timeline.tool)}</span>
+      <span class="swatch idle">idle {duration(timeline.idle)}</span>
+      <span class="swatch bad">failed</span>
+      <span class="spacer" />
+      <button type="button" class="small" aria-label="Zoom out" disabled={zoom === 0} onClick={() => setZoom(zoom - 1)}>
+        −
+      </button>
+      <span class="muted">{ZOOMS[zoom]}×</span>
+      <button type="button" class="small" aria-label="Zoom in" disabled={zoom === ZOOMS.length - 1} onClick={() => setZoom(zoom + 1)}>
+        +
+      </button>
+    </div>
+  );
+}
+
+const Drawing = memo(function Drawing({ timeline, width }: { timeline: Timeline; width: number }) {
+  const height = timeline.lanes.length * LANE + AXIS;
+  const x = (seconds: number) => (seconds / timeline.end) * width;
+  let first = 0;
+  return (
+    <svg width={width} height={height} role="img" aria-label={`${timeline.lanes.length} lanes, ${duration(timeline.end)} in all`}>
+      {ticks(timeline.end, width / 110).map((seconds) => (
+        <g key={seconds} class="tick">
+          <line x1={x(seconds)} x2={x(seconds)} y1={0} y2={height - AXIS} />
+          <text x={x(seconds) + 3} y={height - 5}>
+            {seconds === 0 ? "0" : duration(seconds)}
+          </text>
+        </g>
+      ))}
+      {timeline.lanes.map((lane, number) => {
+        const bars = <LaneBars key={lane.agent ?? ""} lane={lane} y={number * LANE} x={x} first={first} />;
+        first += lane.bars.length;
+        return bars;
+      })}
+    </svg>
+  );
+});
+
+function LaneBars({ lane, y, x, first }: { lane: Lane; y: number; x: (seconds: number) => number; first: number }) {
+  return (
+    <g>
+      {lane.bars.map((bar, at) => {
+        const top = y + 4 + (bar.kind === "tool" ? BAR + 1 : 0);
+        const width = Math.max(x(bar.end) - x(bar.start), 1.5);
+        const attempts = bar.call && bar.call.attempts.length > 1 ? bar.call.attempts : [];
+        const isFaint = bar.open || bar.inferred || attempts.length > 0;
+        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${isFaint ? "open" : ""}`;
+        return (
+          <g key={at} class="bar">
+            <rect class={look} x={x(bar.start)} y={top} width={width} height={BAR} rx={1.5} data-bar={first + at} />
+            {attempts.map((one) => (
+              <rect
+                key={one.number}
+                class={one.error ? "attempt" : "llm"}
+                x={x(one.start_seconds ?? bar.start)}
+                y={top}
+                width={Math.max(x(one.duration_seconds ?? 0), 1.5)}
+                height={BAR}
+                data-bar={first + at}
+              />
+            ))}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+function Tip({ bar, x, y }: { bar: Bar; x: number; y: number }) {
+  const left = Math.min(x + 12, window.innerWidth - 280);
+  const { call, tool } = bar;
+  const failed = call?.attempts.filter((one) => one.error).length ?? 0;
+  return (
+    <div class="tip" role="presentation" style={{ left: `${left}px`, top: `${y + 14}px` }}>
+      <strong>{tool ? visible(tool.name ?? "tool") : visible(call?.model ?? "model")}</strong>
+      <div>
+        Step {rowNumber(bar.row)}, {bar.open ? "in progress" : `${bar.inferred ? "at most " : ""}${duration(bar.end - bar.start)}`}, from {duration(bar.start)}
+      </div>
+      {call?.time_to_first_token_seconds != null && <div>first token after {duration(call.time_to_first_token_seconds)}</div>}
+      {failed > 0 && <div class="bad-text">{failed} failed of {call?.attempts.length} attempts</div>}
+      {bar.failed && <div class="bad-text">{visible((tool?.error ?? call?.error?.message ?? "failed").slice(0, 160))}</div>}
+    </div>
+  );
+}

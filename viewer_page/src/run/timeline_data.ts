@@ -1,0 +1,113 @@
+/** When what ran: the bars of a timeline, in lanes by agent. Pure functions of an outline. */
+import type { RowTree, StepRow } from "../data/rows";
+import type { Call, Outline, ToolOutline } from "../data/types";
+
+export interface Bar {
+  kind: "llm" | "tool";
+  start: number;
+  end: number;
+  failed: boolean;
+  /** In progress: the end is that of the run so far. */
+  open: boolean;
+  /** Nobody timed the tools: they ran at most from the answer to the next call. */
+  inferred: boolean;
+  row: StepRow;
+  call: Call | null;
+  tool: ToolOutline | null;
+}
+
+export interface Lane {
+  agent: string | null;
+  name: string;
+  bars: Bar[];
+}
+
+export interface Timeline {
+  lanes: Lane[];
+  end: number;
+  /** Seconds in which neither a model nor a tool was at work. */
+  idle: number;
+  llm: number;
+  tool: number;
+}
+
+export function timelineOf(outline: Outline, tree: RowTree): Timeline {
+  const lanes = new Map<string | null, Lane>();
+  const names = new Map(outline.agents.map((agent) => [agent.key, agent.name ?? agent.key ?? "agent"]));
+  for (const row of tree.all) {
+    const lane = lanes.get(row.agent) ?? { agent: row.agent, name: names.get(row.agent) ?? "agent", bars: [] };
+    lanes.set(row.agent, lane);
+    lane.bars.push(...barsOf(row));
+  }
+  for (const lane of lanes.values()) addUntimedTools(lane);
+  const all = [...lanes.values()].flatMap((lane) => lane.bars);
+  const end = Math.max(outline.run.execution_time_seconds ?? 0, ...[0, ...all.map((bar) => bar.end)]);
+  for (const bar of all) {
+    bar.open &&= outline.run.status === "running";
+    if (bar.open) bar.end = Math.max(bar.end, end);
+  }
+  const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
+  return {
+    lanes: [...lanes.values()],
+    end: Math.max(end, 1e-6),
+    idle: Math.max(0, end - covered(all)),
+    llm: seconds(all.filter((bar) => bar.kind === "llm")),
+    tool: seconds(all.filter((bar) => bar.kind === "tool")),
+  };
+}
+
+function barsOf(row: StepRow): Bar[] {
+  const bars: Bar[] = [];
+  let at = row.start;
+  for (const call of row.calls) {
+    const start = call.start_seconds ?? at;
+    const ends = call.attempts.map((one) => (one.start_seconds ?? start) + (one.duration_seconds ?? 0));
+    const end = Math.max(start + (call.attempts.length > 1 ? 0 : (call.duration_seconds ?? 0)), ...ends);
+    const open = call.duration_seconds === null && call.error === null && call.ended_by === null;
+    bars.push({ kind: "llm", start, end, failed: call.error !== null, open, inferred: false, row, call, tool: null });
+    at = end;
+  }
+  for (const tool of row.step?.tool_calls ?? []) {
+    if (tool.duration_seconds == null) continue;
+    const end = at + tool.duration_seconds;
+    bars.push({ kind: "tool", start: at, end, failed: tool.success === false, open: false, inferred: false, row, call: null, tool });
+    at = end;
+  }
+  return bars;
+}
+
+function addUntimedTools(lane: Lane): void {
+  const calls = lane.bars.filter((bar) => bar.kind === "llm");
+  for (const [at, bar] of calls.entries()) {
+    const next = calls[at + 1];
+    const tools = bar.row.step?.tool_calls ?? [];
+    const tool = tools[0];
+    if (!next || !tool || next.row === bar.row || tools.some((one) => one.duration_seconds != null) || next.start <= bar.end) continue;
+    const failed = tools.some((one) => one.success === false);
+    lane.bars.push({ kind: "tool", start: bar.end, end: next.start, failed, open: false, inferred: true, row: bar.row, call: null, tool });
+  }
+}
+
+/** The seconds that are inside at least one bar. */
+function covered(bars: Bar[]): number {
+  const sorted = [...bars].sort((a, b) => a.start - b.start);
+  let sum = 0;
+  let until = 0;
+  for (const bar of sorted) {
+    if (bar.end > until) {
+      sum += bar.end - Math.max(bar.start, until);
+      until = bar.end;
+    }
+  }
+  return sum;
+}
+
+/** Round marks for an axis of so many seconds. */
+export function ticks(end: number, wanted: number): number[] {
+  const rough = end / Math.max(wanted, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough;
+  const marks: number[] = [];
+  for (let at = 0; at <= end; at += step) marks.push(at);
+  return marks;
+}

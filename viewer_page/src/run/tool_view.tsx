@@ -1,0 +1,93 @@
+/** A tool call: what it was called with, what came back, and how long it took. */
+import type { ComponentChildren } from "preact";
+import { Arguments, PartView, Parts } from "../content/parts";
+import { visible } from "../content/visible";
+import type { RunStore } from "../data/run_store";
+import type { Part, ToolDetail, ToolOutline } from "../data/types";
+import { duration } from "../ui/format";
+import { Labelled } from "./labelled";
+
+interface Props {
+  outline: ToolOutline;
+  detail: ToolDetail | undefined;
+  /** The arguments as the model gave them, where the step has none. */
+  asked?: Part | undefined;
+  step: number | null;
+  store: RunStore;
+}
+
+export function ToolView({ outline, detail, asked, step, store }: Props) {
+  const whole = step === null ? undefined : () => store.wholeStep(step);
+  const state = toolState(outline);
+  return (
+    <div class={`tool ${state.look}`}>
+      <Labelled label="tool">
+        <div class="tool-head">
+          <span class="tool-name">{visible(outline.name ?? "tool")}</span>
+          <span class={`tool-state ${state.look}`}>{state.word}</span>
+          <span class="muted">{duration(outline.duration_seconds)}</span>
+          {detail?.unrequested && <span class="muted">not asked for by this answer</span>}
+        </div>
+        <ToolArguments detail={detail} asked={asked} whole={whole} fallback={outline.excerpt} />
+      </Labelled>
+      <ToolResultView outline={outline} detail={detail} whole={whole} />
+    </div>
+  );
+}
+
+function ToolArguments(props: {
+  detail: ToolDetail | undefined;
+  asked: Part | undefined;
+  whole: (() => Promise<void>) | undefined;
+  fallback: string | null;
+}) {
+  const part = props.detail?.arguments ?? props.asked;
+  if (!part) return <div class="mono muted">{visible(props.fallback ?? "")}</div>;
+  if (part.cut) return <PartView part={part} whole={props.whole} />;
+  if (part.type === "json") return <Arguments value={part.value} />;
+  if (part.type === "tool_call") return <Arguments value={part.arguments} />;
+  return <PartView part={part} whole={props.whole} />;
+}
+
+function ToolResultView({ outline, detail, whole }: { outline: ToolOutline; detail: ToolDetail | undefined; whole: (() => Promise<void>) | undefined }) {
+  const result = detail?.result;
+  if (!result) {
+    const text = outline.error ?? outline.result_excerpt;
+    if (outline.answered === false || !text) return null;
+    return <Labelled label="result">{<div class="mono muted">{visible(text)}</div>}</Labelled>;
+  }
+  return (
+    <>
+      {result.error && (
+        <Labelled label="error" look="bad">
+          <PartView part={result.error} whole={whole} />
+        </Labelled>
+      )}
+      {result.parts.length > 0 && (
+        <Labelled label="result">
+          <Result>
+            <Parts parts={result.parts} whole={whole} />
+          </Result>
+        </Labelled>
+      )}
+      {result.sent && result.sent.length > 0 && (
+        <Labelled label="sent">
+          <Result>
+            <Parts parts={result.sent} whole={whole} />
+          </Result>
+        </Labelled>
+      )}
+    </>
+  );
+}
+
+function Result({ children }: { children: ComponentChildren }) {
+  return <div class="result">{children}</div>;
+}
+
+export function toolState(tool: ToolOutline): { look: string; word: string } {
+  if (tool.success === false) return { look: "failed", word: "failed" };
+  if (tool.answered === false) return { look: "open", word: "no result" };
+  if (tool.success === true) return { look: "done", word: "ok" };
+  return { look: "done", word: "" };
+}

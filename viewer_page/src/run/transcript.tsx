@@ -1,0 +1,121 @@
+/** The transcript: a list of rows of which only those on screen are in the page. */
+import type { VirtualItem } from "@tanstack/virtual-core";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { visible } from "../content/visible";
+import type { BranchRow, Row } from "../data/rows";
+import { duration, plural } from "../ui/format";
+import { type Rows, useVirtualizer } from "../ui/use_virtualizer";
+import { useRun } from "./context";
+import { StepView } from "./step_view";
+
+interface Props {
+  rows: Row[];
+  following: boolean;
+  /** The row to scroll to; a new object each time that it is wanted. */
+  target: { key: string; focus: boolean } | null;
+  atEnd: (end: boolean) => void;
+}
+
+export function Transcript({ rows, following, target, atEnd }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => (rows[index]?.kind === "branch" ? 37 : 260),
+    getItemKey: (index) => rows[index]?.key ?? index,
+    overscan: 4,
+  });
+  useFollowing(list, rows, following, target);
+  return (
+    <div
+      class="transcript"
+      ref={scroller}
+      tabIndex={0}
+      role="region"
+      aria-label="Transcript"
+      onScroll={() => atEnd(list.isAtEnd(60))}
+    >
+      <div class="rows" style={{ height: `${list.getTotalSize()}px` }}>
+        {list.getVirtualItems().map((item) => (
+          <RowFrame key={item.key} item={item} row={rows[item.index]} list={list} />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** Scroll to the wanted row, or stay at the end while the run grows. */
+function useFollowing(list: Rows, rows: Row[], following: boolean, target: Props["target"]): void {
+  const done = useRef<Props["target"]>(null);
+  useLayoutEffect(() => {
+    if (!target || done.current === target) return;
+    const index = rows.findIndex((row) => row.key === target.key);
+    if (index < 0) return;
+    done.current = target;
+    list.scrollToIndex(index, { align: "start" });
+    if (target.focus) focusRow(target.key);
+  });
+  useEffect(() => {
+    if (following) list.scrollToEnd();
+  }, [following, rows, list.getTotalSize(), list.scrollRect?.height]);
+}
+
+let wanted = "";
+
+/** Focus a row as soon as it is in the page, unless another one is wanted by then. */
+function focusRow(key: string): void {
+  wanted = key;
+  const attempt = (tries: number) => {
+    const row = document.getElementById(`row-${key}`);
+    if (wanted !== key) return;
+    if (row) row.focus({ preventScroll: true });
+    else if (tries > 0) requestAnimationFrame(() => attempt(tries - 1));
+  };
+  attempt(10);
+}
+
+function RowFrame({ item, row, list }: { item: VirtualItem; row: Row | undefined; list: Rows }) {
+  const { selected, show } = useRun();
+  if (!row) return null;
+  const isSelected = selected === row.key;
+  return (
+    <div
+      ref={(element: HTMLDivElement | null) => list.measureElement(element)}
+      data-index={item.index}
+      class="row-place"
+      style={{ transform: `translateY(${item.start}px)` }}
+    >
+      {row.kind === "branch" ? (
+        <Branch row={row} depth={row.depth} />
+      ) : (
+        <article
+          id={`row-${row.key}`}
+          tabIndex={-1}
+          aria-current={isSelected ? "step" : undefined}
+          aria-label={row.step ? `Step ${row.step.step_number ?? row.step.number}` : `Call ${row.calls[0]?.number}`}
+          class={`row depth-${Math.min(row.depth, 5)} ${isSelected ? "selected" : ""} ${row.failed ? "failed" : ""}`}
+          onFocusCapture={() => selected !== row.key && show(row, { scroll: false })}
+        >
+          <StepView row={row} />
+        </article>
+      )}
+    </div>
+  );
+}
+
+function Branch({ row, depth }: { row: BranchRow; depth: number }) {
+  const { openBranches, toggleBranch } = useRun();
+  const open = openBranches.has(row.agent);
+  return (
+    <div class={`branch depth-${Math.min(depth, 5)}`}>
+      <button type="button" class="fold-title" aria-expanded={open} onClick={() => toggleBranch(row.agent)}>
+        <span class="triangle" aria-hidden="true" />
+        <span class="agent-name">{visible(row.name)}</span>
+        <span class="muted">
+          sub-agent, {plural(row.rows.length, "step")}, {duration(row.seconds)}
+        </span>
+        {row.failures > 0 && <span class="bad-text">{plural(row.failures, "error")}</span>}
+      </button>
+    </div>
+  );
+}

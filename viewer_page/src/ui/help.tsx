@@ -1,0 +1,22 @@
+/** The keys of what is on screen. */
+import { Dialog, Key } from "./elements";
+import { activeShortcuts, helpOpen } from "./shortcuts";
+
+export function Help() {
+  return (
+    <Dialog title="Keys" close={() => (helpOpen.value = false)}>
+      <dl class="keys">
+        {activeShortcuts().map((one) => (
+          <div key={one.keys.join()}>
+            <dt>
+              {one.keys.map((key) => (
+                <Key key={key}>{key}</Key>
+              ))}
+            </dt>
+            <dd>{one.label}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

@@ -1,0 +1,45 @@
+/** Keys: each view says which it knows, and what they do; `?` lists them. */
+import { signal } from "@preact/signals";
+import { useLayoutEffect } from "preact/hooks";
+
+export interface Shortcut {
+  /** As KeyboardEvent.key has them; the first is shown. */
+  keys: string[];
+  label: string;
+  run: () => void;
+}
+
+export const helpOpen = signal(false);
+const views: Shortcut[][] = [];
+
+export function useShortcuts(shortcuts: Shortcut[]): void {
+  useLayoutEffect(() => {
+    views.push(shortcuts);
+    return () => {
+      views.splice(views.indexOf(shortcuts), 1);
+    };
+  });
+}
+
+export function activeShortcuts(): Shortcut[] {
+  return views.flat();
+}
+
+export function startShortcuts(): void {
+  window.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = event.target as HTMLElement | null;
+    if (at?.closest("dialog")) return;
+    if (event.key === "Escape") return run("Escape", event);
+    if (at?.closest("input, textarea, select")) return;
+    if (event.key === "Enter" && at?.closest("button, a, summary")) return;
+    run(event.key, event);
+  });
+}
+
+function run(key: string, event: KeyboardEvent): void {
+  const found = activeShortcuts().findLast((one) => one.keys.includes(key));
+  if (!found) return;
+  event.preventDefault();
+  found.run();
+}
