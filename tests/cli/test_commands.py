@@ -324,6 +324,17 @@ def test_listing_and_showing_do_without_pydantic() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+def test_a_command_imports_no_other() -> None:
+    """So that each starts quickly: `list` imports neither what records nor what exports."""
+    code = "import sys; from trace_recorder.cli.app import app_for; app_for(['list']); print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("trace_recorder.")}
+    assert (
+        rooms & {f"trace_recorder.{room}" for room in ("attach", "capture", "recording", "rerun", "clients")} == set()
+    )
+
+
 def test_the_version_is_told() -> None:
     """--version prints the name and the version."""
     assert invoke("--version").startswith("trace-recorder ")
@@ -336,13 +347,19 @@ def test_help_names_the_commands() -> None:
     assert commands == [
         ["list", "List the runs in a directory."],
         ["show", "Show a run, step by step."],
-        ["validate", "Check that files are complete and consistent."],
-        ["export", "Write runs in another format."],
+        ["tail", "Follow a run while its agent works."],
+        ["view", "Look at runs in the browser."],
         ["stats", "Count over runs."],
+        ["diff", "Compare two runs: where they part, and what each cost."],
+        ["grep", "Search runs: in prompts, answers, and tools."],
+        ["validate", "Check that files are complete and consistent."],
+        ["recover", "Rebuild the .json of runs from their journals."],
+        ["export", "Write runs in another format."],
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["replay", "Run a command, its LLM calls answered from a run."],
-        ["view", "Look at runs in the browser."],
+        ["fork", "Run a command that repeats a run up to a call, and goes on live..."],
+        ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],
     ]
 
 

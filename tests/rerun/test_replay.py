@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,21 +13,15 @@ import httpx
 import httpx2
 import openai
 import pytest
-from openai._models import FinalRequestOptions
 
 from tests.capture.server import DROP, Answer, chat_chunk, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
 from trace_recorder import (
     ReplayMismatchError,
-    TrajectoryFormatError,
     TrajectoryRecorder,
     load,
     replay,
 )
-from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.rerun.differences import nearest
-from trace_recorder.rerun.matching import Live
-from trace_recorder.rerun.recorded import RecordedExchange, Recording
 
 
 def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
@@ -104,61 +96,6 @@ def _streamed(made: openai.OpenAI) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
-def test_retries_happen_as_they_happened_and_wait_for_nothing(tmp_path: Path) -> None:
-    """An attempt that failed fails again, and the SDK's own retry gets what it got."""
-    path = tmp_path / "run.json"
-    refused = Answer([b'{"error": {"message": "busy"}}'], status=429, headers={"retry-after": "30"})
-    with serving(Answer(refused.chunks, 429, {"retry-after-ms": "1"}), said("at last")) as server:
-        with TrajectoryRecorder(path, strict=True) as recorder:
-            ask(recorder.wrap(client(f"{server.url}/v1")))
-
-    with TrajectoryRecorder(tmp_path / "again.json", strict=True) as recorder, replay(path) as run:
-        assert ask(run.wrap(recorder.wrap(client()))) == "at last"
-
-    assert [one.status for one in load(tmp_path / "again.json").llm_interactions[0].attempts] == [429, 200]
-
-
-def _wrapped(run: Any, made: Any) -> Any:
-    return run.wrap(made)
-
-
-def _copied(run: Any, made: Any) -> Any:
-    return run.wrap(made).with_options(timeout=30)
-
-
-def _as_it_is(_: Any, made: Any) -> Any:
-    return made
-
-
-@pytest.mark.parametrize("instrument", [False, True])
-@pytest.mark.parametrize("use", [_wrapped, _copied, _as_it_is])
-def test_retries_wait_for_nothing_whoever_makes_them(use: Callable[..., Any], instrument: bool, tmp_path: Path) -> None:
-    """Wrapped clients, their copies, and every client with `instrument`; those that are not answered wait as ever."""
-    path = tmp_path / "run.json"
-    record(path, [Answer([b"{}"], 429, {"retry-after": "0.001"}), said("at last")], ask)
-    own = RetryTimes(client())
-    assert own.seconds() > 20
-
-    with replay(path, instrument=instrument, strict=False) as run:
-        made = RetryTimes(use(run, own.made))
-        inside, other = made.seconds(), RetryTimes(client()).seconds()
-
-    answered = instrument or use is not _as_it_is
-    assert (inside == 0.0, other == 0.0, own.seconds() > 20) == (answered, instrument, True)
-
-
-class RetryTimes:
-    """Asks a client how long it would wait before it sends a refused request again."""
-
-    def __init__(self, made: openai.OpenAI) -> None:
-        self.made = made
-
-    def seconds(self) -> float:
-        """For a response that asks for 30 seconds."""
-        options = FinalRequestOptions(method="post", url="/")
-        return self.made._calculate_retry_timeout(2, options, httpx2.Headers({"retry-after": "30"}))
-
-
 def test_an_error_is_the_same_exception_again(tmp_path: Path) -> None:
     """The provider's own error is raised by the SDK as it was, with status and message."""
     path = tmp_path / "run.json"
@@ -202,7 +139,6 @@ def _gather(made: openai.OpenAI, came: list[str]) -> None:
 
 
 def httpx_error() -> tuple[type[Exception], ...]:
-    import httpx2
 
     return httpx.TransportError, httpx2.TransportError, openai.APIConnectionError
 
@@ -367,84 +303,3 @@ def test_a_mismatch_that_the_agent_hides_is_raised_at_the_end(tmp_path: Path) ->
 
     with pytest.raises(ReplayMismatchError, match="temperature"):
         hide()
-
-
-def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
-    """A document without its journal, a journal of a newer version, and what is no journal."""
-    path = tmp_path / "run.json"
-    record(path, [said("one")], ask)
-    journal = path.with_suffix(".jsonl")
-    newer = tmp_path / "newer.jsonl"
-    newer.write_bytes(_of_version(99))
-    (tmp_path / "none.jsonl").write_text("hello\n")
-    (tmp_path / "alone.json").write_bytes(path.read_bytes())
-    with TrajectoryRecorder(tmp_path / "deltas.json", history="delta"):
-        pass
-    (tmp_path / "deltas.jsonl").unlink()
-
-    assert journal.exists()
-    refused = {
-        "newer.jsonl": "version 99",
-        "none.jsonl": "no journal",
-        "alone.json": "without its journal",
-        "deltas.json": "without its journal",
-    }
-    for wrong, why in refused.items():
-        with pytest.raises(TrajectoryFormatError, match=why):
-            replay(tmp_path / wrong)
-
-
-def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
-    """The other calls are answered; who asks for that one is told that lines are damaged."""
-    path = tmp_path / "run.json"
-    record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
-    journal = path.with_suffix(".jsonl")
-    journal.write_bytes(journal.read_bytes().replace(b'"first"', b'"fi\xffst"', 1))
-
-    with replay(path, strict=False) as run:
-        made = run.wrap(client(max_retries=0))
-        assert ask(made, "second") == "two"
-        with pytest.raises(openai.APIConnectionError) as raised:
-            ask(made, "first")
-
-    assert "1 lines of it are damaged" in str(raised.value.__cause__)
-
-
-def _of_version(version: int) -> bytes:
-    from zlib import crc32
-
-    line = json.dumps(
-        {"seq": 1, "time": "t", "kind": "start", "data": {"schema": "trace-recorder/journal", "version": version}},
-        separators=(",", ":"),
-    )[:-1].encode()
-    return line + b',"crc":"%08x"}\n' % crc32(line)
-
-
-class CountingRecording(Recording):
-    """Counts the requests that are put together."""
-
-    expanded = 0
-
-    def request(self, exchange: RecordedExchange) -> Any:
-        self.expanded += 1
-        return super().request(exchange)
-
-
-def test_the_nearest_request_is_found_without_putting_all_together(tmp_path: Path) -> None:
-    """A history that is repeated with each call is read once; only the nearest request is put together."""
-    path = tmp_path / "run.json"
-    history: list[Any] = []
-
-    def act(made: openai.OpenAI) -> None:
-        for number in range(30):
-            history.append({"role": "user", "content": f"message {number}"})
-            made.chat.completions.create(model="m", messages=history)
-
-    record(path, [said("fine")], act)
-    recording = CountingRecording(path)
-    body = {"model": "m", "messages": [*history[:19], {"role": "user", "content": "another"}]}
-    live = Live(Endpoint("openai-chat", "openai", None, streams=False), body)
-
-    found = nearest(live, recording, recording.exchanges)
-
-    assert (found and found.interaction_id, recording.expanded) == ("llm_19", 0)

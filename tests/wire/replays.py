@@ -85,7 +85,10 @@ def compare_all(
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "run.json"
         first, second = recorded(exchanges, mode, path), again(exchanges, mode, path)
-    return {exchange.number: compare(exchange, first, second, mode) for exchange in exchanges}
+    verdicts = {exchange.number: compare(exchange, first, second, mode) for exchange in exchanges}
+    if again is served:  # where a client's reads of a socket end is not up to the server
+        verdicts = {number: {**one, "chunks": None} for number, one in verdicts.items()}
+    return verdicts
 
 
 def compare(exchange: Exchange, first: Seen, second: Seen, mode: Mode) -> Verdicts:

@@ -13,6 +13,7 @@ import typer
 COMMANDS = {
     "list": "list_command:list_",
     "show": "show_command:show",
+    "tail": "tail:tail",
     "view": "view:view",
     "stats": "stats:stats",
     "diff": "diff:diff",

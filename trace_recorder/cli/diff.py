@@ -38,7 +38,7 @@ Every = Annotated[bool, typer.Option("--all", help="Show every step that differs
 def diff(  # noqa: PLR0913, PLR0917 - one argument an option
     a: One, b: Other, ignore: Ignore = None, strict: Strict = False, every: Every = False, as_json: AsJson = False
 ) -> None:
-    """Compare two runs, aligned by step: where they part, and what each cost.
+    """Compare two runs: where they part, and what each cost.
 
     Exits with 0 if no step differs, 1 if one does, 2 if a run cannot be read.
     """
@@ -80,7 +80,7 @@ def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tup
         yield from _step(step)
     if len(differing) > 1 and not every:
         yield "", ""
-        yield f"{pluralize(len(differing) - 1, 'more step')} that differ: --all shows them", ""
+        yield f"differences in {pluralize(len(differing) - 1, 'more step')}: --all shows them", ""
 
 
 def _run(run: DiffRun) -> str:

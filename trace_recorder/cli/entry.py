@@ -14,6 +14,8 @@ def main() -> None:
     """Run the command line, and exit: 0 where all is well, 1 where something is not, 2 where it was misused."""
     try:
         from trace_recorder.cli.app import app_for  # noqa: PLC0415 - it imports what may be missing
+
+        app = app_for(sys.argv[1:])
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
@@ -23,7 +25,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
-            app_for(sys.argv[1:])(prog_name="trace-recorder")
+            app(prog_name="trace-recorder")
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -18,7 +18,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory
 def list_(runs: DefaultRuns = None, as_json: AsJson = False) -> None:
     """List the runs in a directory.
 
-    Several directories and files may be given; a file that cannot be read is then told, and the exit code is 1.
+    Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
     """
     paths = runs or [default_directory()]
     try:

@@ -7,7 +7,7 @@ recorded itself, and calls that belong to no step, are shown alone. What was sho
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from msgspec.structs import asdict
 
@@ -19,7 +19,7 @@ from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
-from trace_recorder.views.conversations.call_chains import agent_key, turns_of
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.token_counts import is_usage_left_out
@@ -30,14 +30,27 @@ _MAX_INLINE_ARGUMENTS = 100
 """Arguments of up to this many characters are on one line."""
 
 
+TurnOf = Callable[[LLMInteraction], Turn | None]
+"""Gives the turn of a call; None for one that is in no conversation."""
+
+
+def _turns_by_call(trajectory: Trajectory) -> TurnOf:
+    turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
+    return lambda call: turns.get(call.interaction_id)
+
+
 class Show:
     """Shows the parts of a run, one after another."""
 
-    def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
+    def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
         self._full = full
-        self._running = trajectory.status == "running"
         self._prompts = Prompts()
-        self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
+        self._turn_of = turn_of or _turns_by_call(trajectory)
+        self.update(trajectory)
+
+    def update(self, trajectory: Trajectory) -> None:
+        """Take the run as it is now. What has been shown stays known."""
+        self._running = trajectory.status == "running"
         self._shared_names = _shared_names(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
@@ -85,7 +98,7 @@ class Show:
 
     def _prompt_of(self, call: LLMInteraction) -> Prompt:
         """A call's prompt, in the run of calls that it belongs to."""
-        turn = self._turns.get(call.interaction_id)
+        turn = self._turn_of(call)
         runs: list[Hashable] = [("agent", agent_key(call))]
         if turn is not None:
             runs = [("run", turn.chain_start.interaction.interaction_id), *runs]

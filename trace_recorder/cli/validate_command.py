@@ -11,10 +11,10 @@ from trace_recorder.cli.read_files import UnreadableError, find_runs
 
 
 def validate_(files: Runs, as_json: AsJson = False) -> None:
-    """Check that files are whole and true.
+    """Check that files are complete and consistent.
 
-    Each record, each request and stream put together again, and the document beside the journal. Exits with 1 where
-    there is an error.
+    Checks each record, each request and stream after putting it together again, and the document of the journal. Exits
+    with 1 if there is an error.
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 

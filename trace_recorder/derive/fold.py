@@ -115,7 +115,7 @@ class Fold:
                 self.tools.step_of_interaction[identity] = step.identity
         call.add(record)
         self._interactions.pop(identity, None)
-        self.changed[identity] = None
+        self.tools.changed[identity] = None
         self._pending.append((call, record))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
@@ -128,7 +128,7 @@ class Fold:
         if identity not in self.steps_by_id:
             self.steps_by_id[identity] = RecordedStep.begin(record)
             self._begin_step(record, self.steps_by_id[identity])
-        self.changed_steps[identity] = None
+        self.tools.changed_steps[identity] = None
         return self.steps_by_id[identity]
 
     def _begin_step(self, record: Record, step: RecordedStep) -> None:
@@ -206,7 +206,7 @@ class Fold:
             later = {name: one for name, one in left.executions.items() if one.first_seq > first_seq}
             during.executions |= later
             during.results += left.results
-            self.duplicates[duplicate] = self.changed[duplicate] = None
+            self.duplicates[duplicate] = self.tools.changed[duplicate] = None
 
     def _read_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._recorded_step(record))

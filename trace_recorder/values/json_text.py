@@ -37,6 +37,7 @@ def _finite_number(text: str) -> float:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
+_BLANK = " \t\n\r"
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -70,8 +71,8 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     Raises NotJsonError.
     """
     _refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0), max_depth=max_depth)
-    if _skip(text, end) != len(text):
+    value, end = _value(text, _skip(text, 0) if text[:1] in _BLANK else 0, max_depth=max_depth)
+    if end != len(text) and _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
     return value
 
@@ -129,8 +130,9 @@ def split_members(text: str) -> list[Member]:
         else:
             _, at = _value(text, at)
         members.append(Member(name, name_text, text[begin:at], elements))
-        at = _skip(text, at)
-    if _skip(text, at + 1) != len(text):
+        if text[at : at + 1] in _BLANK:
+            at = _skip(text, at)
+    if at + 1 != len(text) and _skip(text, at + 1) != len(text):
         raise NotJsonError("more text after the JSON object")
     return members
 
@@ -172,7 +174,7 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
         value, end = _value(text, at)
         objects = objects or isinstance(value, dict | list)
         spans.append((at, end))
-        at = _skip(text, end)
+        at = _skip(text, end) if text[end : end + 1] in _BLANK else end
     return spans if objects else None, at + 1
 
 

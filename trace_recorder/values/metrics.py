@@ -95,8 +95,4 @@ class Tally:
         found: dict[str, int] = dict.fromkeys(_ALWAYS, 0)
         for tally in (self, *others):
             found.update((name, tally._sums[name]) for name, times in tally._times.items() if times)
-        return {name: _in_units(name, found[name]) for name in _ORDER if name in found}
-
-
-def _in_units(name: str, value: int) -> int | float:
-    return value / _UNITS[name] if name in _UNITS else value
+        return {name: found[name] / _UNITS[name] if name in _UNITS else found[name] for name in _ORDER if name in found}

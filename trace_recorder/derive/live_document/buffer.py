@@ -88,8 +88,8 @@ class Layout:
             if span is None:
                 parts += element.parts
                 last = None
-            elif last is not None and (joined := _joined(last, span)) is not None:
-                parts[-2:] = [last := joined]
+            elif last is not None and last.fd == span.fd and last.offset + last.length + len(separator) == span.offset:
+                parts[-2:] = [last := Span(last.fd, last.offset, last.length + len(separator) + span.length)]
             else:
                 parts.append(last := span)
         self.size = size

@@ -31,7 +31,7 @@ _BLOCK = 1 << 15
 _FEW, _SPARSE, _CHECKED = 16, 150, 256
 """A text with more than a few such words, and with one in this many characters, is not copied: it is one word.
 
-That is checked when `_CHECKED` have been found, and at the end."""
+This is checked after every 256 of these words, and at the end."""
 
 
 class Look:
@@ -142,7 +142,7 @@ class Beginnings:
 
 
 def _marked(marks: bytes, begin: int) -> list[tuple[int, int]]:
-    """Return the number of each bit that is set alone, and its position."""
+    """Return the number of each bit that is set, and its position."""
     places: list[tuple[int, int]] = []
     for number, bit in enumerate(_BITS):
         at = marks.find(bit)

@@ -250,8 +250,8 @@ _RARE = re.compile("[~|A-Z]")
 
 
 def _signs() -> tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]:
-    """One pattern for all that has a mark or a rare character, which is looked for; and, for the others, texts that
-    have to be there, and patterns that begin with them.
+    """Return one pattern for the shapes that contain a mark or a rare character, which begins each match, and for
+    each of the other shapes a text that has to be there and a pattern that begins with it.
 
     In either case a whole secret has to be there, so that a text without one is not searched twice.
     """

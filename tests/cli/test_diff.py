@@ -1,0 +1,65 @@
+"""The command `diff`: where two runs part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+
+HOSTILE_TEXT = "\x1b[31mred\x07 \u202etext [bold]"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    """Two runs of one call each, with other answers."""
+    return recorded(tmp_path / "one.json", "three files"), recorded(tmp_path / "other.json", "four files")
+
+
+def test_equal_runs_exit_with_0(runs: tuple[Path, Path]) -> None:
+    """Nothing but what each cost is printed."""
+    done = invoke("diff", runs[0], runs[0])
+
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "no difference in 1 step")
+
+
+def test_the_first_step_that_differs_is_shown_by_word(runs: tuple[Path, Path]) -> None:
+    """And the exit code is 1."""
+    done = invoke("diff", *runs)
+
+    assert done.exit_code == 1
+    assert done.output.splitlines()[2:] == [
+        "equal: 0 steps; then 1 of 1 differ",
+        "",
+        "a step 1 | b step 1: answer",
+        "  ~ content: [-three-]{+four+} files",
+    ]
+    assert invoke("diff", *runs, "--ignore", "answer").exit_code == 0
+
+
+def test_the_comparison_for_machines_is_that_of_the_function(runs: tuple[Path, Path]) -> None:
+    """--json prints `to_dict()`."""
+    found = json.loads(invoke("diff", *runs, "--json").output)
+
+    assert (found["equal"], found["parts_at"]) == (False, 0)
+    assert found["steps"][0]["differences"][0]["kind"] == "answer"
+
+
+def test_what_cannot_be_compared_exits_with_2(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    """A file that is none, and a word that cannot be left aside."""
+    (tmp_path / "none.json").write_text("{}")
+
+    assert invoke("diff", runs[0], tmp_path / "none.json").exit_code == 2
+    assert invoke("diff", runs[0], tmp_path / "missing.json").exit_code == 2
+    refused = invoke("diff", *runs, "--ignore", "id")
+    assert (refused.exit_code, "'id' is none of ids, times" in refused.output) == (2, True)
+
+
+def test_recorded_text_does_not_drive_the_terminal(tmp_path: Path) -> None:
+    """Escape codes and their like are printed escaped."""
+    done = invoke("diff", recorded(tmp_path / "a.json", "x"), recorded(tmp_path / "b.json", HOSTILE_TEXT))
+
+    assert done.exit_code == 1
+    assert not {"\x1b", "\x07", "\u202e"} & {*done.output}

@@ -1,0 +1,95 @@
+"""The command `tail`: a run is followed while its agent works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.invoking import invoke, recorded
+from tests.data.shown import captured
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.cli.tail import Follower, ShownSteps
+
+ASK = [{"role": "user", "content": "q"}]
+
+
+def test_an_ended_run_shows_its_last_steps(tmp_path: Path) -> None:
+    """And how it ended; the exit code is 1 where it was not completed."""
+    done = invoke("tail", recorded(tmp_path / "run.json", "an answer"))
+
+    assert done.exit_code == 0
+    assert done.output.splitlines()[0] == f"{tmp_path / 'run.jsonl'}: 1 step so far"
+    assert "  answer     an answer" in done.output.splitlines()
+    assert done.output.splitlines()[-1] == "the run has ended: completed, success"
+    assert "an answer" not in invoke("tail", tmp_path, "-n", 0).output
+
+
+def test_a_run_that_was_broken_off_exits_with_1(tmp_path: Path) -> None:
+    """Its writer is known to be dead."""
+    path = recorded(tmp_path / "run.json")
+    journal = path.with_suffix(".jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+
+    done = invoke("tail", path)
+    assert (done.exit_code, done.output.splitlines()[-1]) == (1, "the run has ended: interrupted")
+
+
+def test_what_has_no_journal_is_refused(tmp_path: Path) -> None:
+    """In one sentence."""
+    assert "there are no journals" in invoke("tail", tmp_path).output
+    (tmp_path / "alone.json").write_text("{}")
+    assert "has no journal" in invoke("tail", tmp_path / "alone.json").output
+    assert invoke("tail", tmp_path / "alone.json").exit_code == 1
+
+
+def test_only_what_was_added_is_read_and_shown_once(tmp_path: Path) -> None:
+    """Each step is shown when it is settled, and never again."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        follower = Follower(path.with_suffix(".jsonl"))
+        shown = ShownSteps(follower.read(), full=False)
+        found = []
+        for number in range(3):
+            recorder.record_llm_interaction(ASK, {"content": f"answer {number}"}, "openai", "m")
+            steps = [*shown.settled(follower.read())]
+            found.append([[entry.text for entry in step if entry.label == "answer"] for step in steps])
+        assert [*shown.settled(follower.read())] == []
+
+    assert found == [[["answer 0"]], [["answer 1"]], [["answer 2"]]]
+
+
+def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
+    """It is shown when it is answered, and a torn line is read when it is whole."""
+    writing = captured(tmp_path / "run.jsonl")
+    follower = Follower(tmp_path / "run.jsonl")
+    trajectory = follower.read()
+    shown = ShownSteps(trajectory, full=False)
+    assert len([*shown.settled(trajectory)]) == 3
+    writing.response(4, body={"id": "c", "choices": [{"index": 0, "message": {"content": "late"}}]})
+    writing.journal.close()
+    journal = tmp_path / "run.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-5])
+
+    assert [*shown.settled(follower.read())] == []
+    journal.write_bytes(whole)
+    [step] = shown.settled(follower.read())
+    assert "late" in [entry.text for entry in step]
+
+
+def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
+    """As a program of its own, while another process writes."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        command = [sys.executable, "-m", "trace_recorder.cli", "tail", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+            assert following.stdout is not None
+            assert following.stdout.readline().endswith(": 0 steps so far\n")
+            recorder.record_llm_interaction(ASK, {"content": "here"}, "openai", "m")
+            line = next(line for line in following.stdout if "answer" in line)
+            recorder.finalize(success=True)
+            rest = following.stdout.read()
+
+    assert (line.split(), following.returncode) == (["answer", "here"], 0)
+    assert rest.splitlines()[-1] == "the run has ended: completed, success"

@@ -1,0 +1,98 @@
+"""What a replay reads: journals that it refuses, that are damaged, and how the nearest request is found in one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.rerun.runs import ask, client, record, said
+from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, replay
+from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.rerun.differences import nearest
+from trace_recorder.rerun.matching import Live
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
+
+
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
+    """A document without its journal, a journal of a newer version, and what is no journal."""
+    path = tmp_path / "run.json"
+    record(path, [said("one")], ask)
+    journal = path.with_suffix(".jsonl")
+    newer = tmp_path / "newer.jsonl"
+    newer.write_bytes(_of_version(99))
+    (tmp_path / "none.jsonl").write_text("hello\n")
+    (tmp_path / "alone.json").write_bytes(path.read_bytes())
+    with TrajectoryRecorder(tmp_path / "deltas.json", history="delta"):
+        pass
+    (tmp_path / "deltas.jsonl").unlink()
+
+    assert journal.exists()
+    refused = {
+        "newer.jsonl": "version 99",
+        "none.jsonl": "no journal",
+        "alone.json": "without its journal",
+        "deltas.json": "without its journal",
+    }
+    for wrong, why in refused.items():
+        with pytest.raises(TrajectoryFormatError, match=why):
+            replay(tmp_path / wrong)
+
+
+def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
+    """The other calls are answered; who asks for that one is told that lines are damaged."""
+    path = tmp_path / "run.json"
+    record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
+    journal = path.with_suffix(".jsonl")
+    journal.write_bytes(journal.read_bytes().replace(b'"first"', b'"fi\xffst"', 1))
+
+    with replay(path, strict=False) as run:
+        made = run.wrap(client(max_retries=0))
+        assert ask(made, "second") == "two"
+        with pytest.raises(openai.APIConnectionError) as raised:
+            ask(made, "first")
+
+    assert "1 lines of it are damaged" in str(raised.value.__cause__)
+
+
+def _of_version(version: int) -> bytes:
+    from zlib import crc32
+
+    line = json.dumps(
+        {"seq": 1, "time": "t", "kind": "start", "data": {"schema": "trace-recorder/journal", "version": version}},
+        separators=(",", ":"),
+    )[:-1].encode()
+    return line + b',"crc":"%08x"}\n' % crc32(line)
+
+
+class CountingRecording(Recording):
+    """Counts the requests that are put together."""
+
+    expanded = 0
+
+    def request(self, exchange: RecordedExchange) -> Any:
+        self.expanded += 1
+        return super().request(exchange)
+
+
+def test_the_nearest_request_is_found_without_putting_all_together(tmp_path: Path) -> None:
+    """A history that is repeated with each call is read once; only the nearest request is put together."""
+    path = tmp_path / "run.json"
+    history: list[Any] = []
+
+    def act(made: openai.OpenAI) -> None:
+        for number in range(30):
+            history.append({"role": "user", "content": f"message {number}"})
+            made.chat.completions.create(model="m", messages=history)
+
+    record(path, [said("fine")], act)
+    recording = CountingRecording(path)
+    body = {"model": "m", "messages": [*history[:19], {"role": "user", "content": "another"}]}
+    live = Live(Endpoint("openai-chat", "openai", None, streams=False), body)
+
+    found = nearest(live, recording, recording.exchanges)
+
+    assert (found and found.interaction_id, recording.expanded) == ("llm_19", 0)

@@ -1,0 +1,151 @@
+"""The command `tail`: a run while it goes on, step by step, as its agent records it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_recorder.cli.arguments import Full, default_directory
+from trace_recorder.cli.output import console, fail, print_lines
+from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory
+from trace_recorder.cli.run_header import error_of, status_of
+from trace_recorder.cli.show import Show
+from trace_recorder.cli.text_layout import Entry, EntryWriter, pluralize
+from trace_recorder.derive.fold import Fold
+from trace_recorder.storage import journal_lock, journal_reader
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import Status, Trajectory
+from trace_recorder.views.conversations.call_chains import CallChains, Turn
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
+
+INTERVAL_SECONDS = 0.5
+
+File = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE|DIR]", help="A run; of a directory, the one written last.", show_default=False),
+]
+Last = Annotated[int, typer.Option("-n", "--last", min=0, help="Of the steps that are there already, show so many.")]
+
+
+def tail(file: File = None, last: Last = 3, full: Full = False) -> None:
+    """Follow a run while its agent works.
+
+    Until the run ends, or Ctrl-C, each step is shown once its tools have returned. Exits with 0 if the run is
+    completed, 1 if it failed or was broken off, 130 after Ctrl-C.
+    """
+    try:
+        path = _journal(file or default_directory())
+        follower = Follower(path)
+        ended = _follow(follower, last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
+    except (OSError, UnreadableError) as error:
+        fail(error_message(file or default_directory(), error) if isinstance(error, OSError) else str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    if ended.status != "completed":
+        raise typer.Exit(1)
+
+
+def _journal(path: Path) -> Path:
+    """Return the journal of a run, or the one in a directory that was written last."""
+    if not is_directory(path):
+        journal = journal_path_for(path)
+        if not journal.is_file():
+            raise UnreadableError(f"{path} has no journal that could be followed ({journal.name})")
+        return journal
+    found = [one for one in path.glob("*.jsonl") if one.is_file() and not one.name.startswith(".")]
+    if not found:
+        raise UnreadableError(f"there are no journals in {path}")
+    return max(found, key=lambda one: one.stat().st_mtime)
+
+
+def _follow(follower: Follower, last: int, *, full: bool, wait: Callable[[], None]) -> Trajectory:
+    """Show the steps of a run until it ends, and return it."""
+    writer = EntryWriter(console(), full=full)
+    trajectory = follower.read()
+    shown = ShownSteps(trajectory, full=full)
+    entries = [*shown.settled(trajectory)]
+    print_lines(console(), [f"{follower.path}: {pluralize(len(entries), 'step')} so far"], "bold")
+    for step in entries[max(0, len(entries) - last) :]:
+        writer.write(step)
+    while trajectory.status in {"running", "unknown"}:
+        wait()
+        trajectory = follower.read()
+        for step in shown.settled(trajectory):
+            writer.write(step)
+    print_lines(
+        console(), [f"the run has ended: {status_of(trajectory)} {error_of(trajectory.error)}".rstrip()], "bold"
+    )
+    return trajectory
+
+
+class Follower:
+    """Reads a journal that grows: each time, only the records that were added."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fold = Fold()
+        self._offset = 0
+
+    def read(self) -> Trajectory:
+        """Return the run as far as it is on file. Raises OSError."""
+        is_alive = journal_lock.writer_is_alive(self.path, self._host())  # before reading: it may end meanwhile
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        for record in journal_reader.read(whole, self._offset):
+            self._fold.add(record)
+        self._offset += len(whole)
+        status: Status = "unknown" if is_alive is None else "running" if is_alive else "interrupted"
+        return self._fold.trajectory(status)
+
+    def _host(self) -> str | None:
+        start = self._fold.run.start
+        return start.data.get("host") if start else None
+
+
+class ShownSteps:
+    """Makes the entries of each step of a run that grows, once, when it is settled."""
+
+    def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
+        self._chains = CallChains()
+        self._turns: dict[str, Turn] = {}
+        self._show = Show(trajectory, full=full, turn_of=self._turn_of)
+        self._shown: set[Hashable] = set()
+
+    def settled(self, trajectory: Trajectory) -> Iterator[list[Entry]]:
+        """Yield the steps that are settled now and were not before."""
+        self._show.update(trajectory)
+        parts = steps_and_calls(trajectory)
+        has_ended = trajectory.status not in {"running", "unknown"}
+        for number, part in enumerate(parts, start=1):
+            key = _key(part)
+            if key not in self._shown and (has_ended or _is_settled(part, is_last=number == len(parts))):
+                self._shown.add(key)
+                yield [*self._show.part(part)]
+
+    def _turn_of(self, call: LLMInteraction) -> Turn | None:
+        if call.api == "embeddings":
+            return None
+        if call.interaction_id not in self._turns:
+            self._turns[call.interaction_id] = self._chains.add(call)
+        return self._turns[call.interaction_id]
+
+
+def _key(part: StepOrCall) -> Hashable:
+    step = part.step
+    return part.call.interaction_id if part.call else (step.step_number, step.timestamp, step.agent) if step else None
+
+
+def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
+    """Whether nothing more is expected of a step: its call is over, and its tools returned or another step began."""
+    call, step = part.call, part.step
+    if call is not None and not (call.error or (call.answered and call.complete) or call.ended_by):
+        return False
+    asked, returned = (step.tool_calls, step.tool_results) if step else (call.response.tool_calls if call else (), ())
+    return not is_last or (call is not None and len(returned) >= len(asked))
