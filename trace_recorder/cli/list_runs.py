@@ -18,6 +18,7 @@ from trace_recorder.cli.read_files import Load, UnreadableError, error_message, 
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.guard import try_call
+from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.imports.loader import load
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
@@ -108,7 +109,8 @@ def read_summary(path: Path, load_run: Load = load) -> Trajectory:
 def _ended(path: Path) -> Trajectory | None:
     """Read the document of an ended run without its calls, which is faster, and enough for a row."""
     try:
-        document = json.loads(path.read_bytes())
+        ends = document_ends(path)
+        document = json.loads(path.read_bytes()) if ends is None else {**ends, "llm_interactions": []}
         if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
             return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
