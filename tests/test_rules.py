@@ -239,7 +239,7 @@ print(json.dumps([sorted(sys.modules), written, threading.active_count()]))
 
 
 def test_importing_is_silent() -> None:
-    """Importing what most programs need prints nothing, writes nothing, starts nothing, and imports no SDK, httpx or pydantic."""
+    """Importing what most programs need prints, writes and starts nothing, and imports no SDK, httpx or pydantic."""
     ended = python(LISTEN)
 
     modules, written, threads = json.loads(ended.stdout)

@@ -18,8 +18,6 @@ from inspect import CO_VARARGS
 from types import CodeType, FrameType, TracebackType
 from typing import TypeVar, TypeVarTuple
 
-from msgspec import Struct
-
 from trace_recorder.clocks import now
 
 logger = logging.getLogger("trace_recorder")
@@ -197,20 +195,23 @@ def is_recording() -> bool:
     return False
 
 
-class _Guarded(Struct):
-    guard: Guard
-    what: str
-    costs_record: bool
+class _Guarded:
+    __slots__ = ("_costs_record", "_guard", "_what")
+
+    def __init__(self, guard: Guard, what: str, costs_record: bool) -> None:  # noqa: FBT001 - see `Guard`
+        self._guard = guard
+        self._what = what
+        self._costs_record = costs_record
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None:
-            if not self.costs_record:
-                self.guard.note_recovery(self.what)
+            if not self._costs_record:
+                self._guard.note_recovery(self._what)
             return False
         if not isinstance(error, Exception) or raised_by_signal_handler(error):
             return False
-        self.guard.record_failure(self.what, error, costs_record=self.costs_record)
-        return not self.guard.strict
+        self._guard.record_failure(self._what, error, costs_record=self._costs_record)
+        return not self._guard.strict

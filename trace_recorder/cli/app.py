@@ -28,8 +28,8 @@ COMMANDS = {
     "serve": "serve:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
-_FOLLOWED_BY_A_COMMAND = {"run", "replay", "fork"}
-"""These pass what follows their own arguments on to another program."""
+_BEFORE_A_COMMAND = {"run"}
+"""The options of this one end where the command begins, with or without `--`."""
 _COMPLETING = "_TRACE_RECORDER_COMPLETE"
 """Set by a shell that wants completions."""
 
@@ -54,7 +54,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     app.callback()(options)
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
-        settings = {"allow_interspersed_args": False} if name in _FOLLOWED_BY_A_COMMAND else None
+        settings = {"allow_interspersed_args": False} if name in _BEFORE_A_COMMAND else None
         command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
         app.command(name, context_settings=settings)(command)
     return app

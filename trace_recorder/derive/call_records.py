@@ -12,8 +12,6 @@ import zlib
 from collections.abc import Mapping
 from itertools import takewhile
 
-from msgspec.structs import replace
-
 from trace_recorder.derive.message_prefix import IncrementalReading, result_of
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
@@ -24,6 +22,7 @@ from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
+from trace_recorder.values.structs import replace
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 MAX_EXPANSION = 64

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-from msgspec.structs import replace
-
 from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
 MAX_FORGOTTEN_CALLS = 4096

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast, get_args
 
-from msgspec.structs import replace
-
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.errors import TrajectoryFormatError
@@ -33,6 +31,7 @@ from trace_recorder.values.messages import (
     ToolResult,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
 Element = TypeVar("Element")

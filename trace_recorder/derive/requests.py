@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
-from msgspec.structs import replace
-
 from trace_recorder.derive.message_prefix import PREAMBLE, IncrementalReading, MessagePrefix, Render
 from trace_recorder.dialects.readers import ElementReader, element_reader_of, merge_rule_of, numbers_calls
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup, read_groups
@@ -21,6 +19,7 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.structs import replace
 
 MAX_PREFIXES = 64
 """How many conversations are remembered. Agents that take turns need one each."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from msgspec.structs import replace
-
 from trace_recorder.derive.interactions import stated_error
 from trace_recorder.dialects.json_access import as_int
 from trace_recorder.storage.journal_reader import BadLine, Record
@@ -17,6 +15,7 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Tally
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 MISSING_LINES = "lines of the journal"

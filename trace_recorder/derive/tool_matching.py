@@ -14,12 +14,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from msgspec.structs import replace
-
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
 Answers = Mapping[str, ToolResult]

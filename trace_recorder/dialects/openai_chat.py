@@ -10,8 +10,6 @@ How chunks are joined is defined in `chat_chunks.py`.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import function_key, join_chunks
@@ -38,6 +36,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.structs import replace
 
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from msgspec.structs import replace
-
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.json_access import (
@@ -34,6 +32,7 @@ from trace_recorder.dialects.openai_chat import read_bare, read_tool, read_usage
 from trace_recorder.dialects.response_events import join_events
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
+from trace_recorder.values.structs import replace
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
 _NOT_FINAL = ("in_progress", "queued")

@@ -11,10 +11,9 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from msgspec.structs import replace
-
 from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.structs import replace
 
 MANUAL = "manual"
 """The dialect of what the agent records by hand. It has no name on file: there, `api` is null."""

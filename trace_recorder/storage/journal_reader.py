@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
-
-import msgspec
 
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
@@ -34,7 +32,13 @@ _MAX_ATTEMPTS = 1000
 """How many pairs of a beginning and an end are tried in one line that are no record."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
-_read_json = msgspec.json.Decoder().decode
+try:
+    from msgspec import MsgspecError
+    from msgspec.json import Decoder
+
+    _read_json: Callable[[bytes], Payload] = Decoder().decode
+except ImportError:  # in another interpreter, which has the standard library alone
+    _read_json, MsgspecError = json.loads, ValueError  # type: ignore[assignment, misc]
 
 
 class Record(NamedTuple):
@@ -120,5 +124,5 @@ def _decode(text: bytes) -> Payload:
         check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
     try:
         return _read_json(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (MsgspecError, UnicodeDecodeError):
         return json.loads(text.decode("utf-8", "surrogatepass"))

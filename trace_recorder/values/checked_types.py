@@ -14,10 +14,9 @@ from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
-
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 Value = TypeVar("Value")
 

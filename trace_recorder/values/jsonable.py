@@ -17,13 +17,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeGuard
 
-from msgspec import Struct
-from msgspec.structs import asdict
-
 from trace_recorder.guard import stack_has_room, try_call
 from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct, asdict
 
 _MAX_DEPTH = 200
 """Values nested deeper are described; Python's own json cannot read back a little under 1,000 levels."""

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from msgspec import Struct, field
-
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import (
     NO_RESPONSE,
@@ -21,12 +19,12 @@ from trace_recorder.values.messages import (
     RequestReading,
     Tool,
     ToolResult,
-    equal_but,
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_html import folded_rows, table
 from trace_recorder.values.short_repr import call_repr
+from trace_recorder.values.structs import Struct, equal_but, field
 
 
 class ErrorInfo(Struct, frozen=True):

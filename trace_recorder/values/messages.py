@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct, field
-
 from trace_recorder.values.short_html import folded_rows, table
+from trace_recorder.values.structs import Struct, field
 
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
@@ -24,12 +23,6 @@ def without_none(**members: Payload) -> dict[str, Payload]:
         if value is None:
             del members[name]
     return members
-
-
-def equal_but(one: Struct, other: Struct, left_aside: str) -> bool:
-    """Whether two values of one type have equal fields, one field aside."""
-    names = [name for name in one.__struct_fields__ if name != left_aside]
-    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 class ToolCall(Struct, frozen=True):

@@ -14,16 +14,15 @@ from datetime import datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
-from msgspec import Struct
-
 from trace_recorder.clocks import parse_time
+from trace_recorder.values import structs
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, equal_but, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_html import MAX_ROWS, folded_rows, table
 from trace_recorder.values.short_repr import call_repr
+from trace_recorder.values.structs import Struct, equal_but
 
 SCHEMA_VERSION = 1
 """The version of the document's additions. A reader of the format that the document follows may ignore it."""
@@ -55,7 +54,7 @@ class AgentStep(Struct, frozen=True):
     interaction_ids: tuple[str, ...] = ()
     interaction: LLMInteraction | None = None
     derived: bool = False
-    extra: dict[str, Payload] = msgspec.field(default_factory=dict)
+    extra: dict[str, Payload] = structs.field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is AgentStep and equal_but(self, other, "interaction")

@@ -49,6 +49,14 @@ export function readingTests(test, setup) {
     await closed(page);
   });
 
+  test("the newest step of a longer run is on screen when all that is above it has come", async () => {
+    const page = await setup().run(setup().short);
+    await page.locator(".row.selected", { hasText: "All files are read." }).waitFor();
+    await page.locator("article", { hasText: "src/module_8.py" }).getByText("line_11 = 77").waitFor();
+    await page.waitForFunction(() => document.querySelector(".row.selected").getBoundingClientRect().bottom <= innerHeight + 1);
+    await closed(page);
+  });
+
   test("keys go to steps, errors and tools, and a link leads back to the step", async () => {
     const page = await setup().run(setup().failing, "step/1");
     await selects(page, "Step 1");

@@ -10,8 +10,6 @@ import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
-from msgspec.structs import replace
-
 from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of, text_of
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
@@ -20,6 +18,7 @@ from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireForm
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, without_none
+from trace_recorder.values.structs import replace
 
 _SENT = ("role", "content", "refusal", "tool_calls", "function_call")
 """What a request's message takes of an answer's."""

@@ -8,12 +8,11 @@ message from another provider loses its reasoning; the client annotates the run 
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from trace_recorder.clients.wire_formats.wire_format import WireFormat
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.readers import reader_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
+from trace_recorder.values.structs import replace
 
 TURN = "turn"
 _REASONING = ("reasoning", "reasoning_details", "content", "parts")

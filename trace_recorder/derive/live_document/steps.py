@@ -11,13 +11,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Counts, Tally, step_counts
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
 

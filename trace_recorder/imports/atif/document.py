@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import cast, get_args
 
-from msgspec.structs import replace
-
 from trace_recorder.derive.derived_steps import derive_steps
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
@@ -24,6 +22,7 @@ from trace_recorder.imports.atif.tool_steps import tool_steps
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
 _PREFIX = "ATIF-v"

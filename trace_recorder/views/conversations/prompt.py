@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, RequestReading
+from trace_recorder.values.structs import replace
 from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.conversations.chained_call import Relation, Turn
 from trace_recorder.views.conversations.normalized_messages import (

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.call_chains import interactions_of
 

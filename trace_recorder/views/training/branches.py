@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from trace_recorder.values.messages import Message, Tool
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of

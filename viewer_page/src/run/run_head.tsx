@@ -40,6 +40,8 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props)
         <h1 title={visible(run.task ?? outline.id)}>{visible(title)}</h1>
         <StatusBadge status={run.status} success={run.success} />
         {store.offline.value && <span class="warn">The server does not answer.</span>}
+        <span class="spacer" />
+        <SearchBox />
       </div>
       <div class="run-bar">
         <Figures />
@@ -51,7 +53,6 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props)
             </button>
           ))}
         </div>
-        <SearchBox />
       </div>
       {run.error && (
         <p class="run-error" title={visible(run.error.message)}>

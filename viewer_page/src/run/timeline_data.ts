@@ -102,11 +102,14 @@ function covered(bars: Bar[]): number {
   return sum;
 }
 
+const MINUTES = [15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
+
 /** Round marks for an axis of so many seconds. */
 export function ticks(end: number, wanted: number): number[] {
   const rough = end / Math.max(wanted, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough;
+  const round = rough > 10 ? MINUTES : [1, 2, 5, 10].map((one) => one * power);
+  const step = round.find((one) => one >= rough) ?? Math.ceil(rough / 86_400) * 86_400;
   const marks: number[] = [];
   for (let at = 0; at <= end; at += step) marks.push(at);
   return marks;

@@ -18,6 +18,7 @@ interface Props {
 }
 
 const BY_HAND_MS = 700;
+const SETTLING_MS = 2500;
 const SCROLLING_KEYS = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", " "]);
 
 export function Transcript({ rows, following, target, atEnd }: Props) {
@@ -29,8 +30,8 @@ export function Transcript({ rows, following, target, atEnd }: Props) {
     getItemKey: (index) => rows[index]?.key ?? index,
     overscan: 4,
   });
-  useFollowing(list, rows, following, target);
   const handled = useRef(Number.NEGATIVE_INFINITY);
+  useFollowing(list, rows, following, target, handled);
   const byHand = () => {
     handled.current = performance.now();
   };
@@ -57,16 +58,30 @@ export function Transcript({ rows, following, target, atEnd }: Props) {
 }
 
 /** Scroll to the wanted row, or stay at the end while the run grows. */
-function useFollowing(list: Rows, rows: Row[], following: boolean, target: Props["target"]): void {
+function useFollowing(
+  list: Rows,
+  rows: Row[],
+  following: boolean,
+  target: Props["target"],
+  handled: { current: number },
+): void {
   const done = useRef<Props["target"]>(null);
+  const since = useRef(0);
   useLayoutEffect(() => {
     if (!target || done.current === target) return;
     const index = rows.findIndex((row) => row.key === target.key);
     if (index < 0) return;
     done.current = target;
+    since.current = performance.now();
     list.scrollToIndex(index, { align: "start" });
     if (target.focus) focusRow(target.key);
   });
+  useLayoutEffect(() => {
+    // What the rows hold comes after them: the wanted one stays where it is, until the reader scrolls.
+    if (following || !target || handled.current > since.current || performance.now() > since.current + SETTLING_MS) return;
+    const index = rows.findIndex((row) => row.key === target.key);
+    if (index >= 0) list.scrollToIndex(index, { align: "start" });
+  }, [list.getTotalSize()]);
   useEffect(() => {
     if (following) list.scrollToEnd();
   }, [following, rows, list.getTotalSize(), list.scrollRect?.height]);

@@ -1,0 +1,43 @@
+"""Immutable values with named fields: msgspec's structs or, where msgspec cannot be imported, dataclasses.
+
+`trace-recorder run` also records agents whose interpreter has neither this package nor what it depends on: the package
+then runs with Python's standard library alone. The values are the same there, and take longer to make.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from msgspec import Struct, field
+    from msgspec.structs import asdict, replace
+else:
+    try:
+        from msgspec import Struct, field
+        from msgspec.structs import asdict, replace
+    except ImportError:
+        from dataclasses import field, replace
+
+        class Struct:
+            """A dataclass with what is used of a struct."""
+
+            __struct_fields__ = ()
+
+            def __init_subclass__(cls, *, frozen: bool = False) -> None:
+                super().__init_subclass__()
+                dataclasses.dataclass(frozen=frozen)(cls)
+                cls.__struct_fields__ = tuple(one.name for one in dataclasses.fields(cls))
+
+        def asdict(struct: Struct) -> dict[str, Any]:
+            """Return the fields by name, as they are."""
+            return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+__all__ = ["Struct", "asdict", "equal_but", "field", "replace"]
+
+
+def equal_but(one: Struct, other: Struct, left_aside: str) -> bool:
+    """Whether two values of one type have equal fields, except for one field."""
+    names = [name for name in one.__struct_fields__ if name != left_aside]
+    return all(getattr(one, name) == getattr(other, name) for name in names)
