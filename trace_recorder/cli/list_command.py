@@ -5,31 +5,73 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
 from trace_recorder.cli.list_runs import Listing, listing, no_runs_message, table
+from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection, Sort
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory
 
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help=f"Only runs that are {', '.join(STATUSES)}; may be repeated."),
+]
+Model = Annotated[str | None, typer.Option("--model", metavar="TEXT", help="Only runs with this in provider/model.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Only runs with this in their task.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="DATE", help="Only runs that began then or later, such as 2025-06-12T22:05."),
+]
+Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed or did not succeed.")]
+Errors = Annotated[bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")]
+SortBy = Annotated[str, typer.Option("--sort", metavar="BY", help=f"One of {', '.join(SORTS)}; the smallest first.")]
+Reverse = Annotated[bool, typer.Option("--reverse", help="The newest or the largest first.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N of that order.")]
 
-def list_(runs: DefaultRuns = None, as_json: AsJson = False) -> None:
+
+def list_(  # noqa: PLR0913, PLR0917 - one argument an option
+    runs: DefaultRuns = None,
+    statuses: Statuses = None,
+    model: Model = None,
+    task: Task = None,
+    since: Since = None,
+    failed: Failed = False,
+    errors: Errors = False,
+    sort: SortBy = "time",
+    reverse: Reverse = False,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
     """List the runs in a directory.
 
     Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
     """
+    select = Selection(
+        _checked_statuses(statuses or []),
+        model,
+        task,
+        _time(since),
+        failed,
+        errors,
+        _checked_sort(sort),
+        reverse,
+        limit,
+    )
     paths = runs or [default_directory()]
     try:
-        found = listing(paths)
+        found = listing(paths, select=select)
     except UnreadableError as error:
         fail(str(error))
     named = {str(path) for path in paths if not is_directory(path)}
     if as_json:
         print_json(asdict(found))
     else:
-        _print_list(found, paths, named)
+        _print_list(found, paths, named, selects=select.selects)
     for other in found.others:
         if other.file in named:
             warn(other.reason)
@@ -37,7 +79,31 @@ def list_(runs: DefaultRuns = None, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _print_list(found: Listing, paths: Sequence[Path], named: set[str]) -> None:
+def _checked_statuses(statuses: list[str]) -> list[str]:
+    for status in statuses:
+        if status not in STATUSES:
+            raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+    return statuses
+
+
+def _checked_sort(sort: str) -> Sort:
+    if sort not in SORTS:
+        raise typer.BadParameter(f"{sort!r} is none of {', '.join(SORTS)}", param_hint="--sort")
+    return sort
+
+
+def _time(text: str | None) -> datetime | None:
+    """Read a date or a time, in the local time zone if it names none."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        message = f"{text!r} is no date, such as 2025-06-12, or time, such as 2025-06-12T22:05"
+        raise typer.BadParameter(message, param_hint="--since") from None
+
+
+def _print_list(found: Listing, paths: Sequence[Path], named: set[str], *, selects: bool) -> None:
     """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
     width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
@@ -45,6 +111,7 @@ def _print_list(found: Listing, paths: Sequence[Path], named: set[str]) -> None:
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
     directories = [path for path in paths if str(path) not in named]
     nothing = [no_runs_message(directories).capitalize() + "."] if directories else []
+    nothing = ["No run matches."] if selects else nothing
     print_lines(out, [titles] if rows else nothing, "bold")
     print_lines(out, rows)
     if others:

@@ -7,7 +7,7 @@ one line; a task, which may be long, gets the room that is left.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,10 @@ from trace_recorder.cli.read_files import Load, UnreadableError, error_message, 
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.guard import try_call
+from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.imports.loader import load
+from trace_recorder.values.llm_interaction import ErrorInfo
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
@@ -45,6 +48,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """A row, and what else runs are selected and sorted by."""
+
+    row: Row
+    metrics: Mapping[str, Payload]
+    error: ErrorInfo | None
+
+
+@dataclass(frozen=True, slots=True)
 class Other:
     """A file that is no trajectory. The reason is a sentence that names the file."""
 
@@ -54,26 +66,39 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The runs, the oldest first, and other files with the same endings."""
+    """The runs, and other files with the same endings."""
 
     trajectories: list[Row]
     others: list[Other]
 
 
-def listing(paths: Sequence[Path], *, load_run: Load = load) -> Listing:
+Select = Callable[[Iterable[Run]], list[Run]]
+
+
+def oldest_first(runs: Iterable[Run]) -> list[Run]:
+    """Return all runs, in the order in which they began."""
+    return sorted(runs, key=start_of)
+
+
+def start_of(run: Run) -> tuple[str, str]:
+    """Return what runs are sorted by: the start, and where that is equal, the file."""
+    return str(run.row.start_time or ""), run.row.file
+
+
+def listing(paths: Sequence[Path], *, select: Select = oldest_first, load_run: Load = load) -> Listing:
     """Read the runs at these paths. Those of a single directory are listed without the directory.
 
     Raises UnreadableError where a directory cannot be read.
     """
     within = len(paths) == 1 and is_directory(paths[0])
-    rows, others = [], []
+    runs, others = [], []
     for path in find_runs(paths):
         name = path.name if within else str(path)
         try:
-            rows.append(try_call(partial(_read_row, path, name, load_run), partial(_raise_unreadable, path)))
+            runs.append(try_call(partial(_read_run, path, name, load_run), partial(_raise_unreadable, path)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
-    return Listing(sorted(rows, key=lambda row: (str(row.start_time or ""), row.file)), others)
+    return Listing([run.row for run in select(runs)], others)
 
 
 def newest(directory: Path) -> Path:
@@ -89,14 +114,16 @@ def no_runs_message(paths: Sequence[Path]) -> str:
     return f"there are no trajectories in {', '.join(map(str, paths))}"
 
 
-def _read_row(path: Path, name: str, load_run: Load) -> Row:
-    row = _row(name, read_summary(path, load_run))
+def _read_run(path: Path, name: str, load_run: Load) -> Run:
+    summary = read_summary(path, load_run)
+    metrics = summary.metrics or metrics_of(summary.llm_interactions, summary.agent_steps)
+    row = _row(name, summary, metrics)
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
-    return row
+    return Run(row, metrics, summary.error)
 
 
-def _raise_unreadable(path: Path, error: Exception) -> Row:
+def _raise_unreadable(path: Path, error: Exception) -> Run:
     raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error))
 
 
@@ -108,7 +135,8 @@ def read_summary(path: Path, load_run: Load = load) -> Trajectory:
 def _ended(path: Path) -> Trajectory | None:
     """Read the document of an ended run without its calls, which is faster, and enough for a row."""
     try:
-        document = json.loads(path.read_bytes())
+        ends = document_ends(path)
+        document = json.loads(path.read_bytes()) if ends is None else {**ends, "llm_interactions": []}
         if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
             return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
@@ -116,8 +144,7 @@ def _ended(path: Path) -> Trajectory | None:
     return None
 
 
-def _row(file: str, run: Trajectory) -> Row:
-    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
     return Row(
         file=file,
         start_time=run.start_time,

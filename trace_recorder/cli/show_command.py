@@ -1,7 +1,11 @@
-"""The command `show`: what it takes, and how it exits. What it prints is made in `show.py` and `show_turns.py`."""
+"""The command `show`: what it takes, and how it exits.
+
+What it prints is made in `show.py`, `show_turns.py` and `show_raw.py`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +19,12 @@ from trace_recorder.cli.output import console, fail, print_json, print_lines
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
+from trace_recorder.cli.show_errors import parts_with_errors
+from trace_recorder.cli.show_raw import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.guard import try_call
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.views.shared_document import shared_document
 from trace_recorder.views.toolbrain.parsing import PARSERS
 
@@ -34,12 +40,16 @@ Turns = Annotated[bool, typer.Option("--turns", help="Walk through it as ToolBra
 Parser = Annotated[
     str | None, typer.Option("--parser", metavar="NAME", help=f"With --turns, one of {', '.join(PARSERS)}.")
 ]
+Errors = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
+Raw = Annotated[bool, typer.Option("--raw", help="With --step: print its requests and responses as JSON, as sent.")]
 
 
 def show(  # noqa: PLR0913, PLR0917 - one argument an option
     file: File,
     full: Full = False,
     step: Step = None,
+    errors: Errors = False,
+    raw: Raw = False,
     turns: Turns = False,
     parser: Parser = None,
     as_json: AsDocument = False,
@@ -48,18 +58,21 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 
     Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call how its
     prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
-    output.
+    output. With --errors, only the steps with a failed call, attempt or tool, or an error.
     """
     _check_turn_options(parser, step, turns=turns)
+    _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
 
     def print_it(file: Path) -> None:
         trajectory = read(file)
         if turns:
             _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
+        elif raw:
+            print_json(raw_calls(trajectory, _parts_of_step(steps_and_calls(trajectory), step, file)))
         elif as_json:
             print_json(shared_document(trajectory))
         else:
-            _print_run(trajectory, file, full=full, step=step)
+            _print_run(trajectory, file, full=full, step=step, errors=errors)
 
     try:
         file = newest(file) if is_directory(file) else file
@@ -85,6 +98,15 @@ def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) ->
         raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
 
 
+def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: bool) -> None:
+    if raw and step is None:
+        raise typer.BadParameter("it goes with --step", param_hint="--raw")
+    if errors and (raw or step is not None):
+        raise typer.BadParameter("it chooses the steps itself", param_hint="--errors")
+    if errors and whole:
+        raise typer.BadParameter("it does not go with --turns or --json", param_hint="--errors")
+
+
 def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bool) -> None:
     if as_json:
         print_json(show_turns.turns_as_json(trajectory, parser))
@@ -94,16 +116,25 @@ def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bo
         print_lines(out, [line], style)
 
 
-def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None) -> None:
+def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None, errors: bool) -> None:
     parts = steps_and_calls(trajectory)
-    numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
-    if step is not None and str(step) not in numbers:
-        raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
-    writer = EntryWriter(console(), full=full)
+    chosen = parts_with_errors(parts) if errors else parts if step is None else _parts_of_step(parts, step, file)
+    out = console()
+    writer = EntryWriter(out, full=full)
     if step is None:
         writer.write(head(trajectory, file.name))
-    showing = Show(trajectory, full=full)
+    showing, shown = Show(trajectory, full=full), {id(part) for part in chosen}
     for part in parts:
         entries = list(showing.part(part))
-        if step in (None, part.step_number):
+        if id(part) in shown:
             writer.write(entries)
+    if errors and not chosen:
+        print_lines(out, ["", "No step has an error."])
+
+
+def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) -> list[StepOrCall]:
+    """Return what a step consists of. Raises UnreadableError where there is none of that number."""
+    numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
+    if str(step) not in numbers:
+        raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
+    return [part for part in parts if part.step_number == step]

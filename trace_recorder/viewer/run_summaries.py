@@ -1,17 +1,17 @@
 """What the list of runs says of one run, from the beginning and the end of its files.
 
-A document has the facts of its run before its calls and its figures after its steps, so that neither is read. A journal
-has its start in the first line and its end in the last ones. Documents in another form, which other tools wrote, are
-loaded as a whole.
+Of a document, the members before its calls and after its steps are read (`imports/document_ends.py`). A journal has its
+start in the first line and its end in the last ones. Documents in another form, which other tools wrote, are loaded
+as a whole.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.imports.loader import load
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.journal_lock import writer_is_alive
@@ -22,13 +22,8 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 
-HEAD_BYTES = 4096
 TAIL_BYTES = 8192
-MAX_TAIL_BYTES = 1024 * 1024
-"""How much of the end of a file is searched, if a final result or annotations are long."""
-
-_BEFORE_CALLS = b'"llm_interactions": ['
-_AFTER_STEPS = b'\n"success": '
+"""How much of the beginning and the end of a journal is read first."""
 _FIGURES = (
     *("llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"),
     *("input_tokens", "output_tokens", "cache_read_input_tokens", "cost"),
@@ -40,7 +35,7 @@ def summary_of(path: Path, name: str) -> Json:
     journal = journal_path_for(path)
     if path == journal:
         return _from_journal(path, name)
-    found = _document_ends(path)
+    found = document_ends(path)
     if found is None:
         return _from_trajectory(load(path), name)
     if found.get("status") == "running":
@@ -48,51 +43,7 @@ def summary_of(path: Path, name: str) -> Json:
     return _row(found, name)
 
 
-# ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _document_ends(path: Path) -> Json | None:
-    """Return the members of a document before its calls and after its steps; None if it has another form."""
-    with path.open("rb", buffering=0) as file:
-        head = _head_of(file.read(HEAD_BYTES))
-        if head is None:
-            return None
-        size = os.fstat(file.fileno()).st_size
-        length = TAIL_BYTES
-        while True:
-            file.seek(max(0, size - length))
-            tail = _tail_of(file.read())
-            if tail is not None:
-                return {**head, **tail}
-            if length >= min(size, MAX_TAIL_BYTES):
-                return None
-            length *= 8
-
-
-def _head_of(data: bytes) -> Json | None:
-    end = data.find(_BEFORE_CALLS)
-    if not data.startswith(b"{") or end < 0:
-        return None
-    return _object(data[:end].rstrip().rstrip(b",") + b"}")
-
-
-def _tail_of(data: bytes) -> Json | None:
-    """Return the members after the steps: the first line from which on the rest is an object's."""
-    at = data.find(_AFTER_STEPS)
-    while at >= 0:
-        found = _object(b"{" + data[at:])
-        if found is not None and "status" in found:
-            return found
-        at = data.find(_AFTER_STEPS, at + 1)
-    return None
-
-
-def _object(data: bytes) -> Json | None:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _end_of_running(journal: Path) -> Json:
@@ -100,9 +51,6 @@ def _end_of_running(journal: Path) -> Json:
     if not journal.is_file():
         return {"status": "unknown"}
     return _journal_ends(journal)[1]
-
-
-# ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _journal_ends(path: Path) -> tuple[Json, Json]:

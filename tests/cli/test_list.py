@@ -1,0 +1,192 @@
+"""The command `list`: which runs it shows, in which order, and how much of their files it reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+from trace_recorder import load
+from trace_recorder.cli.list_runs import listing
+
+RUNS = {
+    "a.json": {
+        "task": "Mend the Parser",
+        "start_time": "2025-06-10T10:00:00+00:00",
+        "execution_time": 5.0,
+        "provider": "openai",
+        "model": "gpt-5",
+        "status": "completed",
+        "success": True,
+        "metrics": {"llm_calls": 10, "input_tokens": 100, "output_tokens": 5, "cost": 0.5, "failed_tool_calls": 1},
+    },
+    "b.json": {
+        "task": "Count files",
+        "start_time": "2025-06-11T23:30:00+02:00",
+        "execution_time": 70.5,
+        "provider": "anthropic",
+        "model": "claude",
+        "status": "completed",
+        "success": False,
+        "metrics": {"llm_calls": 3, "input_tokens": 20, "output_tokens": 90, "failed_llm_calls": 0},
+    },
+    "c.json": {
+        "task": "Count lines",
+        "start_time": "2025-06-12T00:00:00+00:00",
+        "execution_time": None,
+        "provider": "openai",
+        "model": "gpt-5-mini",
+        "status": "failed",
+        "success": None,
+        "error": {"type": "ValueError", "message": "no"},
+        "metrics": {"llm_calls": 3, "input_tokens": 7, "cost": 2, "failed_llm_calls": 1},
+    },
+    "d.json": {
+        "task": None,
+        "start_time": None,
+        "execution_time": 6,
+        "status": "interrupted",
+        "success": None,
+        "metrics": {"llm_calls": 1, "cost": "much"},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local time zone is UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A directory with these runs."""
+    for name, said in RUNS.items():
+        document = {**said, "llm_interactions": [], "agent_steps": []}
+        (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
+    return tmp_path
+
+
+def listed(directory: Path, *options: str) -> str:
+    """The names of the runs that are listed, each without its ending."""
+    result = invoke("list", directory, "--json", *options)
+    assert result.exit_code == 0, result.output
+    return "".join(row["file"].removesuffix(".json") for row in json.loads(result.output)["trajectories"])
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("--status completed", "ab"),
+        ("--status failed --status interrupted", "dc"),
+        ("--status running", ""),
+        ("--model GPT-5", "ac"),
+        ("--model openai/", "ac"),
+        ("--model claude", "b"),
+        ("--task count", "bc"),
+        ("--task parser", "a"),
+        ("--since 2025-06-12", "c"),
+        ("--since 2025-06-11", "bc"),
+        ("--since 2025-06-11T21:30", "bc"),
+        ("--since 2025-06-11T21:31", "c"),
+        ("--since 2025-06-12T01:59:59+02:00", "c"),
+        ("--since 2025-06-12T02:00:01+02:00", ""),
+        ("--failed", "bc"),
+        ("--errors", "ac"),
+        ("--errors --task count --model gpt", "c"),
+    ],
+)
+def test_only_the_runs_that_match_are_listed(options: str, found: str, runs: Path) -> None:
+    """All that is asked for has to hold; what is unknown does not match."""
+    assert listed(runs, *options.split()) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("", "dabc"),
+        ("--sort time", "dabc"),
+        ("--reverse", "cbad"),
+        ("--sort duration", "adbc"),
+        ("--sort duration --reverse", "bdac"),
+        ("--sort cost", "acdb"),
+        ("--sort cost --reverse", "cabd"),
+        ("--sort tokens", "cabd"),
+        ("--sort tokens --reverse", "bacd"),
+        ("--sort calls", "dbca"),
+        ("--sort calls --reverse", "acbd"),
+        ("--limit 2", "da"),
+        ("--limit 9", "dabc"),
+        ("--sort calls --reverse --limit 1", "a"),
+        ("--limit 1 --task count", "b"),
+    ],
+)
+def test_runs_are_sorted_by_a_figure(options: str, found: str, runs: Path) -> None:
+    """Those of which it is not known come last in either direction; where it is equal, the start decides."""
+    assert listed(runs, *options.split()) == found
+
+
+def test_the_table_has_the_same_runs_in_the_same_order(runs: Path) -> None:
+    """The rows for people are those for machines."""
+    output = invoke("list", runs, "--sort", "calls", "--limit", "3").output
+
+    assert [line.split()[0] for line in output.splitlines()] == ["file", "d.json", "b.json", "c.json"]
+
+
+def test_it_is_said_that_no_run_matches(runs: Path) -> None:
+    """That is no error."""
+    done = invoke("list", runs, "--task", "nothing of the kind")
+
+    assert (done.exit_code, done.output) == (0, "No run matches.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--status done", "'done' is none of running, completed, failed, interrupted, unknown"),
+        ("--sort name", "'name' is none of time, duration, cost, tokens, calls"),
+        ("--since yesterday", "'yesterday' is no date, such as 2025-06-12"),
+        ("--limit 0", "Invalid value for '--limit'"),
+    ],
+)
+def test_options_that_mean_nothing_exit_with_2(options: str, said: str, runs: Path) -> None:
+    """What is wrong is said."""
+    done = invoke("list", runs, *options.split())
+
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.split())
+
+
+def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
+    """Neither from its document nor from its journal: a run with damaged calls has its row."""
+    path = recorded(tmp_path / "run.json")
+    before = listing([tmp_path])
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"llm_interactions": [', b'"llm_interactions": [{{{'))
+    path.with_suffix(".jsonl").unlink()
+
+    assert listing([tmp_path], load_run=pytest.fail) == before
+
+
+def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
+    """Its calls are counted, which no end of its file states."""
+    path = recorded(tmp_path / "run.json")
+    path.unlink()
+    journal = path.with_suffix(".jsonl")
+    journal.write_bytes(b"".join(line for line in journal.read_bytes().splitlines(True) if b'"finalize"' not in line))
+    read: list[Path] = []
+
+    def load_it(path: Path) -> object:
+        read.append(path)
+        return load(path)
+
+    [row] = listing([tmp_path], load_run=load_it).trajectories
+    assert (row.llm_calls, row.status, read) == (1, load(journal).status, [journal])

@@ -1,0 +1,111 @@
+"""`trace-recorder show --step N --raw`: what a step's calls sent and received, as it is on file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+from tests.data.shown import ASSISTANT, HALF, RESULT, SYSTEM, TASK, by_hand, captured
+from tests.data.written import asked, said
+from trace_recorder import TrajectoryRecorder, http_client
+from trace_recorder.values.messages import Payload
+
+URL = "https://api.openai.com/v1/chat/completions"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of four calls."""
+    captured(tmp_path / "run.jsonl").journal.close()
+    return tmp_path / "run.jsonl"
+
+
+def raw(path: Path, step: int, *options: str) -> Payload:
+    """What is printed."""
+    done = invoke("show", path, "--step", step, "--raw", *options)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def test_the_whole_request_and_response_are_printed(run: Path) -> None:
+    """With the whole history, of the last attempt; --json changes nothing."""
+    sent = {"interaction_id": "llm_2", "url": URL, "request": asked(SYSTEM, TASK, ASSISTANT, RESULT)}
+
+    assert raw(run, 2) == raw(run, 2, "--json") == [{**sent, "status": 200, "response": said("It prints nothing.")}]
+
+
+def test_of_a_stream_the_text_is_printed(run: Path) -> None:
+    """Not what was assembled of it."""
+    [call] = raw(run, 3)
+
+    assert (call["stream"], "response" in call) == (HALF, False)
+
+
+def test_a_call_in_flight_has_no_response(run: Path) -> None:
+    """Nor a status."""
+    sent = {"interaction_id": "llm_4", "url": URL, "request": asked(TASK)}
+
+    assert raw(run, 4) == [{**sent, "status": None, "response": None}]
+
+
+def test_a_step_has_all_its_calls(tmp_path: Path) -> None:
+    """In the order of time."""
+    with (
+        TrajectoryRecorder(tmp_path / "run.json") as recorder,
+        http_client(
+            recorder=recorder,
+            library="httpx",
+            transport=httpx.MockTransport(lambda _: httpx.Response(200, json=said("Done."))),
+            trust_env=False,
+        ) as client,
+    ):
+        for calls in (1, 2):
+            with recorder.step():
+                for number in range(calls):
+                    client.post(URL, json=asked(TASK, seed=number))
+
+    found = [(call["interaction_id"], call["request"]["seed"]) for call in raw(tmp_path / "run.json", 2)]
+    assert found == [("llm_2", 0), ("llm_3", 1)]
+
+
+def test_without_a_journal_it_is_not_known(tmp_path: Path) -> None:
+    """It is said where it would be."""
+    path = recorded(tmp_path / "run.json")
+    path.with_suffix(".jsonl").unlink()
+    done = invoke("show", path, "--step", 1, "--raw")
+
+    assert done.exit_code == 1
+    assert done.output == "trace-recorder: llm_1: only a run's journal has what went over the wire\n"
+
+
+def test_a_call_that_was_recorded_by_hand_went_over_no_wire(tmp_path: Path) -> None:
+    """So nothing is made up."""
+    done = invoke("show", recorded(tmp_path / "run.json"), "--step", 1, "--raw")
+
+    assert done.exit_code == 1
+    assert done.output == "trace-recorder: llm_1 was recorded by hand: what went over the wire is not known\n"
+
+
+def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """Said in a sentence."""
+    path = by_hand(tmp_path / "run.jsonl")
+    without, none = invoke("show", path, "--step", 1, "--raw"), invoke("show", path, "--step", 9, "--raw")
+
+    assert (without.exit_code, none.exit_code) == (1, 1)
+    assert without.output == "trace-recorder: the step has no LLM call, so nothing went over the wire\n"
+    assert none.output == f"trace-recorder: {path} has no step 9; it has 1, 2\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [([], "it goes with --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
+)
+def test_what_does_not_go_with_it_is_refused(options: list[str], said: str, run: Path) -> None:
+    """With the exit code of misuse."""
+    done = invoke("show", run, "--raw", *options)
+
+    assert done.exit_code == 2
+    assert said in done.output

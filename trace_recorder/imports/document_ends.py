@@ -1,0 +1,78 @@
+"""What a document says of its run as a whole, from the beginning and the end of the file.
+
+A document has the facts of its run before its calls and its figures after its steps (`Trajectory.head` and `tail`), and
+each of these members begins a line. So neither calls nor steps are read, and are not checked either. A document in
+another form, such as one that another tool wrote, has to be read as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from io import FileIO
+from pathlib import Path
+
+from trace_recorder.values.messages import Payload
+
+HEAD_BYTES = 4096
+TAIL_BYTES = 8192
+MAX_BYTES = 1024 * 1024
+"""How much of either end of a file is searched, if a task, a final result or annotations are long."""
+
+_BEGINNING = b"{\n"
+_BEFORE_CALLS = b'"llm_interactions": ['
+_AFTER_STEPS = b'\n"success": '
+
+
+def document_ends(path: Path) -> dict[str, Payload] | None:
+    """Return the members of a document before its calls and after its steps; None if it has another form.
+
+    Raises OSError where the file cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        head = _head(file)
+        tail = _tail(file) if head is not None else None
+    return None if head is None or tail is None else {**head, **tail}
+
+
+def _head(file: FileIO) -> dict[str, Payload] | None:
+    data = file.read(HEAD_BYTES)
+    while data.startswith(_BEGINNING):
+        end = data.find(_BEFORE_CALLS)
+        if end >= 0:
+            return _object(data[:end].rstrip().rstrip(b",") + b"}")
+        more = file.read(7 * len(data)) if len(data) < MAX_BYTES else b""
+        if not more:
+            break
+        data += more
+    return None
+
+
+def _tail(file: FileIO) -> dict[str, Payload] | None:
+    size = os.fstat(file.fileno()).st_size
+    length = TAIL_BYTES
+    while True:
+        file.seek(max(0, size - length))
+        tail = _members_after_steps(file.read())
+        if tail is not None or length >= min(size, MAX_BYTES):
+            return tail
+        length *= 8
+
+
+def _members_after_steps(data: bytes) -> dict[str, Payload] | None:
+    """Return the members after the steps: the first line from which on the rest is an object's."""
+    at = data.find(_AFTER_STEPS)
+    while at >= 0:
+        found = _object(b"{" + data[at:])
+        if found is not None and "status" in found:
+            return found
+        at = data.find(_AFTER_STEPS, at + 1)
+    return None
+
+
+def _object(data: bytes) -> dict[str, Payload] | None:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
