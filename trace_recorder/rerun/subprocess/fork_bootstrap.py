@@ -9,40 +9,30 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder
 from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
 from trace_recorder.capture.transport import Binding
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
-from trace_recorder.recording import process
-from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.forking import Fork
 from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import not_asked_for
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
+from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
 from trace_recorder.rerun.transport import Answer
-
-_forks: list[_ProcessFork] = []
 
 
 def begin() -> None:
     """Fork this process as the environment orders it; without an order, nothing happens. May raise SystemExit."""
-    try:
-        handoff = ForkHandoff.from_environment(os.environ)
-        if handoff is not None:
-            fork = _ProcessFork(handoff)
-            _forks.append(fork)
-            fork.install()
-    except (TraceRecorderError, OSError, ValueError, TypeError) as error:
-        sys.stderr.write(f"trace-recorder: this process cannot be forked: {error}\n")
-        raise SystemExit(1) from None
+    begin_process(_ordered, "forked")
+
+
+def _ordered() -> _ProcessFork | None:
+    handoff = ForkHandoff.from_environment(os.environ)
+    return None if handoff is None else _ProcessFork(handoff)
 
 
 class _SharedFork(Fork):
@@ -85,54 +75,23 @@ class _SharedFork(Fork):
         return [one for one in super()._missing_tools() if one.begin.seq not in given]
 
 
-class _ProcessFork:
-    """The fork of this process, made when something is asked; each mismatch is reported to who waits."""
+class _ProcessFork(ProcessAnswers[_SharedFork]):
+    """The fork of this process, and its recording."""
 
     def __init__(self, handoff: ForkHandoff) -> None:
-        self.speed = handoff.speed
+        super().__init__(handoff)
         self._handoff = handoff
-        self._lock = threading.Lock()
-        self._made: _SharedFork | None = None
         self._recording = ProcessRecorder(handoff.recording(), handoff.forked_from)
-        process.observers.add(self)
+
+    def _make(self) -> _SharedFork:
+        return _SharedFork(self._handoff, self._recording.recorder())
 
     def install(self) -> None:
         """Answer or record every HTTP client of this process, and answer its tools, from now on."""
         InstalledFork(self, lambda: Binding(RecorderTarget(self._recording.recorder()), None)).everywhere()
-        self._stand_in = stand_in_for_tools(self._tool)
-        self._stand_in.__enter__()
+        self._stand_in_for_tools()
         self._recording.end_with_process()
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """The answer to one request, or what is sent in its place. Raises ReplayMismatchError before the fork."""
-        try:
-            return self._fork().decide(endpoint, headers, body)
-        except ReplayMismatchError as mismatch:
-            self._handoff.report_mismatch(str(mismatch))
-            raise
-
-    def refused(self, said: str) -> ReplayMismatchError:
-        """A mismatch to raise, which is reported."""
-        self._handoff.report_mismatch(said)
-        return ReplayMismatchError(said)
-
-    def _tool(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        try:
-            return self._fork().tool_outcome(name, arguments)
-        except ReplayMismatchError as mismatch:
-            self._handoff.report_mismatch(str(mismatch))
-            raise
-
-    def _fork(self) -> _SharedFork:
-        with self._lock:
-            if self._made is None:
-                self._made = _SharedFork(self._handoff, self._recording.recorder())
-            return self._made
-
-    def after_fork(self) -> None:
-        """Called in the child after os.fork: its parent's locks may be held for good, and it makes a fork anew."""
-        self._lock = threading.Lock()
-        self._made = None
-
-    def at_exit(self) -> None:
-        """The recording ends with the process."""
+        """Return the answer to one request, or what is sent instead. Raises ReplayMismatchError before the fork."""
+        return self._ask(lambda fork: fork.decide(endpoint, headers, body))
