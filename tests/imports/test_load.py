@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.chat_calls import rich_run
+from tests.counting import arguments_of
 from tests.journals import journal_of, line, records_of
 from tests.json_strategies import json_values
 from tests.processes import ROOT
-from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
+from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
+from trace_recorder.derive.interactions import interaction_of
 from trace_recorder.storage.journal_reader import read
 from trace_recorder.values.messages import Payload
 
@@ -351,3 +353,21 @@ TRAE = {
     "final_result": "done",
     "execution_time": 28.689999,
 }
+
+
+def test_loading_a_run_reads_no_call_until_one_is_asked_for(tmp_path: Path) -> None:
+    """The task and the status of a run cost no call; its calls are read once, whatever is asked for afterwards."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, task="t") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "Hi"}], {"content": "Ho"}, "p", "m")
+    loaded: list[Trajectory] = []
+
+    acts = (
+        lambda: loaded.append(load(path)),
+        lambda: (loaded[0].task, loaded[0].status),
+        lambda: loaded[0].metrics,
+        lambda: (loaded[0].llm_interactions, loaded[0].agent_steps, loaded[0].gaps),
+    )
+    read = [sum(arguments_of(act, interaction_of, lambda _: 1)) for act in acts]
+
+    assert (read, loaded[0].llm_interactions[0].response.content) == ([0, 0, 1, 0], "Ho")

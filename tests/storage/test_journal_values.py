@@ -1,0 +1,49 @@
+"""What the lines of a journal may hold besides strict JSON: older journals and other writers have it."""
+
+from __future__ import annotations
+
+import math
+from zlib import crc32
+
+import pytest
+
+from tests.storage.journal_lines import damages, records
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
+from trace_recorder.values.messages import Payload
+
+
+def whole_line(value: bytes) -> bytes:
+    """A line with a right CRC, whose data hold this JSON."""
+    facts = b'{"seq":1,"time":"t","kind":"item","data":{"value":' + value + b"}"
+    return b'%s,"crc":"%08x"}\n' % (facts, crc32(facts))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (rb'"half of a pair: \ud83d"', "half of a pair: \ud83d"),
+        (b'"not UTF-8: \xed\xa0\xbd"', "not UTF-8: \ud83d"),
+        (b"-Infinity", -math.inf),
+        (b"1e400", math.inf),
+        (b"123456789012345678901234567890", 123456789012345678901234567890),
+        (b"18446744073709551616", 2**64),
+        (b"1e16", 1e16),
+        (b'{"a":1,"a":2}', {"a": 2}),
+    ],
+)
+def test_what_strict_parsers_refuse_is_read(value: bytes, expected: Payload) -> None:
+    """The CRC says that the writer meant it, so it is what Python's json makes of it, to the type."""
+    [record] = records(whole_line(value))
+
+    assert (record.data["value"], type(record.data["value"])) == (expected, type(expected))
+
+
+def test_deeper_nesting_than_a_document_may_have_is_no_record() -> None:
+    """Two levels are the line's own; brackets within a text are none."""
+    deepest = MAX_DOCUMENT_DEPTH - 2
+    nested = [b"[" * levels + b"]" * levels for levels in (deepest, deepest + 1)]
+    quoted = b'"' + b"[" * 2 * MAX_DOCUMENT_DEPTH + b'"'
+
+    found = [(len(records(line)), len(damages(line))) for line in map(whole_line, [*nested, quoted])]
+
+    assert found == [(1, 0), (0, 1), (1, 0)]
