@@ -56,6 +56,7 @@ def read_request(body: Payload) -> RequestReading:
     return RequestReading(
         [message_of(message) for message in as_list(members.get("messages"))],
         [read_tool(tool) for tool in as_list(members.get("tools"))],
+        as_dict(members.get("parameters")),
     )
 
 

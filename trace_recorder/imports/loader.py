@@ -12,6 +12,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,8 +31,14 @@ _BEGIN = b'{"seq":1,"time":"'
 """The first bytes of every journal. A journal may be cut off after any of them."""
 
 
+class NotAJournalError(TrajectoryFormatError):
+    """A file with the name of a journal has nothing of one. Another tool may have written it."""
+
+
 def load(path: str | Path) -> Trajectory:
-    """Load the trajectory of a `.json` or a `.jsonl`, finished or not. Trae Agent's documents and ATIF are read too.
+    """Load the trajectory of a `.json` or a `.jsonl`, finished or not, or of a file of another tool.
+
+    docs/import.md lists the tools. Of their files, what has no place in a Trajectory is left out; `import` keeps it.
 
     The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
     or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
@@ -42,7 +49,15 @@ def load(path: str | Path) -> Trajectory:
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     journal_path = journal_path_for(path)
     if journal_path.is_file():
-        return fold_journal(journal_path)[0]
+        try:
+            return fold_journal(journal_path)[0]
+        except NotAJournalError as error:
+            if journal_path == path:
+                return _load_foreign(path, error)
+    return _load_document(path)
+
+
+def _load_document(path: Path) -> Trajectory:
     data = path.read_bytes()
     if not data:
         raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
@@ -51,15 +66,43 @@ def load(path: str | Path) -> Trajectory:
         document = json.loads(text)
         check_depth(text, MAX_DOCUMENT_DEPTH)
     except (ValueError, RecursionError) as error:
-        raise TrajectoryFormatError(
+        why = TrajectoryFormatError(
             f"{path} is no trajectory: it is not JSON ({error}). "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
-        ) from None
+        )
+        return _load_foreign(path, why)
     atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
     if atif.is_atif(document):
         read: Trajectory = atif.from_atif(document, str(path))
         return read
-    return _settled(from_document(document, str(path)))
+    try:
+        return _settled(from_document(document, str(path)))
+    except TrajectoryFormatError as error:
+        return _load_foreign(path, error)
+
+
+def _load_foreign(path: Path, otherwise: TrajectoryFormatError) -> Trajectory:
+    """Load a file of another tool, which has to hold one run. Raises `otherwise` if it is in no format that is read."""
+    foreign = import_module("trace_recorder.imports.foreign.formats")
+    source = foreign.Source(path)
+    if foreign.format_of(source) is None:
+        raise otherwise
+    runs = list(islice(foreign.read_runs(source), 2))
+    if len(runs) != 1:
+        raise TrajectoryFormatError(
+            f"{path} holds {'several runs' if runs else 'no run'}: "
+            "`trace-recorder import` writes a journal for each run, and load_all() reads all of them."
+        )
+    return load_lines(b"".join(foreign.journal_lines(runs[0])), path)
+
+
+def load_lines(data: bytes, path: Path) -> Trajectory:
+    """Load the lines of a journal that is in memory; `path` is named in messages."""
+    fold = Fold()
+    for record in journal_reader.read(data):
+        fold.add(record)
+    known = try_call(fold.run.known, partial(_refuse, path), "unknown")
+    return Trajectory.read_on_demand(known, partial(folded, fold, "unknown", path))
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
@@ -109,10 +152,13 @@ def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
 
 
 def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
-    """Raise TrajectoryFormatError where a file, of which `data` is the beginning, is no journal, or is too new."""
+    """Raise NotAJournalError where a file, of which `data` is the beginning, is no journal.
+
+    Raise TrajectoryFormatError where it is too new.
+    """
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
-            raise TrajectoryFormatError(
+            raise NotAJournalError(
                 f"{path} is no journal: its first line is not a record of this package. "
                 "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
             )
