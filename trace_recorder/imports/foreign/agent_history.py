@@ -91,11 +91,13 @@ class AgentHistory:
         self.events.append(call)
         return call
 
-    def restart(self) -> None:
-        """Continue with a new conversation, as after a compaction."""
+    def restart(self, kept: Iterable[Members] = ()) -> None:
+        """Continue with a new conversation, as after a compaction, that begins with these messages."""
         self.finish()
         self.conversation = Conversation()
-        self.position = Position(self.conversation, 0)
+        for message in kept:
+            self.conversation.add(message)
+        self.position = Position(self.conversation, len(self.conversation))
 
     def return_to(self, position: Position) -> None:
         """Continue from an earlier position. After `MAX_FORKS` of these, it is only noted that this is missing."""

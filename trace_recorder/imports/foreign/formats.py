@@ -20,6 +20,9 @@ FORMATS = {
     "claude-code": "claude_code",
     "traex": "traex",
     "codex": "codex",
+    "gemini-cli": "gemini_cli",
+    "openclaw": "openclaw",
+    "pi": "pi_session",
     "mini-swe-agent": "mini_swe_agent",
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
