@@ -1,0 +1,3 @@
+"""The command `import`."""
+
+from __future__ import annotations
