@@ -12,12 +12,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from trace_recorder.background_work import run_yielding, yield_to_others
-from trace_recorder.errors import TraceRecorderError
 from trace_recorder.exporters.batches import Delivery, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.guard import logger, try_call
@@ -153,12 +151,17 @@ class LiveExport:
             with self._wake:
                 asked = self._asked
             began = time.perf_counter()
-            delivery, is_over = self._send_new()
+            delivery, is_over = try_call(self._send_new, self._note_failure)
             spent = time.perf_counter() - began
             with self._wake:
                 self._note(delivery, is_over, asked)
                 if not (self._closed or self._is_over or self._asked > asked):
                     self._wake.wait(self._pause(spent))
+
+    def _note_failure(self, error: Exception) -> tuple[Delivery, bool]:
+        if not self._failures:
+            logger.warning("could not export %s to %s: %s", self._journal.path, self.name, error, exc_info=error)
+        return Delivery(missing=max(1, self._missing)), False
 
     def _note(self, delivery: Delivery, is_over: bool, asked: int) -> None:  # noqa: FBT001 - held under the lock
         self._missing = delivery.missing
