@@ -95,10 +95,10 @@ class GenAI:
     def _said(task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
         """Yield the task as what the agent was asked, and the final result as its answer."""
         if task is not None:
-            yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [{"type": "text", "content": task}]}])
+            part = {"type": "text", "content": text_of_value(task)}
+            yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [part]}])
         if result is not None:
-            text = result if isinstance(result, str) else json_of(result)
-            part = {"type": "text", "content": text}
+            part = {"type": "text", "content": text_of_value(result)}
             yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], "finish_reason": "stop"}])
 
     @staticmethod

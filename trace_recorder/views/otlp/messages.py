@@ -25,6 +25,9 @@ _FINISH_REASONS: dict[Ending | None, str] = {
     "failed": "error",
 }
 
+_PARTS = frozenset({"text", "reasoning", "tool_call", "tool_call_response", "blob", "uri", "file"})
+"""The conventions' own types of parts; a provider's part of one of these names has other members."""
+
 
 def json_of(value: Payload) -> str:
     """Return a value as JSON text that UTF-8 can hold."""
@@ -144,13 +147,13 @@ def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | Non
     if block.type == "reasoning":
         return _reasoning(block.text or "")
     if block.type == "text":
-        return {"type": "text", "content": block.text or ""}
+        return {"type": "text", "content": block.text if isinstance(block.text, str) else json_of(block.text)}
     number = next((at for at, call in enumerate(calls) if call.call_id == block.call_id), None)
     return call_part(calls.pop(number)) if block.type == "tool_call" and number is not None else None
 
 
-def _reasoning(text: str) -> dict[str, Payload]:
-    return {"type": "reasoning", "content": text}
+def _reasoning(text: Payload) -> dict[str, Payload]:
+    return {"type": "reasoning", "content": text if isinstance(text, str) else json_of(text)}
 
 
 def _content_parts(message: Message) -> Iterator[dict[str, Payload]]:
@@ -166,6 +169,6 @@ def _part(part: Part) -> dict[str, Payload]:
             return {"type": "blob", **kind, "modality": "image", "content": part.data}
         return {"type": "uri", **kind, "modality": "image", "uri": part.address}
     raw = part.raw
-    if isinstance(raw, dict) and isinstance(raw.get("type"), str):
+    if isinstance(raw, dict) and isinstance(raw.get("type"), str) and raw["type"] not in _PARTS:
         return raw
     return {"type": kind_of_part(raw) or "other", "content": raw}
