@@ -87,6 +87,7 @@ class ToolExecution:
             duration_seconds=self.result_data.get("duration_seconds"),
             sent=None if told == gave else told,
             execution_id=self.identity if self.has_sub_agent else None,
+            timestamp=self.time,
         )
 
 

@@ -128,6 +128,7 @@ def read_tool_result(given: Payload) -> ToolResult:
         sent=given.get("sent"),
         duration_seconds=members.number("duration_seconds"),
         execution_id=members.text("execution_id"),
+        timestamp=members.text("timestamp"),
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 
