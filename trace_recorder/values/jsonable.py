@@ -39,6 +39,7 @@ _ATTRIBUTES = (
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
 )
 """The attributes of messages, responses, tools, tool calls and tool results."""
+_SCALARS = frozenset({str, int, float, bool})
 _NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
 """The attributes with values that are such objects again."""
 
@@ -65,7 +66,7 @@ def dump_members(value: Mapping[str, Payload]) -> str:
 
 def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
     """Copy any value into dicts, lists, strings, numbers, booleans and None; at most `max_nodes` parts of it."""
-    return _Copier(max_nodes).copy(value, 0, (), opens=False)
+    return _copy(value, max_nodes, opens=False)
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
@@ -101,7 +102,7 @@ def object_to_jsonable(value: object) -> Payload:
     In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
     `_ATTRIBUTES`.
     """
-    return _Copier(MAX_NODES).copy(value, 0, (), opens=True)
+    return _copy(value, MAX_NODES, opens=True)
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
@@ -120,6 +121,13 @@ def describe_value(value: object) -> dict[str, str]:
     }
 
 
+def _copy(value: object, max_nodes: int, *, opens: bool) -> Payload:
+    """Copy a value; if the code of a part of it raises, copy it again, so that only this part is described."""
+    return try_call(
+        _Copier(max_nodes).copy, lambda _: _GuardedCopier(max_nodes).copy(value, 0, (), opens), value, 0, (), opens
+    )
+
+
 class _Copier:
     """Copies one value. `opens` says whether objects of unknown classes are copied by their attributes."""
 
@@ -128,15 +136,14 @@ class _Copier:
     def __init__(self, max_nodes: int) -> None:
         self._left = max_nodes
 
-    def copy(self, value: object, depth: int, above: tuple[int, ...], *, opens: bool) -> Payload:
-        """Copy one value; describe it if its own code raises."""
-        return try_call(partial(self._copy, value, depth, above, opens), lambda _: describe_value(value))
-
-    def _copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+    def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
+        """Copy one value. Raises what the value's own code raises."""
         self._left -= 1
+        if value is None or type(value) in _SCALARS:
+            return _scalar(value)  # type: ignore[arg-type]
         if isinstance(value, enum.Enum):
-            return self.copy(value.value, depth, above, opens=opens)
-        if value is None or isinstance(value, str | int | float):
+            return self.copy(value.value, depth, above, opens)
+        if isinstance(value, str | int | float):
             return _scalar(value)
         if depth >= _MAX_DEPTH or id(value) in above or self._left <= 0:
             return dict(value) if is_description(value) else describe_value(value)
@@ -148,8 +155,10 @@ class _Copier:
         return self._other(value, depth, above, opens)
 
     def _other(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+        if type(value) is dict:
+            return self._mapping(value, depth + 1, (*above, id(value)), opens)
         if (form := json_equivalent(value)) is not value:
-            return self.copy(form, depth, above, opens=opens)
+            return self.copy(form, depth, above, opens)
         fields = _fields(value, opens)
         return describe_value(value) if fields is None else self._mapping(fields, depth + 1, (*above, id(value)), opens)
 
@@ -158,7 +167,7 @@ class _Copier:
     ) -> list[Payload]:
         copied: list[Payload] = []
         for element in value:
-            copied.append(self.copy(element, depth, above, opens=opens))
+            copied.append(self.copy(element, depth, above, opens))
             if self._left <= 0:
                 break
         return copied
@@ -169,10 +178,20 @@ class _Copier:
         for key, element in value.items():
             if type(element).__name__ not in _NOT_GIVEN_CLASSES:
                 name = _unique_key(key, copied, again)
-                copied[name] = self.copy(element, depth, above, opens=opens and name in _NESTED_ATTRIBUTES)
+                copied[name] = self.copy(element, depth, above, opens and name in _NESTED_ATTRIBUTES)
             if self._left <= 0:
                 break
         return copied
+
+
+class _GuardedCopier(_Copier):
+    """Copies a value with parts whose own code raises: these are described."""
+
+    __slots__ = ()
+
+    def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
+        """Copy one value; describe it if its own code raises."""
+        return try_call(super().copy, lambda _: describe_value(value), value, depth, above, opens)
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
@@ -192,7 +211,7 @@ def _scalar(value: str | float | None) -> Payload:
         return value
     if isinstance(value, str):
         text = str.__str__(value)
-        return text if _is_utf8(text) else describe_value(text)
+        return text if text.isascii() or _is_utf8(text) else describe_value(text)
     if isinstance(value, int):
         number = int.__int__(value)
         return number if -(2**63) <= number < 2**64 else describe_value(number)
@@ -214,6 +233,8 @@ def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int])
 
 def json_key(key: object) -> str:
     """Return a text for any key: itself, its JSON equivalent, or its repr."""
+    if type(key) is str and key.isascii():
+        return key
     if isinstance(key, str) and not isinstance(key, enum.Enum):
         return _escape_surrogates(str.__str__(key))
     form = try_call(lambda: json_equivalent(key.value if isinstance(key, enum.Enum) else key), lambda _: key)
