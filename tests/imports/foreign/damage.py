@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def check_damaged(path: Path, data: bytes) -> None:
     """Read damaged forms of a file. None may raise anything but a TrajectoryFormatError that a reader itself raises."""
     for damaged in (*_cut(data), *_flipped(data), *_retyped(data)):
         path.write_bytes(damaged)
-        assert _unexpected_error(path) is None, damaged
+        error = _unexpected_error(path)
+        assert error is None, (traceback.format_exception(error)[-2:], damaged)
 
 
 def _unexpected_error(path: Path) -> BaseException | None:
