@@ -18,6 +18,9 @@ __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_ru
 
 FORMATS = {
     "mini-swe-agent": "mini_swe_agent",
+    "swe-agent": "swe_agent",
+    "openhands-v0": "openhands_v0",
+    "openhands": "openhands_v1",
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
 
