@@ -31,6 +31,7 @@ from trace_recorder.storage.journal import encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
@@ -105,7 +106,7 @@ class _Layout:
 
     def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
         """Yield the line of a record, in which secrets are masked."""
-        said = to_json(data)
+        said = _json_of(data)
         masked = default_redactor(said)
         if count := masks_in(said, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
@@ -231,3 +232,16 @@ class _Layout:
             self.items += 1
             checks.append(crc32(b"%08x" % self.last_crc, checks[-1]))
         return _ItemList([*ranges, [first, self.items - 1]] if elements else ranges, checks)
+
+
+_dump = make_json_writer(",", ":", allow_nan=False)
+
+
+def _json_of(data: Mapping[str, Payload]) -> str:
+    """Return data as JSON text. It was JSON before; what the standard refuses, such as NaN, is described."""
+    try:
+        said = _dump(data)
+        said.encode()  # fails for half of a surrogate pair
+    except (ValueError, RecursionError):
+        return to_json(data)
+    return said
