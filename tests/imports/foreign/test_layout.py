@@ -207,4 +207,4 @@ def test_times(value: object, time: str) -> None:
 def test_what_the_standard_refuses_is_described(tmp_path: Path) -> None:
     run = _read(tmp_path, Annotation(key="nan", value=float("nan")), Annotation(key="half", value="\ud800"))
     assert run.annotations["nan"] == {"__type__": "float", "repr": "nan"}
-    assert isinstance(run.annotations["half"], str)
+    assert run.annotations["half"] == {"__type__": "str", "repr": "'\\ud800'"}
