@@ -33,7 +33,8 @@ Form = Annotated[
     typer.Option(
         "--form",
         "--parser",
-        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
+        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
+        "otlp: genai, openinference, both; inspect: json, eval.",
     ),
 ]
 Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]

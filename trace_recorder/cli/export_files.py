@@ -76,7 +76,7 @@ class Target:
     def of(cls, name: str, out: str | None, runs: int) -> Target:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
-        A directory is one that is there, or that ends in a slash, or has a name that does not end in .json or .jsonl.
+        A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
         if out is None:
             if FORMATS[name].kind == "rows":
@@ -88,7 +88,7 @@ class Target:
             if ends or path.is_dir():
                 raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
             return cls(file=path)
-        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl"}):
+        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
             return cls(directory=path)
         if runs > 1:
             raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
@@ -210,12 +210,14 @@ class Export:
 
         try_call(lambda: self._write(target, self._text(content)), on_error)
 
-    def _text(self, content: Payload) -> Iterable[str]:
+    def _text(self, content: Payload) -> Iterable[str | bytes]:
+        if isinstance(content, bytes):
+            return [content]
         return map(_line, content) if FORMATS[self.name].kind == "sessions" else _document(content)
 
-    def _write(self, target: Path, text: Iterable[str]) -> None:
+    def _write(self, target: Path, text: Iterable[str | bytes]) -> None:
         self._check_overwrite(target)
-        os.close(replace_file(target, (part.encode("utf-8", "backslashreplace") for part in text)))
+        os.close(replace_file(target, map(_bytes, text)))
         self.summary.files += 1
 
     def _check_overwrite(self, target: Path) -> None:
@@ -231,6 +233,10 @@ def _raise_unreadable(path: Path, error: Exception) -> NoReturn:
 
 def _line(row: Payload) -> str:
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def _bytes(part: str | bytes) -> bytes:
+    return part if isinstance(part, bytes) else part.encode("utf-8", "backslashreplace")
 
 
 def _document(content: Payload) -> Iterator[str]:

@@ -71,6 +71,7 @@ _FORM_ARGUMENTS = {"to_hierarchy": "cut", "to_otlp": "conventions"}
 FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif.document", "to_atif_files"),
     "hierarchy": Format("documents", "hierarchy.document", "to_hierarchy", forms=("turn", "message")),
+    "inspect": Format("documents", "inspect.log", "to_inspect", forms=("json", "eval")),
     "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True),
     "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
     "otlp": Format("sessions", "otlp.otlp_json", "to_otlp", forms=("genai", "openinference", "both")),
@@ -96,7 +97,7 @@ def outputs_of(
 
 def _outputs(name: str, made: Payload, source: Source) -> Iterator[tuple[str, Payload]]:
     if FORMATS[name].kind == "documents":
-        yield f"{source.name}.json", made
+        yield f"{source.name}{'.eval' if isinstance(made, bytes) else '.json'}", made
     elif name == "otlp":
         yield conversation_file(source.name, 0), made
     elif FORMATS[name].kind == "sessions":
