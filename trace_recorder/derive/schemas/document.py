@@ -19,6 +19,7 @@ from trace_recorder.derive.schemas.schema_types import (
     Pair,
     Seconds,
     Shape,
+    StatedTime,
     Text,
     Time,
     Unrepresentable,
@@ -65,6 +66,7 @@ class ToolResult(Shape):
     sent: Payload = ABSENT
     duration_seconds: Seconds = ABSENT
     execution_id: str = ABSENT
+    timestamp: str = ABSENT
 
 
 class Message(Shape):
@@ -170,7 +172,7 @@ class Request(Shape):
 class Interaction(Shape):
     """One request to a model with its response."""
 
-    timestamp: Time
+    timestamp: StatedTime
     provider: Text | None
     model: str | None
     tools_available: list[str] | None
@@ -229,7 +231,7 @@ class Step(Shape):
 
     exactly_one_of = ("llm_messages", "llm_messages_delta")
     step_number: Integer
-    timestamp: Time
+    timestamp: StatedTime
     state: Text
     llm_messages: list[Json] | None = ABSENT
     llm_messages_delta: StepDelta = ABSENT
