@@ -180,6 +180,8 @@ class Draft:
             return
         if identity in fold.duplicates:
             self._start_without(identity)
+        if identity not in self._carry_over.unsettled:  # what was settled too early is reopened all at once
+            self._carry_over.unsettled |= fold.tools.unanswered() - {identity}
         self._carry_over.reopen(identity)
 
     def _start_without(self, identity: str) -> None:
