@@ -20,6 +20,7 @@ FORMATS = {
     "claude-code": "claude_code",
     "traex": "traex",
     "codex": "codex",
+    "inspect-ai": "inspect_ai.log",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",
