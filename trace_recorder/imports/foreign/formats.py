@@ -17,6 +17,12 @@ from trace_recorder.imports.foreign.source import Source
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "otlp": "otlp",
+    "otel-console": "span_console",
+    "phoenix": "phoenix",
+    "mlflow": "mlflow",
+    "langfuse": "langfuse",
+    "langsmith": "langsmith",
     "mini-swe-agent": "mini_swe_agent",
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
