@@ -24,6 +24,9 @@ FORMATS = {
     "langfuse": "langfuse",
     "langsmith": "langsmith",
     "mini-swe-agent": "mini_swe_agent",
+    "swe-agent": "swe_agent",
+    "openhands-v0": "openhands_v0",
+    "openhands": "openhands_v1",
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
 

@@ -160,7 +160,7 @@ class _Layout:
         about = {**which, **without_none(call_id=run.call_id), **run.agent.members()}
         yield from self.record("tool_call", {**about, "arguments": run.arguments}, run.time)
         if run.ended is not None:
-            failed = None if run.error is None else {"type": "error", "message": run.error}
+            failed = None if run.error is None else {"type": "", "message": run.error}
             said = {"success": run.success, "result": run.result}
             more = without_none(error=failed, duration_seconds=run.duration_seconds)
             yield from self.record("tool_result", {**about, **said, **more}, run.ended)
