@@ -265,7 +265,7 @@ def test_a_failed_tool_has_its_error(tmp_path: Path) -> None:
     named = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": "weather", "gen_ai__tool__call__id": "c1"}
     run = _loaded(tmp_path, [call(1, None, GIVEN, ASKED), span(2, "tool", at=2, error="no such city", **named)])
     (result,) = run.agent_steps[0].tool_results
-    assert (result.success, result.error) == (False, "error: no such city")
+    assert (result.success, result.error) == (False, "no such city")
 
 
 def test_spans_that_are_each_other_s_parent_are_read(tmp_path: Path) -> None:
