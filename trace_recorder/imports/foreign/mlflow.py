@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
 from trace_recorder.imports.foreign.spans.otlp import Telemetry
 from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
@@ -23,10 +24,8 @@ _STATES: dict[str, Status] = {"OK": "completed", "ERROR": "failed", "IN_PROGRESS
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document, its first element or the first line is a trace."""
-    document = source.document
-    first = document[0] if isinstance(document, list) and document else document
-    return _is_trace(first) or any(_is_trace(line.value) for line in source.first_lines)
+    """Whether the document, its first element or one of the first lines is a trace."""
+    return has_trace(source, _is_trace)
 
 
 def _is_trace(value: Payload) -> bool:
@@ -36,22 +35,7 @@ def _is_trace(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each trace."""
-    document = source.document
-    listed = document if isinstance(document, list) else None if document is None else [document]
-    if listed is not None:
-        yield from (run_of_trace(value) for value in listed if _is_trace(value))
-        return
-    missing: list[Missing] = []
-    for line in source.lines():
-        if line.why is None and _is_trace(line.value):
-            run = run_of_trace(line.value)
-            run.events += missing
-            missing = []
-            yield run
-        else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is no trace"))
-    if missing:
-        yield ForeignRun(identity=f"{source.path.name}-damaged", events=[*missing])
+    return read_traces(source, _is_trace, run_of_trace)
 
 
 def run_of_trace(value: Members) -> ForeignRun:

@@ -43,9 +43,10 @@ def _lists(document: Payload) -> list[list[Payload]]:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
     missing: list[Missing] = []
-    yield from runs_of_spans(_values(source, missing))
-    if missing:
-        yield ForeignRun(identity=f"{source.path.name}-damaged", events=[*missing])
+    for run in runs_of_spans(_values(source, missing)):
+        run.events += missing
+        missing = []
+        yield run
 
 
 def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:

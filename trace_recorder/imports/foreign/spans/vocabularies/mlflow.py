@@ -46,12 +46,13 @@ def read(span: Span) -> Reading | None:
 
 def _value(value: Payload) -> Payload:
     """Return the value of a JSON text, also of one that is no object or array."""
-    if isinstance(value, str) and value[:1] == '"':
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return parsed(value)
+    found = parsed(value)
+    if not isinstance(found, str):
+        return found
+    try:
+        return found if found[:1] in {"[", "{"} else json.loads(found)
+    except (ValueError, RecursionError):
+        return found
 
 
 def _usage(span: Span, answered: Usage) -> Usage | None:
