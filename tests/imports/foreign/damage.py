@@ -1,76 +1,75 @@
-"""Damaged copies of a file: cut, with changed bytes, with values of other types; and what holds of reading them."""
+"""Damage to a file of another tool, and what it may lead to: the part that is whole, or an error that says why."""
 
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
-from contextlib import suppress
-from importlib import import_module
-from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
+from tests.imports.foreign.files import runs_of
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.formats import FORMATS, Source, format_of, journal_lines
+from trace_recorder.imports.foreign.formats import journal_lines
 from trace_recorder.imports.loader import load_lines
+from trace_recorder.values.messages import Payload
 
-_OTHERS: tuple[Any, ...] = (None, True, -7, 1.5, "x", [], {}, [{}], [["x"]], {"type": "text", "text": 3}, 10**400)
-
-
-def damaged(data: bytes, cuts: int = 60, types: int = 3) -> Iterator[bytes]:
-    """Yield damaged copies of a file of JSON, or of lines of JSON. Each value becomes one of so many other types."""
-    step = max(1, len(data) // cuts)
-    for at in range(0, len(data), step):
-        yield data[:at]
-        yield data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]
-        yield data[:at] + data[at + step :]
-    yield from _retyped(data, types)
+_OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, "", "text", "\ud800", [], [[]], [None], {}, {"a": []})
 
 
-def _retyped(data: bytes, types: int) -> Iterator[bytes]:
-    """Yield copies in which one value, at any depth, has another type."""
-    lines = data.split(b"\n")
-    documents = (
-        [json.loads(data)] if _is_json(data) else [json.loads(line) if _is_json(line) else None for line in lines]
-    )
-    turn = cycle(_OTHERS)
-    for at, document in enumerate(documents):
-        for path in _paths(document, ()):
-            for other in islice(turn, types):
-                changed = json.dumps(_with(document, path, other)).encode()
-                yield b"\n".join([*lines[:at], changed, *lines[at + 1 :]]) if len(documents) > 1 else changed
+def check_damaged(path: Path, data: bytes) -> None:
+    """Read damaged forms of a file. None may raise anything but a TrajectoryFormatError that a reader itself raises."""
+    for damaged in (*_cut(data), *_flipped(data), *_retyped(data)):
+        path.write_bytes(damaged)
+        error = _unexpected_error(path)
+        assert error is None, (traceback.format_exception(error)[-2:], damaged)
 
 
-def _is_json(data: bytes) -> bool:
-    with suppress(ValueError):
-        json.loads(data)
-        return True
-    return False
+def _unexpected_error(path: Path) -> BaseException | None:
+    """Return the error in a reader that a TrajectoryFormatError stands for."""
+    try:
+        for run in runs_of(path):
+            load_lines(b"".join(journal_lines(run)), path).to_document()
+    except TrajectoryFormatError as error:
+        return error.__cause__
+    return None
 
 
-def _paths(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    yield path
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, inner in members:
-        yield from _paths(inner, (*path, name))
+def _cut(data: bytes) -> Iterator[bytes]:
+    yield from (data[: len(data) * at // 40] for at in range(40))
 
 
-def _with(value: Any, path: tuple[Any, ...], other: Any) -> Any:
-    if not path:
-        return other
-    name, *rest = path
-    if isinstance(value, dict):
-        return {**value, name: _with(value[name], tuple(rest), other)}
-    return [*value[:name], _with(value[name], tuple(rest), other), *value[name + 1 :]]
+def _flipped(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), len(data) // 60 + 1):
+        yield data[:at] + bytes([data[at] ^ 0x15]) + data[at + 1 :]
 
 
-def read_damaged(path: Path) -> None:
-    """Read a file that may be damaged: it is refused with a clear error, or its runs can be read in full."""
-    source = Source(path)
-    found = format_of(source)
-    if found is None:
+def _retyped(data: bytes) -> Iterator[bytes]:
+    """Yield the JSON, or each of its lines, with values of other types in the place of each value, and without it."""
+    try:
+        yield from map(_encoded, _variants(json.loads(data)))
+    except UnicodeDecodeError:
         return
-    with suppress(TrajectoryFormatError):
-        for run in import_module(f"trace_recorder.imports.foreign.{FORMATS[found]}").read(source):
-            run.format = found
-            assert load_lines(b"".join(journal_lines(run)), path).to_document()
+    except ValueError:
+        lines = data.splitlines(keepends=True)
+        for at, line in enumerate(lines):
+            for value in _variants(json.loads(line)):
+                yield b"".join([*lines[:at], _encoded(value), b"\n", *lines[at + 1 :]])
+
+
+def _encoded(value: Payload) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _variants(value: Payload, turn: int = 0) -> Iterator[Payload]:
+    """Yield the value with one change, at each place in it: two of the other types, by turns."""
+    yield _OTHERS[turn % len(_OTHERS)]
+    yield _OTHERS[(turn * 7 + 5) % len(_OTHERS)]
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for number, (name, inner) in enumerate(members):
+        for changed in _variants(inner, turn + number + 1):
+            copy = value.copy()
+            copy[name] = changed
+            yield copy
+        without = value.copy()
+        del without[name]
+        yield without

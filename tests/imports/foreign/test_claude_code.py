@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.damage import damaged, read_damaged
+from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, loaded, runs_of
 from trace_recorder import load
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
@@ -325,6 +325,4 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
         _line("system", "e", "u", subtype="api_error", error={"status": 529}),
     ]
     path = _written(tmp_path, lines)
-    for data in damaged(path.read_bytes()):
-        path.write_bytes(data)
-        read_damaged(path)
+    check_damaged(path, path.read_bytes())

@@ -31,7 +31,17 @@ FORMATS = {
     "grok": "grok",
     "openclaw": "openclaw",
     "pi": "pi_session",
+    "inspect-ai": "inspect_ai.log",
+    "otlp": "otlp",
+    "otel-console": "span_console",
+    "phoenix": "phoenix",
+    "mlflow": "mlflow",
+    "langfuse": "langfuse",
+    "langsmith": "langsmith",
     "mini-swe-agent": "mini_swe_agent",
+    "swe-agent": "swe_agent",
+    "openhands-v0": "openhands_v0",
+    "openhands": "openhands_v1",
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
 
