@@ -26,7 +26,7 @@ INTO_A_FILE = {"invariant", "openai", "trl"}
 
 @dataclass(frozen=True, order=True)
 class Taken:
-    """What one process took: seconds of CPU, its children's too, and of the clock; its largest memory; bytes written."""
+    """What a process took: seconds of CPU, with its children, and of the clock; its largest memory; bytes written."""
 
     cpu: float
     clock: float
