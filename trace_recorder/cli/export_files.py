@@ -83,7 +83,7 @@ class Target:
     def of(cls, name: str, out: str | None, runs: int) -> Target:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
-        A directory is one that is there, or that ends in a slash, or has a name that does not end in .json or .jsonl.
+        A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
         if out is None:
             if FORMATS[name].kind == "rows":
@@ -95,7 +95,7 @@ class Target:
             if ends or path.is_dir():
                 raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
             return cls(file=path)
-        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl"}):
+        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
             return cls(directory=path)
         if runs > 1:
             raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,21 +28,31 @@ from trace_recorder.values.trajectory import Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What runs become: a format in one of its forms. `force` replaces files that exist."""
+    """What runs become: a format in one of its forms. `force` replaces files that exist.
+
+    `options` are arguments of the view, by name.
+    """
 
     name: str
     form: str | None = None
     include_incomplete: bool = False
     force: bool = False
+    options: tuple[tuple[str, bool], ...] = ()
 
     def view(self) -> ReportingView:
         """Return the view. Raises ValueError where the format has no such form."""
-        return _view(self.name, self.form, self.include_incomplete)
+        return _view(self.name, self.form, self.include_incomplete, self.options)
 
 
 @cache
-def _view(name: str, form: str | None, include_incomplete: bool) -> ReportingView:  # noqa: FBT001 - see `Conversion`
-    return FORMATS[name].view(form, include_incomplete=include_incomplete)
+def _view(
+    name: str,
+    form: str | None,
+    include_incomplete: bool,  # noqa: FBT001 - see `Conversion`
+    options: tuple[tuple[str, bool], ...],
+) -> ReportingView:
+    view = FORMATS[name].view(form, include_incomplete=include_incomplete)
+    return partial(view, **dict(options)) if options else view
 
 
 @dataclass(slots=True)
@@ -137,14 +147,23 @@ def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload
             raise error
         _raise_unreadable(run, error)
 
-    text = map(json_line, content) if FORMATS[conversion.name].kind == "sessions" else document_text(content)
-    try_call(lambda: write_text(target, text, force=conversion.force), on_error)
+    try_call(lambda: write_text(target, _text(conversion, content), force=conversion.force), on_error)
 
 
-def write_text(target: Path, text: Iterable[str], *, force: bool) -> None:
+def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
+    if isinstance(content, bytes):
+        return [content]
+    return map(json_line, content) if FORMATS[conversion.name].kind == "sessions" else document_text(content)
+
+
+def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:
     """Write a file, or replace it at once. Raises FileExistsError where it exists, and is not to be replaced."""
     check_overwrite(target, force=force)
-    os.close(replace_file(target, (part.encode("utf-8", "backslashreplace") for part in text)))
+    os.close(replace_file(target, map(_bytes, text)))
+
+
+def _bytes(part: str | bytes) -> bytes:
+    return part if isinstance(part, bytes) else part.encode("utf-8", "backslashreplace")
 
 
 def check_overwrite(target: Path, *, force: bool) -> None:

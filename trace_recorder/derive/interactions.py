@@ -20,7 +20,7 @@ from trace_recorder.values.messages import JoinedStream, Payload
 def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make the value of an interaction from the records that are there."""
     request_data, ending = call.request_data, call.ending
-    end: Mapping[str, Payload] = ending.data if ending else {}
+    end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     complete, ended_by = _how_it_ended(call, end)
     asked = asked_of(request_data)
     return LLMInteraction(
@@ -100,7 +100,9 @@ def stated_error(error: Payload) -> ErrorInfo | None:
     """Return an error as a record states it; None if there is none."""
     if not isinstance(error, dict):
         return None
-    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""))
+    status = error.get("status")
+    kind, message = str(error.get("type") or "error"), str(error.get("message") or "")
+    return ErrorInfo(kind, message, status if type(status) is int else None)
 
 
 def _text(value: Payload) -> str | None:

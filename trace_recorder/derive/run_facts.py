@@ -123,11 +123,11 @@ class RunFacts:
     def add_reward(self, record: Record) -> None:
         """Add a reward."""
         given = {name: value for name, value in record.data.items() if name != "redacted"}
-        self.rewards.append(Reward(**given, timestamp=record.time))
+        self.rewards.append(Reward(**given, timestamp=record.time or None))
 
     def add_gap(self, record: Record) -> None:
         """Add a gap that the recorder itself wrote."""
-        self.gaps.append(Gap(record.data.get("time") or record.time, record.data["what"], record.data["why"]))
+        self.gaps.append(Gap(record.data.get("time") or record.time or None, record.data["what"], record.data["why"]))
 
     def all_gaps(self) -> tuple[Gap, ...]:
         """Return the gaps of the whole journal, those of single interactions excepted."""
@@ -169,8 +169,8 @@ class RunFacts:
             provider=begun.get("provider") or (first.provider if first else None),
             model=begun.get("model") or (first.model if first else None),
             max_steps=begun.get("max_steps"),
-            start_time=self.start.time if self.start else None,
-            end_time=self.end.time if self.end else None,
+            start_time=(self.start.time or None) if self.start else None,
+            end_time=(self.end.time or None) if self.end else None,
             execution_time=ended.get("execution_time"),
             metadata=begun.get("metadata") or {},
             annotations=self.annotations,

@@ -73,7 +73,7 @@ class Journal:
             self._resolve_pending_write()
             seq, before = self.next_seq, self._end if self._end >= 0 else self.size
             crcs: list[int] = []
-            lines = list(_encode_lines(records, seq, time, crcs))
+            lines = list(encode_lines(records, seq, time, crcs))
             if self._torn:
                 lines[0] = b"\n" + lines[0]
             text = lines[0] if len(lines) == 1 else b"".join(lines)
@@ -218,7 +218,7 @@ class Journal:
             self._file = self._open_by_name(self._closed)
 
 
-def _encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
+def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
     """Yield the lines of records, numbered from `seq` on, and add the CRC of each to `crcs`."""
     for kind, data in records:
         text = data if isinstance(data, str) else data(crcs)

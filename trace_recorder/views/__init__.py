@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trace_recorder.views.atif.document import to_atif, to_atif_files
     from trace_recorder.views.hierarchy.document import to_hierarchy
+    from trace_recorder.views.inspect.log import to_inspect
     from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
+    from trace_recorder.views.otlp.otlp_json import to_otlp
+    from trace_recorder.views.otlp.spans import to_spans
     from trace_recorder.views.pi_sessions import to_traces
     from trace_recorder.views.stats import Stats
     from trace_recorder.views.toolbrain.chat_template import ChatTemplate
@@ -37,9 +40,12 @@ __all__ = [
     "to_atif",
     "to_atif_files",
     "to_hierarchy",
+    "to_inspect",
     "to_invariant",
     "to_invariant_dataset",
     "to_openai_finetuning",
+    "to_otlp",
+    "to_spans",
     "to_traces",
     "to_trae",
     "to_trl",
@@ -52,11 +58,14 @@ _MODULES = {
         "to_atif_files",
     ),
     "hierarchy.document": ("to_hierarchy",),
+    "inspect.log": ("to_inspect",),
     "invariant.dataset": (
         "push_to_invariant",
         "to_invariant",
         "to_invariant_dataset",
     ),
+    "otlp.otlp_json": ("to_otlp",),
+    "otlp.spans": ("to_spans",),
     "pi_sessions": ("to_traces",),
     "stats": ("Stats",),
     "toolbrain.chat_template": ("ChatTemplate",),

@@ -23,8 +23,8 @@ from trace_recorder.derive.schemas.schema_types import (
     Pair,
     Seconds,
     Shape,
+    StatedTime,
     Text,
-    Time,
     Unrepresentable,
 )
 from trace_recorder.values.messages import Payload
@@ -35,7 +35,7 @@ class Record(Shape):
     """One line of a journal, `trajectory_*.jsonl`. `kind` determines the members of `data`."""
 
     seq: Annotated[int, Field(ge=1)]
-    time: Time
+    time: StatedTime
     kind: str
     data: Json
     crc: Crc
@@ -55,14 +55,17 @@ class ForkedAt(Shape):
 
 
 class Start(Data):
-    """The first record: the schema, where the run takes place, and what the caller states about it."""
+    """The first record: the schema, where the run takes place, and what the caller states about it.
+
+    An imported run has no `host`, `pid` and `process_start`; its metadata says where it came from.
+    """
 
     schema_: Literal["trace-recorder/journal"] = Field(alias="schema")
     version: int
     trajectory_id: str
-    host: str
-    pid: int
-    process_start: float
+    host: str = ABSENT
+    pid: int = ABSENT
+    process_start: float = ABSENT
     task: Text | None
     provider: Text | None
     model: Text | None
@@ -187,13 +190,22 @@ class LLMError(LLMExchange):
 
 
 class LLMInteraction(Itemized, StepContext):
-    """An interaction that the agent recorded by hand. `body` has its messages and tools."""
+    """An interaction that the agent recorded by hand, or an imported one. `body` has its messages and tools.
+
+    The members after `error` are those of imported ones, as far as the source states them; `api` is its format.
+    """
 
     interaction_id: str
     provider: Text | None
     model: Text | None
     response: Payload
     error: Error = ABSENT
+    api: str = ABSENT
+    duration_seconds: Seconds = ABSENT
+    time_to_first_token_seconds: Seconds = ABSENT
+    stream: bool = ABSENT
+    complete: bool = ABSENT
+    ended_by: str = ABSENT
 
 
 class StepStart(StepContext):
@@ -234,7 +246,7 @@ class ToolResult(StepContext):
     success: bool | None
     result: Payload
     error: Error = ABSENT
-    duration_seconds: Seconds
+    duration_seconds: Seconds = ABSENT
     yielded: Count = ABSENT
     returned: Payload = ABSENT
     ended_by: str = ABSENT
@@ -275,7 +287,7 @@ class GivenReward(Data):
 class RecordedGap(Data):
     """Something that could not be recorded when it happened, at `time`."""
 
-    time: Time
+    time: StatedTime
     what: Text
     why: Text
 
@@ -287,7 +299,14 @@ class Finalize(Data):
     success: bool | Unrepresentable | None = ABSENT
     final_result: Payload = ABSENT
     error: Error = ABSENT
-    execution_time: Seconds
+    execution_time: Seconds | None
+
+
+class SourceRecord(Data):
+    """A part of an imported run's source that has no place in a run, as it is there; `what` is its kind."""
+
+    what: str
+    value: Payload
 
 
 DATA: Mapping[str, type[Shape]] = {
@@ -307,5 +326,6 @@ DATA: Mapping[str, type[Shape]] = {
     "reward": GivenReward,
     "gap": RecordedGap,
     "finalize": Finalize,
+    "source_record": SourceRecord,
 }
 """The data of each kind of record. A kind that is not listed belongs to a later version and is skipped."""

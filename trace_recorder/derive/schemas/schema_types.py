@@ -54,12 +54,10 @@ Text = str | Unrepresentable
 Integer = int | Unrepresentable
 Number = float | Unrepresentable
 Seconds = Annotated[float, Field(ge=0)]
-Time = Annotated[
-    str,
-    Field(
-        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$", json_schema_extra={"format": "date-time"}
-    ),
-]
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
+Time = Annotated[str, Field(pattern=f"^{_TIME}$", json_schema_extra={"format": "date-time"})]
+StatedTime = Annotated[str, Field(pattern=f"^({_TIME})?$")]
+"""Empty where the source of an imported run states no time."""
 Crc = Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
 Count = Annotated[int, Field(ge=0)]
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from trace_recorder.imports.atif.extra_members import DIALECT, EXTRA_KEY, effort_of, kept_in
 from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
+from trace_recorder.imports.foreign.formats import FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
@@ -13,9 +14,12 @@ from trace_recorder.views.content.openai_functions import arguments_of, result_t
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.token_counts import counts_of, tokens_of
 
-RECORDED_AFTER_ANSWER = frozenset({None, DIALECT})
-"""Dialects of calls that have the time of the answer: those recorded by hand, and those of other tools."""
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
+
+
+def recorded_after_answer(one: LLMInteraction) -> bool:
+    """Whether a call has the time of its answer: those recorded by hand do, and those of other tools."""
+    return one.api in {None, DIALECT} or one.api in FORMATS
 
 
 def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payload]:
@@ -98,7 +102,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
     one = turn.interaction
     return without_none(
         interaction_id=one.interaction_id,
-        requested_at=None if one.api in RECORDED_AFTER_ANSWER else one.timestamp,
+        requested_at=None if recorded_after_answer(one) else one.timestamp,
         step_number=one.step_number,
         provider=one.provider,
         api=one.api,

@@ -16,11 +16,11 @@ from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.images import Images
 from trace_recorder.views.atif.step_members import (
-    RECORDED_AFTER_ANSWER,
     call_members,
     call_step_members,
     extra_of_result,
     model_members,
+    recorded_after_answer,
     tools_step,
 )
 from trace_recorder.views.content.openai_functions import result_text
@@ -128,7 +128,7 @@ def _timestamp_of(line: ConversationLine) -> str | None:
     A call recorded by hand has the time of its answer.
     """
     one = line.turn.interaction
-    if one.api in RECORDED_AFTER_ANSWER:
+    if recorded_after_answer(one):
         return (one.timestamp or None) if line.answer else None
     if not line.answer:
         return one.timestamp or None

@@ -8,7 +8,9 @@ from typing import Literal
 
 from trace_recorder.values.messages import Payload
 
-Ignored = Literal["ids", "times", "prompt", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"]
+Ignored = Literal[
+    "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
+]
 """What can be left aside: ids, times, or one kind of difference."""
 
 _ID_NAMES = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "execution_id"})
@@ -21,6 +23,7 @@ _ID = re.compile(
 )
 _TIME = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|(?<=\bin )\d+\.\d+ ?s(?:econds)?\b"  # how long tests took, as runners of tests print it
 )
 
 

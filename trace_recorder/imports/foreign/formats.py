@@ -1,0 +1,87 @@
+"""The formats of other tools that are read: which one a file has, by its content, and the runs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.guard import try_call
+from trace_recorder.imports.foreign.layout import journal_lines
+from trace_recorder.imports.foreign.run import ForeignRun
+from trace_recorder.imports.foreign.source import Source
+
+__all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
+
+FORMATS = {
+    "claude-code": "claude_code",
+    "traex": "traex",
+    "codex": "codex",
+    "inspect-ai": "inspect_ai.log",
+    "otlp": "otlp",
+    "otel-console": "span_console",
+    "phoenix": "phoenix",
+    "mlflow": "mlflow",
+    "langfuse": "langfuse",
+    "langsmith": "langsmith",
+    "mini-swe-agent": "mini_swe_agent",
+    "swe-agent": "swe_agent",
+    "openhands-v0": "openhands_v0",
+    "openhands": "openhands_v1",
+}
+"""The names of the formats, each with its module, in the order in which they are asked."""
+
+
+class Format(Protocol):
+    """A module that reads one format."""
+
+    @staticmethod
+    def recognizes(source: Source) -> bool:
+        """Whether a file has this format, by its first lines or its document. Reads no more of it."""
+
+    @staticmethod
+    def read(source: Source) -> Iterator[ForeignRun]:
+        """Yield the runs of a file. A part that cannot be read is a `Missing` event of its run.
+
+        Raises TrajectoryFormatError if the file as a whole cannot be read.
+        """
+
+
+def format_of(source: Source) -> str | None:
+    """Return the name of a file's format; None if it is none of them. Raises OSError."""
+    return next((name for name in FORMATS if try_call(partial(_module(name).recognizes, source), _is_not)), None)
+
+
+def _is_not(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        raise error
+    return False
+
+
+def _module(name: str) -> Format:
+    module: Format = import_module(f"trace_recorder.imports.foreign.{FORMATS[name]}")  # type: ignore[assignment]
+    return module
+
+
+def read_runs(source: Source) -> Iterator[ForeignRun]:
+    """Yield the runs of a file of another tool. Raises TrajectoryFormatError where it is not readable, OSError."""
+    found = format_of(source)
+    if found is None:
+        raise TrajectoryFormatError(f"{source.path} is in no format that is read. docs/import.md lists the formats.")
+    runs = iter(_module(found).read(source))
+    while True:
+        run = try_call(partial(next, runs, None), partial(_refuse, source.path, found))
+        if run is None:
+            return
+        run.format = found
+        run.source.setdefault("file", source.path.name)
+        yield run
+
+
+def _refuse(path: Path, name: str, error: Exception) -> NoReturn:
+    if isinstance(error, TrajectoryFormatError | OSError):
+        raise error
+    raise TrajectoryFormatError(f"{path} cannot be read as {name}: {type(error).__name__}: {error}") from error

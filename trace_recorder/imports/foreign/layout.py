@@ -1,0 +1,283 @@
+"""A foreign run as the lines of a journal.
+
+`journal_lines` is pure: `load` folds the lines in memory, `trace-recorder import` writes them to a file, so both read
+the same. Secrets are masked as in every journal. The messages of a conversation are items that follow one another, so a
+call refers to them by one range, and the work is linear in the size of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from zlib import crc32
+
+from trace_recorder.clocks import parse_time
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Annotation,
+    Call,
+    Conversation,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    Score,
+    Step,
+    Summary,
+    ToolRun,
+)
+from trace_recorder.storage.journal import encode_lines
+from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.storage.redaction.redactor import masks_in
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import make_json_writer
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload, without_none
+
+IMPORTED_FROM = "imported_from"
+"""The member of a run's metadata that says where it came from: `format`, `id`, `file`, and what the source says."""
+
+
+def journal_lines(run: ForeignRun) -> Iterator[bytes]:
+    """Yield the lines of a run's journal: its start, what happened, and its end, which states its status."""
+    layout = _Layout(run.format)
+    start, end = run.times()
+    yield from layout.record("start", _start(run), start)
+    open_until = _ends_of_sub_agents(run)
+    for at, event in enumerate(run.events):
+        yield from layout.lines(event)
+        if isinstance(event, ToolRun) and open_until.get(event.execution_id, 0) > at:
+            layout.open_runs.setdefault(open_until[event.execution_id], []).append(event)
+        elif isinstance(event, ToolRun):
+            yield from layout.result(event)
+        for tool_run in layout.open_runs.pop(at, ()):
+            yield from layout.result(tool_run)
+    ended = {"status": run.status, "success": run.success, "final_result": run.final_result}
+    seconds = {"execution_time": _seconds_between(start, end)}
+    yield from layout.record("finalize", ended | without_none(error=run.error) | seconds, end)
+
+
+def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
+    """Return the place of the last event inside each execution that started sub-agents. Its result follows that."""
+    agents = ((at, getattr(event, "agent", MAIN).parent_execution_id) for at, event in enumerate(run.events))
+    return {execution: at for at, execution in agents if execution is not None}
+
+
+def _start(run: ForeignRun) -> Members:
+    origin = {"format": run.format, "id": run.identity, **run.source}
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "trajectory_id": run.identity,
+        "task": run.task,
+        "provider": run.provider,
+        "model": run.model,
+        "max_steps": run.max_steps,
+        "metadata": {**run.metadata, IMPORTED_FROM: origin},
+    }
+
+
+def _seconds_between(start: str, end: str) -> float | None:
+    begun, ended = parse_time(stated_time(start)), parse_time(stated_time(end))
+    if begun is None or ended is None:
+        return None
+    return max(0.0, (ended - begun).total_seconds())
+
+
+@dataclass(slots=True)
+class _ItemList:
+    """The items of a list: where they are, and the check value of each beginning of the list."""
+
+    ranges: list[list[int]]
+    checks: list[int]
+
+    def first(self, length: int) -> tuple[list[list[int]], str]:
+        """Return the ranges of the first elements, and their check value."""
+        found: list[list[int]] = []
+        left = length
+        for first, last in self.ranges:
+            if left <= 0:
+                break
+            found.append([first, min(last, first + left - 1)])
+            left -= last - first + 1
+        return found, f"{self.checks[length]:08x}"
+
+
+@dataclass(slots=True)
+class _Layout:
+    """Numbers the records, items and executions of one run of a `format`."""
+
+    format: str
+    seq: int = 1
+    items: int = 0
+    calls: int = 0
+    executions: int = 0
+    conversations: dict[int, tuple[Conversation, _ItemList]] = field(default_factory=dict)
+    tool_lists: dict[str, _ItemList] = field(default_factory=dict)
+    written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
+    last_crc: int = 0
+    open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
+    """Executions that still go on, by the place of the last event inside them."""
+    execution_ids: dict[int, str] = field(default_factory=dict)
+
+    def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
+        """Yield the line of a record, in which secrets are masked."""
+        said = _json_of(data)
+        masked = default_redactor(said)
+        if count := masks_in(said, masked):
+            masked = f'{masked[:-1]},"redacted":{count}}}'
+        crcs: list[int] = []
+        yield from encode_lines([(kind, masked)], self.seq, stated_time(time), crcs)
+        self.seq += 1
+        self.last_crc = crcs[0]
+
+    @singledispatchmethod
+    def lines(self, event: object) -> Iterator[bytes]:
+        """Yield the records of one event."""
+        raise TypeError(f"{type(event).__name__} is no event of a run")
+
+    @lines.register
+    def _(self, call: Call) -> Iterator[bytes]:
+        self.calls += 1
+        lists: dict[str, tuple[list[list[int]], str]] = {}
+        if call.conversation is not None:
+            messages = yield from self._conversation(call.conversation, call.time)
+            lists["messages"] = messages.first(call.length)
+        tools = yield from self._tools(call)
+        if tools is not None:
+            lists["tools"] = tools.first(len(tools.checks) - 1)
+        yield from self.record(
+            "llm_interaction",
+            {
+                "interaction_id": call.interaction_id or f"call-{self.calls}",
+                **without_none(api=self.format if call.api == "" else call.api),
+                **call.agent.members(),
+                "provider": call.provider,
+                "model": call.model,
+                "response": call.response,
+                "body": dict.fromkeys(("messages", "tools")) | without_none(parameters=call.parameters or None),
+                "items": {name: ranges for name, (ranges, _) in lists.items()},
+                "check": {name: check for name, (_, check) in lists.items()},
+            }
+            | without_none(
+                error=call.error,
+                duration_seconds=call.duration_seconds,
+                time_to_first_token_seconds=call.time_to_first_token_seconds,
+                stream=call.stream,
+                complete=None if call.complete else False,
+                ended_by=call.ended_by,
+            ),
+            call.time,
+        )
+
+    @lines.register
+    def _(self, run: ToolRun) -> Iterator[bytes]:
+        self.executions += 1
+        self.execution_ids[id(run)] = run.execution_id or f"execution-{self.executions}"
+        yield from self.record("tool_call", {**self._about(run), "arguments": run.arguments}, run.time)
+
+    def result(self, run: ToolRun) -> Iterator[bytes]:
+        """Yield the record of the result of an execution, if there is one."""
+        if run.ended is not None:
+            failed = None if run.error is None else {"type": "", "message": run.error}
+            said = {"success": run.success, "result": run.result}
+            more = without_none(error=failed, duration_seconds=run.duration_seconds)
+            yield from self.record("tool_result", {**self._about(run), **said, **more}, run.ended)
+
+    def _about(self, run: ToolRun) -> Members:
+        which = {"execution_id": self.execution_ids[id(run)], "name": run.name}
+        return {**which, **without_none(call_id=run.call_id), **run.agent.members()}
+
+    @lines.register
+    def _(self, step: Step) -> Iterator[bytes]:
+        stated = ("llm_response", "tool_calls", "tool_results", "reflection", "error")
+        about = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
+        body: Members = {"body": {"llm_messages": None}, "items": {}, "check": {}}
+        if step.conversation is not None:
+            messages = yield from self._conversation(step.conversation, step.time)
+            ranges, check = messages.first(step.length)
+            body |= {"items": {"llm_messages": ranges}, "check": {"llm_messages": check}}
+        said = {**dict.fromkeys(stated), **step.members}
+        yield from self.record("agent_step", {**about, **said, **body}, step.time)
+
+    @lines.register
+    def _(self, annotation: Annotation) -> Iterator[bytes]:
+        yield from self.record("annotation", {"key": annotation.key, "value": annotation.value}, annotation.time)
+
+    @lines.register
+    def _(self, summary: Summary) -> Iterator[bytes]:
+        yield from self.record(
+            "annotation", {"lakeview_step": summary.step_number, "value": summary.value}, summary.time
+        )
+
+    @lines.register
+    def _(self, score: Score) -> Iterator[bytes]:
+        members = ("name", "value", "weight", "step_number", "explanation")
+        yield from self.record("reward", {name: getattr(score, name) for name in members}, score.time)
+
+    @lines.register
+    def _(self, missing: Missing) -> Iterator[bytes]:
+        data = {"time": stated_time(missing.time), "what": missing.what, "why": missing.why}
+        yield from self.record("gap", data, missing.time)
+
+    @lines.register
+    def _(self, kept: Kept) -> Iterator[bytes]:
+        yield from self.record("source_record", {"what": kept.what, "value": kept.value}, kept.time)
+
+    def _conversation(self, conversation: Conversation, time: str) -> Generator[bytes, None, _ItemList]:
+        """Yield the items of a conversation that are not written yet; return the list of its items."""
+        new: list[Conversation] = []
+        while id(conversation) not in self.conversations:
+            new.append(conversation)
+            if conversation.base is None:
+                break
+            conversation = conversation.base
+        for one in reversed(new):
+            ranges, checks = [], [0]
+            if one.base is not None:
+                base = self.conversations[id(one.base)][1]
+                ranges, checks = base.first(one.base_length)[0], base.checks[: one.base_length + 1]
+            found = yield from self._items(one.own, ranges, checks, time)
+            self.conversations[id(one)] = one, found
+            conversation = one
+        return self.conversations[id(conversation)][1]
+
+    def _tools(self, call: Call) -> Generator[bytes, None, _ItemList | None]:
+        if not call.tools:
+            return None
+        key = to_json(call.tools)
+        if key not in self.tool_lists:
+            self.tool_lists[key] = yield from self._items([*call.tools], [], [0], call.time)
+        return self.tool_lists[key]
+
+    def _items(
+        self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
+    ) -> Generator[bytes, None, _ItemList]:
+        """Yield the items of a list that are not written yet. An element that is in several lists is one item."""
+        for element in elements:
+            if id(element) not in self.written:
+                yield from self.record("item", {"n": self.items, "value": element}, time)
+                self.written[id(element)] = self.items, self.last_crc, element
+                self.items += 1
+            number, crc, _ = self.written[id(element)]
+            checks.append(crc32(b"%08x" % crc, checks[-1]))
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1][1] = number
+            else:
+                ranges.append([number, number])
+        return _ItemList(ranges, checks)
+
+
+_dump = make_json_writer(",", ":", allow_nan=False)
+
+
+def _json_of(data: Mapping[str, Payload]) -> str:
+    """Return data as JSON text. It was JSON before; what the standard refuses, such as NaN, is described."""
+    try:
+        said = _dump(data)
+        said.encode()  # fails for half of a surrogate pair
+    except (ValueError, RecursionError):
+        return to_json(data)
+    return said

@@ -1,0 +1,162 @@
+"""mini-swe-agent's trajectories: `{"info", "messages", "trajectory_format"}`, or the bare list of messages.
+
+Source: `minisweagent/agents/default.py` (`serialize`) and `minisweagent/models/`, formats "mini-swe-agent-1" and 1.1.
+Each message of the assistant is one call, which saw the messages before it; with the Responses API it is the response
+itself. What models do not see is in a message's `extra`: the response with its usage, cost, time, the actions that were
+taken from it, and in an observation the output and the return code of one action. A response from which no action
+could be taken is only in the `extra` of the message that says so. The run ends with a message of role "exit".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Annotation, Call, Conversation, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Payload, without_none
+
+_FORMAT = "mini-swe-agent"
+_SUBMITTED = "Submitted"
+_ROLES = {"system", "user", "assistant", "tool"}
+_TOOL = "bash"
+"""mini-swe-agent's only tool."""
+_OF_CALL = {"cost", "timestamp", "actions", "response", "model_response"}
+_OF_TOOL = {"raw_output", "timestamp"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document states its format, or is a list of messages without any other member."""
+    document = source.document
+    if isinstance(document, dict):
+        stated = document.get("trajectory_format")
+        return isinstance(stated, str) and stated.startswith(_FORMAT)
+    return bool(document) and isinstance(document, list) and all(map(_is_bare_message, document))
+
+
+def _is_bare_message(message: Payload) -> bool:
+    if not isinstance(message, dict) or message.keys() != {"role", "content"}:
+        return False
+    return isinstance(message["content"], str) and _role(message) in _ROLES
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one run of a file."""
+    document = source.document
+    members = as_dict(document) if isinstance(document, dict) else {"messages": document}
+    info = as_dict(members.get("info"))
+    config = as_dict(info.get("config"))
+    ended = as_text(info.get("exit_status")) or None
+    messages = [as_dict(message) for message in as_list(members.get("messages"))]
+    yield ForeignRun(
+        identity=source.path.name.removesuffix(".json").removesuffix(".traj"),
+        events=[*_Reader().events(messages), *_annotations(info)],
+        model=as_text(as_dict(config.get("model")).get("model_name")),
+        status="unknown" if ended is None else "completed" if ended == _SUBMITTED else "failed",
+        final_result=info.get("submission") or None,
+        error=None if ended in {None, _SUBMITTED} else _error(ended, messages),
+        source=without_none(version=info.get("mini_version"), trajectory_format=members.get("trajectory_format")),
+        metadata=without_none(config=config or None),
+    )
+
+
+def _error(ended: str | None, messages: list[Members]) -> Members:
+    last = as_dict(messages[-1].get("extra")) if messages else {}
+    message = as_text(last.get("exception_str")) or f"the run ended with {ended}"
+    return {"type": ended, "message": message} | without_none(traceback=as_text(last.get("traceback")))
+
+
+def _annotations(info: Members) -> Iterator[Annotation]:
+    for name in ("model_stats", "exit_status"):
+        if info.get(name):
+            yield Annotation(key=name, value=info[name])
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Goes through the messages; `actions` are those that have no output yet, and `asked` the time of their call."""
+
+    conversation: Conversation = field(default_factory=Conversation)
+    actions: list[Members] = field(default_factory=list)
+    asked: str = ""
+
+    def events(self, messages: list[Members]) -> Iterator[Event]:
+        for message in messages:
+            extra = as_dict(message.get("extra"))
+            time = stated_time(extra.get("timestamp"))
+            role = _role(message)
+            if role not in _ROLES:
+                yield Kept(what=f"message of role {role}", value=message, time=time)
+                continue
+            if role == "assistant" or "response" in extra or "model_response" in extra:
+                yield self._call(message, role, extra, time)
+            if "returncode" in extra:
+                yield self._tool(message, extra, time)
+            self.conversation.add(_message(message, role))
+            if actions := as_list(extra.get("actions")):
+                self.actions, self.asked = [as_dict(action) for action in actions], time
+
+    def _call(self, message: Members, role: str, extra: Members, time: str) -> Call:
+        said = _response(message, extra) if role == "assistant" else _refused(extra)
+        usage = as_dict(said.get("usage")) | without_none(cost=as_number(extra.get("cost")))
+        rest = {name: value for name, value in extra.items() if name not in _OF_CALL and role == "assistant"}
+        more = without_none(usage=usage or None, extra={**as_dict(said.get("extra")), **rest} or None)
+        return Call(time=time, conversation=self.conversation, length=len(self.conversation), response=said | more)
+
+    def _tool(self, message: Members, extra: Members, time: str) -> ToolRun:
+        identity = as_text(message.get("tool_call_id")) or as_text(message.get("call_id"))
+        action = next((one for one in self.actions if one.get("tool_call_id") == identity), {})
+        self.actions = [one for one in self.actions if one is not action]
+        code = as_int(extra.get("returncode"))
+        return ToolRun(
+            time=self.asked,
+            name=_TOOL,
+            arguments={name: value for name, value in action.items() if name != "tool_call_id"} or None,
+            call_id=identity,
+            ended=time,
+            success=None if code is None else code == 0,
+            result=extra.get("raw_output", message.get("content")),
+            error=as_text(extra.get("exception_info")) or None,
+        )
+
+
+def _role(message: Members) -> str:
+    if message.get("object") == "response" and isinstance(message.get("output"), list):
+        return "assistant"
+    return "tool" if message.get("type") == "function_call_output" else as_text(message.get("role")) or ""
+
+
+def _response(message: Members, extra: Members) -> Members:
+    """Return what the model said: as the message has it, with what else the whole response states."""
+    if "output" in message:
+        return manual.read_response({name: value for name, value in message.items() if name != "extra"}).to_document()
+    whole = manual.read_response(as_dict(extra.get("response"))).to_document()
+    stated = {name: whole[name] for name in ("usage", "finish_reason", "model", "id", "extra") if whole.get(name)}
+    return stated | {name: value for name, value in _message(message, "assistant").items() if name != "role"}
+
+
+def _refused(extra: Members) -> Members:
+    """Return the response from which no action could be taken."""
+    response = extra.get("response", extra.get("model_response"))
+    return manual.read_response(response).to_document() if isinstance(response, dict) else {"content": response}
+
+
+def _message(message: Members, role: str) -> Members:
+    if "output" in message and role == "assistant":
+        said = _response(message, {})
+        return {"role": role, **{name: said.get(name) for name in ("content", "tool_calls", "reasoning")}}
+    calls = [manual.read_tool_call(call) for call in as_list(message.get("tool_calls"))]
+    extra = as_dict(message.get("extra"))
+    code = as_int(extra.get("returncode"))
+    failed = {} if role != "tool" or code is None else {"is_error": code != 0}
+    skipped = _OF_CALL | _OF_TOOL
+    left = {name: value for name, value in extra.items() if name not in skipped and role != "assistant"} | failed
+    return {"role": role, "content": message.get("content", message.get("output"))} | without_none(
+        tool_calls=[call.to_document() for call in calls] or None,
+        call_id=message.get("tool_call_id", message.get("call_id")),
+        reasoning=as_text(message.get("reasoning_content")),
+        extra=left or None,
+    )

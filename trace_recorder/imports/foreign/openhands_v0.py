@@ -1,0 +1,289 @@
+"""OpenHands before version 1: a list of events, or lines that each have one as `history`, with what came of the run.
+
+Source: `openhands/events/serialization/event.py`; the lines are those of its evaluation and resolver. An event is an
+`action` or an `observation`, whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole
+response that asked for an action; several actions may share one. Where it is absent, the model wrote the action as
+text: its thought is the response, and the action is a tool that ran. Older events have their `args` at the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects import openai_chat
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, text_part
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.event_views import EventView
+from trace_recorder.imports.foreign.openhands_metrics import state_costs
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Agent,
+    Annotation,
+    Call,
+    Event,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    ToolRun,
+)
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Status
+
+_NO_CALLS = {"change_agent_state", "null", "recall", "condensation", "condensation_request", "system"}
+"""Actions of an agent that no model asked for."""
+_NOT_SEEN = {"agent_state_changed", "null", "recall"}
+"""Observations that no model sees."""
+_FAILED = {"error", "user_rejected"}
+_STATUS: dict[Payload, Status] = {"finished": "completed", "error": "failed", "stopped": "interrupted"}
+_ENVELOPE = {"id", "timestamp", "source", "message", "cause", "action", "observation", "tool_call_metadata", "timeout"}
+_SAID = {"thought", "content", "final_thought"}
+_OUTCOME = {"history", "instruction", "metrics", "error", "success", "git_patch", "instance_id"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document is a list of events, or the first line has one as its history."""
+    lines = source.first_lines
+    if lines and _has_history(lines[0].value):
+        return True
+    document = source.document
+    return _is_event(next(iter(as_list(document)), None)) or _has_history(document)
+
+
+def _has_history(value: Payload) -> bool:
+    members = as_dict(value)
+    return ("metrics" in members or "instruction" in members) and any(map(_is_event, _events(members.get("history"))))
+
+
+def _is_event(value: Payload) -> bool:
+    event = as_dict(value)
+    stated = isinstance(event.get("action"), str) or isinstance(event.get("observation"), str)
+    return stated and ("source" in event or "content" in event or "command" in event)
+
+
+def _events(history: Payload) -> list[Payload]:
+    """Return the events of a history, which the oldest files have as pairs of an action and its observation."""
+    found: list[Payload] = []
+    for event in as_list(history):
+        found += event if isinstance(event, list) else [event]
+    return found
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of a list of events, or the run of each line."""
+    name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
+    document = source.document
+    if isinstance(document, list):
+        yield _run(name, {"history": document})
+        return
+    lines = source.lines() if document is None else iter([Line(1, document)])
+    for line in lines:
+        yield _run(f"{name}-{line.number}", as_dict(line.value), line.why)
+
+
+def _run(identity: str, members: Members, unreadable: str | None = None) -> ForeignRun:
+    reader = _Reader()
+    history = [as_dict(event) for event in _events(members.get("history"))]
+    events = [*reader.events(history)]
+    state_costs(reader.calls, as_dict(members.get("metrics")))
+    if unreadable is not None:
+        events.append(Missing(what="a line that holds a run", why=unreadable))
+    error = members.get("error")
+    said = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
+    totals = {"metrics": {name: value for name, value in as_dict(members.get("metrics")).items() if name != "costs"}}
+    said |= totals if totals["metrics"] else {}
+    success = members.get("success")
+    return ForeignRun(
+        identity=as_text(members.get("instance_id")) or identity,
+        events=[*events, *(Annotation(key=name, value=value) for name, value in said.items())],
+        task=as_text(members.get("instruction")) or reader.task,
+        model=reader.model,
+        start_time=stated_time(history[0].get("timestamp")) if history else "",
+        end_time=stated_time(history[-1].get("timestamp")) if history else "",
+        status="failed" if error else reader.status,
+        success=success if isinstance(success, bool) else None,
+        final_result=members.get("git_patch") or reader.final_result,
+        error={"type": "error", "message": error if isinstance(error, str) else str(error)} if error else reader.error,
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Goes through the events of a run. `agents` are those that are at work, the innermost last."""
+
+    views: list[EventView] = field(default_factory=lambda: [EventView()])
+    agents: list[Agent] = field(default_factory=lambda: [MAIN])
+    responses: set[str] = field(default_factory=set)
+    calls: list[Call] = field(default_factory=list)
+    tools: list[Payload] = field(default_factory=list)
+    task: str | None = None
+    model: str | None = None
+    status: Status = "unknown"
+    final_result: Payload = None
+    error: Members | None = None
+
+    def events(self, history: list[Members]) -> Iterator[Event]:
+        for number, (event, answer) in enumerate(_with_answers(history)):
+            time = stated_time(event.get("timestamp"))
+            if isinstance(event.get("action"), str):
+                yield from self._action(event, answer, time)
+            elif isinstance(event.get("observation"), str):
+                yield from self._observation(event, time)
+            else:
+                yield Missing(what=f"event {number}", why="it is neither an action nor an observation", time=time)
+
+    def _action(self, event: Members, answer: Members, time: str) -> Iterator[Event]:
+        action, arguments = event["action"], _arguments(event)
+        if action == "message" and not self._is_agents(event):
+            self.task = self.task or as_text(arguments.get("content"))
+            self.views[-1].add(event.get("id"), {"role": "user", "content": _content(arguments)})
+        elif action == "system":
+            self.tools = as_list(arguments.get("tools"))
+            self.views[-1].add(event.get("id"), {"role": "system", "content": as_text(arguments.get("content"))})
+        elif action == "condensation":
+            yield Kept(what="condensation", value=event, time=time)
+            self._condense(arguments)
+        elif action in _NO_CALLS or not self._is_agents(event):
+            yield Kept(what=f"action {action}", value=event, time=time)
+        else:
+            yield from self._decision(event, answer, time)
+
+    def _is_agents(self, event: Members) -> bool:
+        """Whether an event is the agent's. The oldest files do not say so: there the first message is the user's."""
+        return (
+            event["source"] == "agent" if "source" in event else event["action"] != "message" or self.task is not None
+        )
+
+    def _decision(self, event: Members, answer: Members, time: str) -> Iterator[Event]:
+        metadata, arguments = as_dict(event.get("tool_call_metadata")), _arguments(event)
+        response = self._response(metadata, arguments, event)
+        if response is not None:
+            yield self._call(response, event, time)
+        if event["action"] == "finish":
+            self.status = "completed"
+            self.final_result = as_dict(arguments.get("outputs")) or as_text(arguments.get("thought"))
+        if event["action"] not in {"message", "finish"}:
+            yield self._tool(event, answer, time)
+
+    def _response(self, metadata: Members, arguments: Members, event: Members) -> Members | None:
+        """Return what the model said; None if another action has stated it already."""
+        whole = as_dict(metadata.get("model_response"))
+        if whole:
+            identity = as_text(whole.get("id"))
+            if identity is not None and identity in self.responses:
+                return None
+            self.responses |= {identity} if identity else set()
+            return openai_chat.read_response(whole).to_document()
+        said = next(
+            (as_text(arguments[name]) for name in ("thought", "content", "final_thought") if arguments.get(name)), None
+        )
+        rest = {name: value for name, value in arguments.items() if name not in _SAID and value is not None}
+        extra = {} if event["action"] == "message" else {"extra": {"action": event["action"], "args": rest}}
+        return {"content": said, **extra}
+
+    def _call(self, response: Members, event: Members, time: str) -> Call:
+        view = self.views[-1]
+        self.model = self.model or as_text(response.get("model"))
+        call = Call(
+            time=time,
+            conversation=view.conversation,
+            length=len(view.conversation),
+            response=response,
+            model=as_text(response.get("model")),
+            tools=self.tools,
+            agent=self.agents[-1],
+        )
+        self.calls.append(call)
+        more = without_none(tool_calls=response.get("tool_calls"), reasoning=response.get("reasoning"))
+        view.add(event.get("id"), {"role": "assistant", "content": response.get("content")} | more)
+        return call
+
+    def _tool(self, event: Members, answer: Members, time: str) -> ToolRun:
+        metadata, arguments = as_dict(event.get("tool_call_metadata")), _arguments(event)
+        execution = f"action-{event.get('id')}" if event["action"] == "delegate" else None
+        ran = ToolRun(
+            time=time,
+            name=as_text(metadata.get("function_name")) or event["action"],
+            arguments={name: value for name, value in arguments.items() if name != "thought"},
+            call_id=as_text(metadata.get("tool_call_id")),
+            execution_id=execution,
+            ended=stated_time(answer.get("timestamp")) if answer else None,
+            success=_success(answer),
+            result=_content(answer) if answer else None,
+            agent=self.agents[-1],
+        )
+        if execution is not None:
+            self._begin_agent(execution, arguments)
+        return ran
+
+    def _begin_agent(self, execution: str, arguments: Members) -> None:
+        parent = self.agents[-1].agent_id
+        name = as_text(arguments.get("agent"))
+        self.agents.append(Agent(name=name, agent_id=execution, parent_agent_id=parent, parent_execution_id=execution))
+        self.views.append(EventView())
+
+    def _observation(self, event: Members, time: str) -> Iterator[Event]:
+        kind = event["observation"]
+        if kind in _NOT_SEEN:
+            state = as_text(as_dict(event.get("extras")).get("agent_state"))
+            self.status = _STATUS.get(state, self.status)
+            yield Kept(what=f"observation {kind}", value=event, time=time)
+            return
+        if kind == "delegate" and len(self.views) > 1:
+            self.views.pop()
+            self.agents.pop()
+        if kind == "error" and self.status == "failed":
+            self.error = {"type": "error", "message": as_text(event.get("content")) or ""}
+        identity = as_text(as_dict(event.get("tool_call_metadata")).get("tool_call_id"))
+        extras = as_dict(event.get("extras")) or {name: event[name] for name in ("exit_code",) if name in event}
+        success = _success(event)
+        failed = without_none(is_error=None if success is None else not success)
+        message = {"role": "user" if identity is None else "tool", "content": _content(event)}
+        more = without_none(call_id=identity, extra={"observation": kind, **failed, **extras})
+        self.views[-1].add(event.get("id"), message | more)
+
+    def _condense(self, arguments: Members) -> None:
+        first, last = (
+            as_int(arguments.get("forgotten_events_start_id")),
+            as_int(arguments.get("forgotten_events_end_id")),
+        )
+        listed = {one for one in map(as_int, as_list(arguments.get("forgotten_event_ids"))) if one is not None}
+        forgotten = range(first, last + 1) if first is not None and last is not None else listed
+        summary = as_text(arguments.get("summary"))
+        message = None if summary is None else {"role": "user", "content": summary}
+        self.views[-1].condense(forgotten, message, as_int(arguments.get("summary_offset")))
+
+
+def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
+    """Yield each event with the observation that answers it: by its id, or where events have none, the next event."""
+    of_action = {as_int(one.get("cause")): one for one in events if "observation" in one}
+    for event, following in zip(events, [*events[1:], {}], strict=False):
+        identity = as_int(event.get("id"))
+        if identity is not None:
+            yield event, of_action.get(identity, {})
+        else:
+            yield event, following if "observation" in following else {}
+
+
+def _arguments(event: Members) -> Members:
+    inner = event.get("args")
+    return inner if isinstance(inner, dict) else {name: event[name] for name in event if name not in _ENVELOPE}
+
+
+def _content(members: Members) -> Payload:
+    text = as_text(members.get("content"))
+    images = [url for url in as_list(members.get("image_urls") or members.get("images_urls")) if isinstance(url, str)]
+    if not images:
+        return text
+    return [text_part(text or ""), *({"type": "image_url", "image_url": {"url": url}} for url in images)]
+
+
+def _success(observation: Members) -> bool | None:
+    """Return whether an action succeeded, as its observation states it."""
+    if as_text(observation.get("observation")) in _FAILED:
+        return False
+    stated = observation.get("success")
+    code = as_int(observation.get("exit_code"))
+    return stated if isinstance(stated, bool) else None if code is None else code == 0

@@ -1,0 +1,274 @@
+"""OpenHands from version 1: events by their `kind`, as lines, as a list, or in the directory of a conversation.
+
+Source: `openhands/sdk/event/`. A conversation's directory has `base_state.json`, at which it is recognised, and a file
+for each event in `events/`. ActionEvents with one `llm_response_id` are one response; an answer to an action names
+its id. A Condensation removes events from what the model sees. Tokens, cost and latency of single responses are in the
+state's `stats`, by the response's id; an event of the state has totals only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, content_of, join_texts
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.event_views import EventView
+from trace_recorder.imports.foreign.openhands_metrics import state_costs
+from trace_recorder.imports.foreign.run import (
+    Agent,
+    Annotation,
+    Call,
+    Event,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    ToolRun,
+)
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Status
+
+_KINDS = {"ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "ConversationStateUpdateEvent"}
+_STATUS: dict[Payload, Status] = {
+    "finished": "completed",
+    "error": "failed",
+    "stuck": "failed",
+    "paused": "interrupted",
+    "running": "unknown",
+}
+_CONDENSER = Agent(name="condenser", agent_id="condenser")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first lines, or the document's elements, are events, or the document is a conversation's state."""
+    if any(map(_is_event, (line.value for line in source.first_lines))):
+        return True
+    document = source.document
+    return _is_state(document) or any(map(_is_event, as_list(document)[:20]))
+
+
+def _is_event(value: Payload) -> bool:
+    event = as_dict(value)
+    kind = event.get("kind")
+    return isinstance(kind, str) and kind in _KINDS and {"id", "timestamp", "source"} <= event.keys()
+
+
+def _is_state(value: Payload) -> bool:
+    return {"id", "agent", "workspace", "execution_status"} <= as_dict(value).keys()
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one run of a file or of a conversation's directory."""
+    state = as_dict(source.document) if _is_state(source.document) else {}
+    reader = _Reader()
+    events = [*reader.events([*_lines(source, state)])]
+    llm = as_dict(as_dict(state.get("agent")).get("llm"))
+    statistics = as_dict(as_dict(state.get("stats")).get("usage_to_metrics"))
+    for name, metrics in statistics.items():
+        of_name = [call for call in reader.calls if (call.agent is _CONDENSER) == (name == "condenser")]
+        state_costs(of_name, as_dict(metrics))
+    stated = as_text(state.get("execution_status"))
+    status = _STATUS.get(stated, reader.status)
+    yield ForeignRun(
+        identity=as_text(state.get("id")) or source.path.name.removesuffix(".jsonl").removesuffix(".json"),
+        events=[*events, *(Annotation(key=name, value=value) for name, value in reader.said(state).items())],
+        task=reader.task,
+        model=as_text(llm.get("model")) or reader.model,
+        max_steps=as_int(state.get("max_iterations")),
+        start_time=reader.start,
+        status="failed" if reader.error and status == "unknown" else status,
+        final_result=reader.final_result,
+        error=reader.error,
+        source=without_none(workspace=state.get("workspace")),
+        metadata=without_none(agent=state.get("agent")),
+    )
+
+
+def _lines(source: Source, state: Members) -> Iterator[Line]:
+    if not state:
+        document = source.document
+        listed = isinstance(document, list)
+        yield from (Line(at, one) for at, one in enumerate(document, start=1)) if listed else source.lines()
+        return
+    for number, path in enumerate(sorted(source.path.parent.glob("events/*.json")), start=1):
+        source.read_too.add(path)
+        inner = Source(path, source.max_line_bytes, source.max_document_bytes)
+        value = inner.document
+        yield Line(number, value, None if value is not None else f"{path.name} is not JSON")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Goes through the events of a conversation."""
+
+    view: EventView = field(default_factory=EventView)
+    answers: dict[str, Members] = field(default_factory=dict)
+    groups: dict[str, list[Members]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    tools: list[Payload] = field(default_factory=list)
+    stats: Payload = None
+    task: str | None = None
+    model: str | None = None
+    start: str = ""
+    status: Status = "unknown"
+    final_result: Payload = None
+    error: Members | None = None
+
+    def said(self, state: Members) -> Members:
+        """Return what is said of the whole run: its statistics."""
+        return without_none(stats=state.get("stats") or self.stats)
+
+    def events(self, lines: list[Line]) -> Iterator[Event]:
+        for event in map(as_dict, (line.value for line in lines)):
+            of_error = event.get("tool_call_id") if event.get("kind") == "AgentErrorEvent" else None
+            if answered := as_text(event.get("action_id")) or as_text(of_error):
+                self.answers[answered] = event
+            if event.get("kind") == "ActionEvent":
+                self.groups.setdefault(_response_id(event), []).append(event)
+        for line in lines:
+            event = as_dict(line.value)
+            time = stated_time(event.get("timestamp"))
+            self.start = self.start or time
+            if not isinstance(event.get("kind"), str):
+                yield Missing(what=f"event {line.number}", why=line.why or "it has no kind", time=time)
+            else:
+                yield from self._event(event, time)
+
+    def _event(self, event: Members, time: str) -> Iterator[Event]:
+        kind = event["kind"]
+        identity = as_text(event.get("id"))
+        if kind == "ActionEvent":
+            yield from self._action(event, time)
+        elif kind == "SystemPromptEvent":
+            self.tools = as_list(event.get("tools"))
+            parts = [event[name] for name in ("system_prompt", "dynamic_context") if event.get(name)]
+            self.view.add(identity, {"role": "system", "content": content_of(parts)})
+        elif kind == "MessageEvent":
+            yield from self._message(event, time)
+        elif kind in {"ObservationEvent", "UserRejectObservation", "AgentErrorEvent"}:
+            self.view.add(identity, _result(event))
+        elif kind == "Condensation":
+            yield from self._condensation(event, time)
+        else:
+            self._state(event)
+            yield Kept(what=f"event {kind}", value=event, time=time)
+
+    def _state(self, event: Members) -> None:
+        if event["kind"] == "ConversationErrorEvent":
+            message = as_text(event.get("detail")) or ""
+            self.error = {"type": as_text(event.get("code")) or "error", "message": message}
+        elif event["kind"] == "ConversationStateUpdateEvent":
+            value = event.get("value")
+            changed = as_dict(value) if event.get("key") == "full_state" else {as_text(event.get("key")): value}
+            self.status = _STATUS.get(as_text(changed.get("execution_status")), self.status)
+            self.stats = changed.get("stats", self.stats)
+
+    def _message(self, event: Members, time: str) -> Iterator[Event]:
+        message = as_dict(event.get("llm_message"))
+        content = content_of([*_parts(message.get("content")), *as_list(event.get("extended_content"))])
+        if event.get("source") != "agent":
+            self.task = self.task or (content if isinstance(content, str) else None)
+            self.view.add(event.get("id"), {"role": as_text(message.get("role")) or "user", "content": content})
+            return
+        said = {"content": content} | without_none(reasoning=as_text(message.get("reasoning_content")) or None)
+        yield self._call(event, said, time)
+
+    def _action(self, event: Members, time: str) -> Iterator[Event]:
+        group = self.groups[_response_id(event)]
+        if group[0] is event:
+            calls = [manual.read_tool_call(_tool_call(one)).to_document() for one in group]
+            said = {"content": content_of(as_list(event.get("thought"))), "tool_calls": calls}
+            yield self._call(event, said | without_none(reasoning=_reasoning(event)), time)
+        action = as_dict(event.get("action"))
+        if action.get("kind") == "FinishAction":
+            self.final_result = action.get("message")
+        yield self._tool(event, time)
+
+    def _call(self, event: Members, said: Members, time: str) -> Call:
+        extra = {name: event[name] for name in ("critic_result", "security_risk", "summary") if event.get(name)}
+        thinking = as_list(event.get("thinking_blocks"))
+        extra |= without_none(thinking_blocks=thinking or None)
+        identity = as_text(event.get("llm_response_id"))
+        call = Call(
+            time=time,
+            conversation=self.view.conversation,
+            length=len(self.view.conversation),
+            response={**_text_content(said)} | without_none(id=identity, extra=extra or None),
+            model=self.model,
+            tools=self.tools,
+        )
+        self.calls.append(call)
+        self.view.add(event.get("id"), {"role": "assistant", **said})
+        return call
+
+    def _tool(self, event: Members, time: str) -> ToolRun:
+        call = manual.read_tool_call(_tool_call(event))
+        answer = self.answers.get(as_text(event.get("id")) or "") or self.answers.get(call.call_id, {})
+        said = _result(answer) if answer else {}
+        failed = as_dict(said.get("extra")).get("is_error")
+        return ToolRun(
+            time=time,
+            name=call.name,
+            arguments=call.arguments,
+            call_id=call.call_id or None,
+            ended=stated_time(answer.get("timestamp")) if answer else None,
+            success=None if failed is None else not failed,
+            result=said.get("content"),
+        )
+
+    def _condensation(self, event: Members, time: str) -> Iterator[Event]:
+        summary = as_text(event.get("summary"))
+        yield Kept(what="event Condensation", value=event, time=time)
+        if identity := as_text(event.get("llm_response_id")):
+            response = {"content": summary, "id": identity}
+            call = Call(time=time, conversation=None, response=response, agent=_CONDENSER)
+            self.calls.append(call)
+            yield call
+        message = None if summary is None else {"role": "user", "content": summary}
+        forgotten = {one for one in as_list(event.get("forgotten_event_ids")) if isinstance(one, str)}
+        self.view.condense(forgotten, message, as_int(event.get("summary_offset")))
+
+
+def _response_id(event: Members) -> str:
+    """Return what actions of one response have in common; of an action that does not state it, its own id."""
+    return as_text(event.get("llm_response_id")) or f"event {as_text(event.get('id'))}"
+
+
+def _tool_call(event: Members) -> Members:
+    stated = as_dict(event.get("tool_call"))
+    named = {"id": event.get("tool_call_id"), "name": event.get("tool_name")}
+    return without_none(**named) | without_none(**stated)
+
+
+def _reasoning(event: Members) -> str | None:
+    blocks = (as_text(as_dict(block).get("thinking")) for block in as_list(event.get("thinking_blocks")))
+    return as_text(event.get("reasoning_content")) or join_texts(blocks, "\n\n")
+
+
+def _text_content(said: Members) -> Members:
+    """Return a response whose content is text: what it has beside text is in its message."""
+    content = said.get("content")
+    if not isinstance(content, list):
+        return said
+    return said | {"content": join_texts((as_text(as_dict(part).get("text")) for part in content), "\n\n")}
+
+
+def _parts(content: Payload) -> list[Payload]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+
+
+def _result(event: Members) -> Members:
+    """Return the message of a tool's result."""
+    call = without_none(call_id=as_text(event.get("tool_call_id")), name=as_text(event.get("tool_name")))
+    if event.get("kind") == "AgentErrorEvent":
+        return {"role": "tool", "content": as_text(event.get("error")), **call, "extra": {"is_error": True}}
+    if event.get("kind") == "UserRejectObservation":
+        reason = f"Action rejected: {as_text(event.get('rejection_reason'))}"
+        return {"role": "tool", "content": reason, **call, "extra": {"is_error": True}}
+    observation = as_dict(event.get("observation"))
+    rest = {name: value for name, value in observation.items() if name != "content" and value is not None}
+    content = content_of([*_parts(observation.get("content")), *as_list(event.get("extended_content"))])
+    return {"role": "tool", "content": content, **call} | without_none(extra=rest or None)

@@ -1,0 +1,228 @@
+"""A run as another tool's file states it: facts in the order of time, before they become the records of a journal.
+
+A format's module fills these values and decides nothing more: which tool result answers which call, steps, metrics and
+turns are derived from the journal. What the source does not say stays None, and is never estimated. Messages,
+responses, tools and errors are JSON objects with the members of the document (`docs/format.md`):
+
+    message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "extra"}
+    response  {"content", "reasoning", "tool_calls", "finish_reason", "usage", "model", "id", "blocks", "extra"}
+    call      {"call_id", "name", "arguments", "extra"}        an element of "tool_calls"
+    usage     {"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
+               "reasoning_tokens", "cost", "extra"}
+    error     {"type", "message", "status"}
+
+Times are ISO 8601 with an offset, or "" where the source has none (`clocks.py` of this folder converts others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Status
+
+Members = dict[str, Payload]
+
+
+class Conversation:
+    """A history that grows; a call refers to its first messages.
+
+    `fork` begins another one with the same first messages, as after a compaction, a rewritten history or in a side
+    branch. Messages are shared and stored once.
+    """
+
+    def __init__(self, base: Conversation | None = None, length: int = 0) -> None:
+        self.base = base
+        self.base_length = length
+        self.own: list[Members] = []
+
+    def __len__(self) -> int:
+        return self.base_length + len(self.own)
+
+    def add(self, message: Members) -> None:
+        """Add a message that the model sees from the next call on."""
+        self.own.append(message)
+
+    def answer(self, response: Mapping[str, Payload]) -> None:
+        """Add what a call's response said as an assistant's message."""
+        said = {name: response.get(name) for name in ("tool_calls", "reasoning")}
+        self.add({"role": "assistant", "content": response.get("content")} | without_none(**said))
+
+    def fork(self, length: int | None = None) -> Conversation:
+        """Return a conversation that begins with the first `length` messages of this one; by default, with all."""
+        length = len(self) if length is None else length
+        base, at = self, length
+        while base.base is not None and at <= base.base_length:  # refer to the one that has these messages
+            base = base.base
+        return Conversation(base, at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """Which agent an event belongs to. `parent_execution_id` is the `ToolRun` in which a sub-agent was started."""
+
+    name: str | None = None
+    agent_id: str | None = None
+    parent_agent_id: str | None = None
+    parent_execution_id: str | None = None
+
+    def members(self) -> Members:
+        """Return the members of a record that say so."""
+        return without_none(
+            agent=self.name,
+            agent_id=self.agent_id,
+            parent_agent_id=self.parent_agent_id,
+            parent_execution_id=self.parent_execution_id,
+        )
+
+
+MAIN = Agent()
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One call to a model: it saw the first `length` messages of `conversation`.
+
+    `response` is None if there was none. `time` is when it was requested, or if the source knows only when it was
+    answered, that; durations are in seconds. A call without any known history has `conversation` None. `api` is the
+    dialect that the source states for it; None is a call recorded by hand, "" stands for the name of the format.
+    """
+
+    time: str
+    conversation: Conversation | None
+    api: str | None = ""
+    length: int = 0
+    response: Members | None = None
+    error: Members | None = None
+    provider: str | None = None
+    model: str | None = None
+    tools: Sequence[Payload] = ()
+    parameters: Members = field(default_factory=dict)
+    interaction_id: str | None = None
+    agent: Agent = MAIN
+    duration_seconds: float | None = None
+    time_to_first_token_seconds: float | None = None
+    stream: bool | None = None
+    complete: bool = True
+    ended_by: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolRun:
+    """One execution of a tool that the source states apart from the conversation, with its times or its full result.
+
+    Where the source has results only as messages in the conversation, no ToolRun is made: the fold finds them there. A
+    result that no later call saw is stated here. `ended` is the time of the result; None if there is none.
+    """
+
+    time: str
+    name: str
+    arguments: Payload = None
+    call_id: str | None = None
+    execution_id: str | None = None
+    ended: str | None = None
+    success: bool | None = None
+    result: Payload = None
+    error: str | None = None
+    duration_seconds: float | None = None
+    agent: Agent = MAIN
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """A step that the source itself states. `members` are those of `agent_step` records.
+
+    Its messages are the first `length` of `conversation`, if the source has any for it.
+    """
+
+    time: str
+    step_number: int
+    state: str | None = None
+    conversation: Conversation | None = None
+    length: int = 0
+    members: Members = field(default_factory=dict)
+    agent: Agent = MAIN
+
+
+@dataclass(slots=True, kw_only=True)
+class Annotation:
+    """Something that is said of the run as a whole."""
+
+    key: str
+    value: Payload
+    time: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """A summary of the step with this number."""
+
+    step_number: int
+    value: Payload
+    time: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Score:
+    """A reward of the run, or of one step."""
+
+    name: str
+    value: float
+    weight: float = 1.0
+    step_number: int | None = None
+    explanation: str | None = None
+    time: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Missing:
+    """A part of the source that cannot be read: what, and why."""
+
+    what: str
+    why: str
+    time: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Kept:
+    """A part of the source that has no place in a run, as it is there. It stays in the journal, under its kind."""
+
+    what: str
+    value: Payload
+    time: str = ""
+
+
+Event = Call | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
+
+
+@dataclass(slots=True, kw_only=True)
+class ForeignRun:
+    """One run of another tool. `events` are in the order of time.
+
+    `identity` is the id that the source gives it, `source` what the tool says of itself: its version, the session's
+    directory. `format` is set by `formats.py`. `status` is "unknown" where the source does not say how the run ended.
+    """
+
+    identity: str
+    format: str = ""
+    events: list[Event] = field(default_factory=list)
+    task: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    max_steps: int | None = None
+    start_time: str = ""
+    end_time: str = ""
+    status: Status = "unknown"
+    success: bool | None = None
+    final_result: Payload = None
+    error: Members | None = None
+    source: Members = field(default_factory=dict)
+    metadata: Members = field(default_factory=dict)
+
+    def times(self) -> tuple[str, str]:
+        """Return when it began and ended: as the source states, or else the times of its first and last event."""
+        ends = (event.ended or "" for event in self.events if isinstance(event, ToolRun))
+        found = [time for time in chain((event.time for event in self.events), ends) if time]
+        return self.start_time or (found[0] if found else ""), self.end_time or (max(found) if found else "")

@@ -1,0 +1,222 @@
+"""SWE-agent's trajectories: `{"trajectory", "history", "info", "replay_config", "environment"}`, or `history` alone.
+
+Source: `sweagent/types.py` (`TrajectoryStep`, `HistoryItem`) and `sweagent/agent/agents.py`. `history` and `trajectory`
+state the same run twice: a message of the assistant in `history` is one call, which saw the messages before it, and the
+step of `trajectory` that gives the same response has the tool's own output and time. Newer steps have the `query`, the
+messages that the model saw after older ones were shortened. A file of a retrying agent has its runs in `attempts`.
+Demonstrations (`is_demo`) are part of the prompt, and no calls. The source has no times of day.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, join_texts, json_value
+from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Agent,
+    Annotation,
+    Call,
+    Conversation,
+    Event,
+    ForeignRun,
+    Kept,
+    Members,
+    ToolRun,
+)
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Payload, without_none
+
+_SUBMITTED = "submitted"
+_READ = {"role", "content", "tool_calls", "tool_call_ids", "agent", "thought", "action"}
+_STEP = {"action", "observation", "response", "thought"}
+_ENDED = ("exit_status", "submission")
+_SHELL = "bash"
+"""Every action is run in SWE-agent's shell, also where the model writes it as text."""
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document has steps with actions and observations, or a history whose messages name their agent."""
+    document = as_dict(source.document)
+    if as_list(document.get("attempts")):
+        return any(map(_is_run, map(as_dict, as_list(document["attempts"]))))
+    return _is_run(document)
+
+
+def _is_run(document: Members) -> bool:
+    steps, history = as_list(document.get("trajectory")), as_list(document.get("history"))
+    if any(as_dict(step).keys() >= _STEP for step in steps):
+        return True
+    return any(as_dict(item).keys() >= {"role", "content", "agent"} for item in history)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of a file, or each attempt of one."""
+    document = as_dict(source.document)
+    name = source.path.name.removesuffix(".json").removesuffix(".traj")
+    attempts = as_list(document.get("attempts"))
+    for number, attempt in enumerate(attempts, start=1):
+        yield _run(as_dict(attempt), name if len(attempts) == 1 else f"{name}-attempt-{number}")
+    if not attempts:
+        yield _run(document, name)
+
+
+def _run(document: Members, identity: str) -> ForeignRun:
+    info = as_dict(document.get("info"))
+    config = _config(document.get("replay_config"))
+    problem = as_dict(config.get("problem_statement"))
+    ended = as_text(info.get("exit_status"))
+    failed = ended not in {None, _SUBMITTED}
+    rest = {name: value for name, value in info.items() if name not in _ENDED and value is not None}
+    return ForeignRun(
+        identity=identity,
+        events=[*_Reader().events(document), *(Annotation(key=name, value=value) for name, value in rest.items())],
+        task=as_text(problem.get("text")) or as_text(problem.get("github_url")),
+        model=as_text(as_dict(as_dict(config.get("agent")).get("model")).get("name")),
+        status="unknown" if ended is None else "failed" if failed else "completed",
+        final_result=info.get("submission"),
+        error={"type": ended, "message": f"the run ended with {ended}"} if failed else None,
+        source=without_none(environment=document.get("environment"), version=info.get("swe_agent_version")),
+        metadata=without_none(replay_config=config or None),
+    )
+
+
+def _config(value: Payload) -> Members:
+    return as_dict(json_value(value) if isinstance(value, str) else value)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Goes through the history and the steps side by side."""
+
+    conversations: dict[str, Conversation] = field(default_factory=dict)
+    histories: Histories = field(default_factory=Histories)
+    last: str = ""
+    several: bool = False
+
+    def events(self, document: Members) -> Iterator[Event]:
+        history = [as_dict(item) for item in as_list(document.get("history"))]
+        steps = [as_dict(step) for step in as_list(document.get("trajectory"))]
+        self.several = len({as_text(item.get("agent")) for item in history if "agent" in item}) > 1
+        of_item = _matched(history, steps)
+        next_step = 0
+        for at, item in enumerate(history):
+            if not _is_response(item):
+                self._conversation(item).add(_message(item))
+                continue
+            step = of_item.get(at)
+            while step is not None and next_step < step:
+                yield from self._unmatched(steps[next_step])
+                next_step += 1
+            yield from self._call(item, {} if step is None else steps[step])
+            next_step = next_step if step is None else step + 1
+        for left in steps[next_step:]:
+            yield from self._unmatched(left)
+
+    def _conversation(self, item: Members) -> Conversation:
+        self.last = as_text(item.get("agent")) or self.last
+        return self.conversations.setdefault(self.last, Conversation())
+
+    def _agent(self) -> Agent:
+        return Agent(name=self.last, agent_id=self.last) if self.several else MAIN
+
+    def _call(self, item: Members, step: Members) -> Iterator[Event]:
+        conversation = self._conversation(item)
+        saw, length = self._prompt(step) or (conversation, len(conversation))
+        said = _message(item)
+        conversation.add(said)
+        response: Members = {name: value for name, value in said.items() if name not in {"role", "call_id"}}
+        yield Call(time="", conversation=saw, length=length, response=response, agent=self._agent())
+        yield from self._action(step, said.get("tool_calls"))
+
+    def _unmatched(self, step: Members) -> Iterator[Event]:
+        """Yield what only `trajectory` has: a call whose response is in no history, such as the last one."""
+        conversation = self.conversations.setdefault(self.last, Conversation())
+        saw, length = self._prompt(step) or (conversation, len(conversation))
+        if as_text(step.get("response")):
+            response = {"content": step["response"]}
+            yield Call(time="", conversation=saw, length=length, response=response, agent=self._agent())
+        yield from self._action(step, None)
+
+    def _prompt(self, step: Members) -> tuple[Conversation, int] | None:
+        query = [_message(item) for item in map(as_dict, as_list(step.get("query"))) if item]
+        return self.histories.add(query) if query else None
+
+    def _action(self, step: Members, calls: Payload) -> Iterator[Event]:
+        call = as_dict(next(iter(as_list(calls)), None))
+        if step.get("action"):
+            yield ToolRun(
+                time="",
+                name=as_text(call.get("name")) or _SHELL,
+                arguments=call.get("arguments", {"command": step["action"]}),
+                call_id=as_text(call.get("call_id")),
+                ended="" if "observation" in step else None,
+                result=step.get("observation"),
+                duration_seconds=as_number(step.get("execution_time")),
+                agent=self._agent(),
+            )
+        left = without_none(state=step.get("state") or None, extra_info=step.get("extra_info") or None)
+        if left:
+            yield Kept(what="what else a step states", value=left)
+
+
+def _is_response(item: Members) -> bool:
+    return item.get("role") == "assistant" and item.get("is_demo") is not True
+
+
+def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
+    """Return the number of the step that states each response of the history, where one does.
+
+    It is the next one with the same text. What lies between two of these is paired in its order, if there are as many
+    responses as steps: replayed files state a text in one place and its correction in the other.
+    """
+    responses = [at for at, item in enumerate(history) if _is_response(item)]
+    places: dict[str, deque[int]] = {}
+    for number, at in enumerate(responses):
+        places.setdefault(_said(history[at].get("content"), history[at].get("thought")), deque()).append(number)
+    found: dict[int, int] = {}
+    response_before, step_before = -1, -1
+    for number, step in enumerate(steps):
+        waiting = places.get(_said(step.get("response"), step.get("thought")), deque())
+        while waiting and waiting[0] <= response_before:
+            waiting.popleft()
+        if waiting:
+            found |= _between(response_before, waiting[0], step_before, number)
+            response_before, step_before = waiting.popleft(), number
+            found[response_before] = number
+    found |= _between(response_before, len(responses), step_before, len(steps))
+    return {responses[one]: step for one, step in found.items()}
+
+
+def _between(first: int, end: int, first_step: int, end_step: int) -> dict[int, int]:
+    if end - first != end_step - first_step:
+        return {}
+    return dict(zip(range(first + 1, end), range(first_step + 1, end_step), strict=True))
+
+
+def _said(response: Payload, thought: Payload) -> str:
+    return (as_text(response) or as_text(thought) or "").strip()
+
+
+def _message(item: Members) -> Members:
+    calls = [manual.read_tool_call(call).to_document() for call in as_list(item.get("tool_calls"))]
+    extra = {name: value for name, value in item.items() if name not in _READ and value is not None}
+    answers = [identity for identity in as_list(item.get("tool_call_ids")) if isinstance(identity, str)]
+    if not calls:
+        extra |= without_none(action=item.get("action") or None)
+    if len(answers) > 1:
+        extra["tool_call_ids"] = answers
+    return {"role": as_text(item.get("role")) or "user", "content": item.get("content")} | without_none(
+        tool_calls=calls or None,
+        call_id=next(iter(answers), None),
+        reasoning=_reasoning(item.get("thinking_blocks")),
+        extra=extra or None,
+    )
+
+
+def _reasoning(blocks: Payload) -> str | None:
+    return join_texts((as_text(as_dict(block).get("thinking")) for block in as_list(blocks)), "\n\n")

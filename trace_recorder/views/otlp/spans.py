@@ -1,0 +1,129 @@
+"""A run as spans: one for the run's agent, and under it its steps, calls, tools and sub-agents.
+
+`plan_spans` says which spans a run has, how they are nested, and which of them will not change any more while the run
+goes on; it reads no message. `PlannedSpan.make` makes one. So a run is exported span by span, each as large as its own
+prompt, and a run that goes on is sent as far as it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
+from trace_recorder.views.otlp.made import Conventions, SpanMaker
+from trace_recorder.views.otlp.prompts import prompt_of
+from trace_recorder.views.otlp.span import Span
+from trace_recorder.views.otlp.tree import SpanTree
+from trace_recorder.views.view import LeftOut, view
+
+_PARTS = ContentSupport.of("thoughts", "names of speakers", locations=("part", "images"))
+_SUPPORTED: FormatSupport = {
+    "instructions": _PARTS,
+    "questions": _PARTS,
+    "tool results": _PARTS,
+    "answers": ContentSupport.of("thoughts", "interleaved thoughts, texts and calls", locations=("part", "images")),
+}
+
+
+@view
+def to_spans(
+    left_out: LeftOut,
+    trajectory: Trajectory,
+    conventions: Conventions = "genai",
+    *,
+    content: bool = True,
+    new_messages: bool = False,
+) -> Iterator[Span]:
+    """Yield the spans of a run: its agents, its steps, its calls, its tools.
+
+    `conventions` are those of OpenTelemetry, of OpenInference, or both. Without `content` there is nothing in them that
+    anyone said or that a tool gave. Each call has its whole prompt, as the conventions want it, which makes more text
+    the longer a run is; with `new_messages` it has what is new since the call before.
+    """
+    if content:
+        count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
+    maker = SpanMaker.of(conventions, content=content)
+    for planned in plan_spans(trajectory, maker, new_messages=new_messages):
+        yield planned.make()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSpan:
+    """A span that can be made. `is_final` is whether it will be the same however the run goes on."""
+
+    span_id: str
+    kind: Literal["agent", "step", "call", "tool"]
+    is_final: bool
+    make: Callable[[], Span]
+
+
+def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool = False) -> list[PlannedSpan]:
+    """Return the spans of a run as far as it has come. None is made yet.
+
+    A `maker` that made spans of an earlier state of the run encodes no message again.
+    """
+    maker = maker.at(trajectory)
+    return [*_Plan(SpanTree.of(trajectory, maker.ids), maker, new_messages).spans()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which spans are final, and how each is made."""
+
+    tree: SpanTree
+    maker: SpanMaker
+    new_messages: bool
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.tree.trajectory.status not in {"running", "unknown"}
+
+    def spans(self) -> Iterator[PlannedSpan]:
+        """Yield the run's own span, those of its agents, of its steps, and of what happened in them."""
+        tree = self.tree
+        yield PlannedSpan(tree.root, "agent", self._has_ended, partial(self.maker.run, tree.root))
+        for key, agent in tree.agents.found.items():
+            span = tree.agent_span(key)
+            make = partial(self.maker.sub_agent, span, tree.parent_of_agent(agent), agent)
+            yield PlannedSpan(span, "agent", self._has_ended, make)
+        yield from self._steps()
+        yield from self._calls()
+        for tool in tree.tools:
+            span = tree.tool_span(tool)
+            yield PlannedSpan(span, "tool", True, partial(self.maker.tool, span, tree.parent_of_tool(tool), tool))
+
+    def _steps(self) -> Iterator[PlannedSpan]:
+        newest: set[str | None] = set()
+        found = []
+        for step in reversed(self.tree.steps):
+            is_final = self._has_ended or step.duration_seconds is not None or agent_key(step) in newest
+            newest.add(agent_key(step))
+            span = self.tree.step_span(step)
+            found.append(PlannedSpan(span, "step", is_final, partial(self._make_step, span, step)))
+        yield from reversed(found)
+
+    def _make_step(self, span: str, step: AgentStep) -> Span:
+        return self.maker.step(span, self.tree.agent_span(agent_key(step)), step)
+
+    def _calls(self) -> Iterator[PlannedSpan]:
+        """Yield the calls. One that failed is final when its agent went on: until then it may be tried again."""
+        latest: dict[str | None, LLMInteraction] = {agent_key(one): one for one in self.tree.calls}
+        before: dict[str | None, LLMInteraction] = {}
+        for one in self.tree.calls:
+            key = agent_key(one)
+            is_over = one.answered and one.complete and one.error is None
+            is_final = self._has_ended or is_over or latest[key] is not one
+            make = partial(self._make_call, one, before.get(key) if self.new_messages else None)
+            yield PlannedSpan(self.tree.call_span(one), "call", is_final, make)
+            before[key] = one
+
+    def _make_call(self, one: LLMInteraction, before: LLMInteraction | None) -> Span:
+        tree = self.tree
+        return self.maker.call(tree.call_span(one), tree.parent_of_call(one), one, prompt_of(one, before))
