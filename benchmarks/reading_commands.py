@@ -7,12 +7,10 @@ journals, in this process, in the same run.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,18 +32,29 @@ class Taken:
     written: int
 
 
+_MEASURE = """
+import resource, subprocess, sys, time
+began = time.perf_counter()
+subprocess.run(sys.argv[1:], stderr=subprocess.DEVNULL)
+clock, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, clock, used.ru_maxrss, file=sys.stderr)
+"""
+"""A small process starts the command: what a process has in memory counts as that of the one that it starts."""
+
+
 def take(*arguments: object) -> Taken:
     """Run a command, and read what it prints."""
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "trace_recorder.cli", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+    return _take(sys.executable, "-m", "trace_recorder.cli", *map(str, arguments))
+
+
+def _take(*command: str) -> Taken:
+    measured = [sys.executable, "-c", _MEASURE, *command]
+    with subprocess.Popen(measured, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         written = 0
         while part := program.stdout.read(1 << 20):
             written += len(part)
-        _, status, used = os.wait4(program.pid, 0)
-        program.returncode = os.waitstatus_to_exitcode(status)
-    kilobytes = used.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-    return Taken(used.ru_utime + used.ru_stime, time.perf_counter() - began, kilobytes / 1024, written)
+        cpu, clock, memory = map(float, program.stderr.read().split())
+    return Taken(cpu, clock, memory / (1 << 20 if sys.platform == "darwin" else 1 << 10), written)
 
 
 def least(tries: int, command: Sequence[str], run: Path) -> Taken:
@@ -115,15 +124,7 @@ def starts(directory: Path, tries: int) -> Iterator[list[str]]:
     for number in (1, 2):
         for suffix in (".json", ".jsonl"):
             shutil.copy(run.with_suffix(suffix), run.with_name(f"run{number}{suffix}"))
-    python = [time_of_python() for _ in range(tries)]
-    yield ["python -c pass", f"{min(python):.3f} s"]
+    python = min(_take(sys.executable, "-c", "pass") for _ in range(tries))
+    yield ["python -c pass", f"{python.cpu:.3f} s"]
     for command in (["--version"], ["list", run.parent], ["show", run]):
         yield [f"trace-recorder {command[0]}", f"{min(take(*command) for _ in range(tries)).cpu:.3f} s"]
-
-
-def time_of_python() -> float:
-    """The CPU of an interpreter that does nothing."""
-    with subprocess.Popen([sys.executable, "-c", "pass"]) as program:
-        _, status, used = os.wait4(program.pid, 0)
-        program.returncode = os.waitstatus_to_exitcode(status)
-    return used.ru_utime + used.ru_stime
